@@ -1,0 +1,1 @@
+"""What everything else speaks of: events, samples, records, runs, errors and the clock."""

@@ -1,0 +1,28 @@
+"""The one error a person is meant to read; everything else is a defect."""
+
+from __future__ import annotations
+
+FAILURE = 1
+"""Exit code: the input or the machine did not allow it."""
+
+USAGE = 2
+"""Exit code: the command was asked for in a way that cannot work."""
+
+CANCELLED = 130
+"""Exit code: stopped by the person."""
+
+
+class UserError(Exception):
+    """One sentence a person can act on: what happened, where, and the way out.
+
+    `exit_code` is what the command line leaves with: 1 for inputs and machines, 2 for wrong usage, 130 for a cancel.
+    """
+
+    def __init__(self, sentence: str, *, exit_code: int = FAILURE) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.exit_code = exit_code
+
+
+class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error
+    """Raised inside an engine when the stop flag was seen; the run ends as "cancelled"."""

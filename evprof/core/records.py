@@ -1,0 +1,152 @@
+"""The records an engine appends while it works: small, flat, in order of happening.
+
+Every record type is one stream of the Recording and one kind of chunk in the session file. The field annotations are
+the column types. Records know nothing of models, files or windows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+BEGIN, END, SETTLED = 0, 1, 2
+"""Phases of a span: dispatched; returned to the host; device times known (start_ns and end_ns are the device's)."""
+
+DRAFT, TARGET = "draft", "target"
+"""Roles a model plays in a run."""
+
+ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED = (
+    "target",
+    "accepted",
+    "bonus",
+    "draft",
+    "rejected",
+)
+"""Where a token came from. Rejected ones were drafted and thrown away: recorded, shown struck through, not in the text."""
+
+STAGES = ("load", "preprocess", "vision", "prefill", "decode")
+"""The five stages, in order."""
+
+
+class SpanRecord(NamedTuple):
+    """One phase of a measured interval.
+
+    `span_id` is unique within the run; `parent_id` is -1 for a stage. `role` says whose work it is, `name` is one of
+    STAGES for a stage and a child's own name (`tower`, `projector`, `draft`, `verify`, …) otherwise.
+    begin: start_ns is the host time of dispatch, end_ns = -1. end: end_ns is the host time of return.
+    settled: both are device times on the host's clock, equal to the host's on a CPU.
+    """
+
+    run_id: int
+    span_id: int
+    parent_id: int
+    phase: int
+    role: str
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+class TensorRecord(NamedTuple):
+    """An input or output of a span: `direction` is "in" or "out", `shape` is text such as "1,641,4096"."""
+
+    run_id: int
+    span_id: int
+    direction: str
+    name: str
+    shape: str
+    dtype: str
+    nbytes: int
+
+
+class TokenRecord(NamedTuple):
+    """One token of the answer, or one that was drafted and rejected.
+
+    `position` is its place among the generated tokens, from 0 (a rejected one has the place it was drafted for).
+    `origin` is one of the ORIGIN_ names; `round_index` is -1 outside speculation. `t_ns` is when the host knew it.
+    `piece` is the vocabulary's text for it, spaces as spaces and raw bytes as `<0xE2>`; see `evprof.core.text`.
+    """
+
+    run_id: int
+    role: str
+    position: int
+    token_id: int
+    origin: str
+    round_index: int
+    t_ns: int
+    piece: str
+
+
+class RoundRecord(NamedTuple):
+    """One draft-verify turn. `draft_ns`, `verify_ns`, `rollback_ns` are durations; `start_ns` is on the clock.
+
+    `drafted_ids` is text such as "12,7,901" ("" for none). `hidden` is 1 when the drafting ran inside the target's
+    prefill. `emitted` counts the tokens that reached the answer, the target's own included.
+    """
+
+    run_id: int
+    round_index: int
+    start_ns: int
+    draft_ns: int
+    verify_ns: int
+    rollback_ns: int
+    drafted: int
+    accepted: int
+    emitted: int
+    drafted_ids: str
+    hidden: int
+
+
+class KvRecord(NamedTuple):
+    """Length and logical bytes of one model's KV cache at a moment, by host arithmetic from shapes."""
+
+    run_id: int
+    role: str
+    t_ns: int
+    length: int
+    nbytes: int
+
+
+class MemoryRecord(NamedTuple):
+    """Memory of the engine process at a moment, sampled by the host: resident bytes, and the GPU's (-1: no GPU)."""
+
+    run_id: int
+    t_ns: int
+    rss_bytes: int
+    gpu_bytes: int
+
+
+class FrameRecord(NamedTuple):
+    """One picture a model really saw, as PNG (longest edge <= 256 px).
+
+    `start_us`/`end_us` are sensor time: the event slice's first and last timestamp, or the video frame's own time twice.
+    """
+
+    run_id: int
+    role: str
+    frame_index: int
+    start_us: int
+    end_us: int
+    label: str
+    png: bytes
+
+
+Record = SpanRecord | TensorRecord | TokenRecord | RoundRecord | KvRecord | MemoryRecord | FrameRecord
+
+STREAMS: dict[str, type[Record]] = {
+    "spans": SpanRecord,
+    "tensors": TensorRecord,
+    "tokens": TokenRecord,
+    "rounds": RoundRecord,
+    "kv": KvRecord,
+    "memory": MemoryRecord,
+    "frames": FrameRecord,
+}
+"""Stream name -> record type; also the names of the chunks in a session file."""
+
+STREAM_OF: dict[type[Record], str] = {kind: name for name, kind in STREAMS.items()}
+"""The inverse of STREAMS."""
+
+
+def column_kinds(stream: str) -> dict[str, str]:
+    """Column name -> "int", "str" or "bytes" of a stream, in field order."""
+    return {name: str(kind) for name, kind in STREAMS[stream].__annotations__.items()}

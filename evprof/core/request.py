@@ -1,0 +1,133 @@
+"""What is asked of an engine: paths, names and settings, never arrays."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.sample import Sample
+
+MODES = ("side-by-side", "speculative", "draft", "target")
+"""Modes that are built, in the order they are offered."""
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class _Plain:
+    """To and from plain values; unknown keys are ignored, so that newer writers stay readable."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the pipe and the session file."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]  # every subclass is a dataclass
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        names = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]  # every subclass is a dataclass
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+
+@dataclass(frozen=True)
+class ModelChoice(_Plain):
+    """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`."""
+
+    name: str
+    device: str = "auto"
+    dtype: str = "auto"
+    quantization: str | None = None
+
+
+@dataclass(frozen=True)
+class GenerationSettings(_Plain):
+    """How text is generated. `temperature` 0 is greedy; `frames`/`event_frames` None is the model's own default.
+
+    `gamma` is how many tokens the draft proposes per round in speculative modes.
+    """
+
+    max_new_tokens: int = 128
+    ignore_eos: bool = False
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    frames: int | None = None
+    event_frames: int | None = None
+    gamma: int = 5
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for values that mean nothing."""
+        checks = (
+            (self.max_new_tokens >= 1, f"--max-new-tokens must be at least 1, not {self.max_new_tokens}."),
+            (self.temperature >= 0, f"--temperature must be 0 (greedy) or more, not {self.temperature}."),
+            (0 < self.top_p <= 1, f"--top-p must lie above 0 and up to 1, not {self.top_p}."),
+            (self.top_k >= 0, f"--top-k must be 0 (off) or more, not {self.top_k}."),
+            (self.gamma >= 1, f"--gamma must be at least 1, not {self.gamma}."),
+            (self.frames is None or self.frames >= 1, f"--frames must be at least 1, not {self.frames}."),
+            (
+                self.event_frames is None or self.event_frames >= 1,
+                f"--event-frames must be at least 1, not {self.event_frames}.",
+            ),
+        )
+        for holds, sentence in checks:
+            if not holds:
+                raise UserError(sentence, exit_code=USAGE)
+
+
+@dataclass(frozen=True)
+class TraceSettings(_Plain):
+    """A torch profiler trace as a run of its own: where it goes and how many decode steps it covers."""
+
+    folder: str
+    tokens: int = 8
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
+
+    `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them.
+    """
+
+    mode: str
+    sample: Sample
+    draft: ModelChoice | None = None
+    target: ModelChoice | None = None
+    settings: GenerationSettings = field(default_factory=GenerationSettings)
+    warmup: int = 0
+    repeat: int = 1
+    trace: TraceSettings | None = None
+    memory_snapshot: str | None = None
+    first_run_id: int = 1
+    group_id: int = 1
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) when the mode lacks an input or a model, or settings mean nothing."""
+        self.settings.validate()
+        if self.mode not in MODES:
+            raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
+        if self.repeat < 1 or self.warmup < 0:
+            raise UserError("--repeat must be at least 1 and --warmup at least 0.", exit_code=USAGE)
+        if self.mode != "target" and self.draft is None:
+            raise UserError(f"Mode {self.mode} needs a draft model; name one with --draft.", exit_code=USAGE)
+        if self.mode != "draft" and self.target is None:
+            raise UserError(f"Mode {self.mode} needs a target model; name one with --target.", exit_code=USAGE)
+        if self.mode != "target" and self.sample.events_path is None:
+            raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
+        if self.mode != "draft" and self.sample.video_path is None:
+            raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the pipe."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> RunRequest:
+        """The inverse of `to_json`."""
+        parts = dict(values)
+        parts["sample"] = Sample.from_json(values["sample"])
+        for role in ("draft", "target"):
+            parts[role] = ModelChoice.from_json(values[role]) if values.get(role) else None
+        parts["settings"] = GenerationSettings.from_json(values["settings"])
+        parts["trace"] = TraceSettings.from_json(values["trace"]) if values.get("trace") else None
+        return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})

@@ -1,0 +1,172 @@
+"""What is known of a run apart from its rows: identity, models, settings, lengths, caches, outcome."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
+"""The statuses of a run."""
+
+
+class _Facts:
+    """To and from plain values; unknown keys are ignored, so that newer writers stay readable."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the pipe and the session file."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]  # every subclass is a dataclass
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        names = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]  # every subclass is a dataclass
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+
+@dataclass(frozen=True)
+class ModelFacts(_Facts):
+    """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device.
+
+    `layers`, `kv_heads`, `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them.
+    """
+
+    name: str
+    family: str
+    model_type: str
+    parameters: int
+    weight_bytes: int
+    dtype: str
+    device: str
+    quantization: str | None
+    layers: int
+    kv_heads: int
+    head_dim: int
+    kv_element_bytes: int
+    context_limit: int
+    attention: str
+    cache: str
+    prompt_template: str
+
+
+@dataclass(frozen=True)
+class SetupFacts(_Facts):
+    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine)."""
+
+    import_ms: float | None = None
+    weights_ms: float | None = None
+    compile_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class LengthFacts(_Facts):
+    """Positions of one model's prompt: `input` in all = `system` + `text` + `visual`."""
+
+    input: int
+    system: int
+    text: int
+    visual: int
+
+
+@dataclass(frozen=True)
+class KvFacts(_Facts):
+    """One model's cache at the end of the run, measured by walking its tensors: bytes in use and bytes reserved.
+
+    `rolled_back` counts the positions that were written for rejected draft tokens and cut off again.
+    """
+
+    measured_bytes: int
+    reserved_bytes: int
+    per_layer_bytes: list[int]
+    rolled_back: int = 0
+
+
+@dataclass(frozen=True)
+class MemoryFacts(_Facts):
+    """Memory of a run in bytes; None where this device or platform cannot say."""
+
+    weights_bytes: int | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    by_stage: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class RunInfo:
+    """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
+
+    `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
+    of the run. They are None until known. `started_at` is ISO 8601 UTC.
+    """
+
+    run_id: int
+    group_id: int
+    repeat: int
+    role: str
+    mode: str
+    settings: dict[str, Any]
+    sample: dict[str, Any]
+    started_at: str = ""
+    status: str = RUNNING
+    error: str | None = None
+    warmup: bool = False
+    profiled: bool = False
+    start_ns: int | None = None
+    end_ns: int | None = None
+    models: dict[str, ModelFacts] = field(default_factory=dict)
+    setup: dict[str, SetupFacts] = field(default_factory=dict)
+    lengths: dict[str, LengthFacts] = field(default_factory=dict)
+    kv: dict[str, KvFacts] = field(default_factory=dict)
+    memory: MemoryFacts = field(default_factory=MemoryFacts)
+    environment: dict[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    trace_path: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, however."""
+        return self.status != RUNNING
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the pipe and the session file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> RunInfo:
+        """The inverse of `to_json`."""
+        parts = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        parts.update(facts_from_json(parts))
+        return cls(**parts)
+
+    def merge(self, facts: dict[str, Any]) -> None:
+        """Takes newly known fields in; the per-role dictionaries are merged role by role, everything else replaced.
+
+        `facts` holds plain values (see `to_json`) or the fact objects themselves.
+        """
+        for name, value in facts_from_json(facts).items():
+            if name in _PER_ROLE:
+                getattr(self, name).update(value)
+            elif name in self.__dataclass_fields__:
+                setattr(self, name, value)
+
+
+_PER_ROLE: dict[str, type[_Facts]] = {
+    "models": ModelFacts,
+    "setup": SetupFacts,
+    "lengths": LengthFacts,
+    "kv": KvFacts,
+}
+
+
+def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
+    """The same dictionary with plain per-role values turned into their fact classes."""
+    parts = dict(values)
+    for name, kind in _PER_ROLE.items():
+        if name in parts:
+            parts[name] = {
+                role: kind.from_json(entry) if isinstance(entry, dict) else entry for role, entry in parts[name].items()
+            }
+    if isinstance(parts.get("memory"), dict):
+        parts["memory"] = MemoryFacts.from_json(parts["memory"])
+    return parts

@@ -1,0 +1,196 @@
+"""Runs as people think of them (spans, tokens, rounds, caches), built up from a Recording as it grows.
+
+The window, the metrics and the exports all read these; it knows no toolkit, file or unit but ns, bytes and positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evprof.core.messages import Message, RunDescribed, RunEnded, RunStarted, RunWarned
+from evprof.core.recording import Recording
+from evprof.core.records import (
+    BEGIN,
+    END,
+    ORIGIN_REJECTED,
+    STAGES,
+    FrameRecord,
+    KvRecord,
+    MemoryRecord,
+    Record,
+    RoundRecord,
+    SpanRecord,
+    TensorRecord,
+    TokenRecord,
+)
+from evprof.core.run_info import RunInfo
+
+
+@dataclass
+class Span:
+    """A measured interval as known so far. Provisional until settled: then start and end are device times."""
+
+    span_id: int
+    parent_id: int
+    role: str
+    name: str
+    start_ns: int
+    end_ns: int | None = None
+    is_settled: bool = False
+    host_start_ns: int = 0
+    host_end_ns: int | None = None
+    tensors: list[TensorRecord] = field(default_factory=list)
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length in ns, None while it runs."""
+        return None if self.end_ns is None else self.end_ns - self.start_ns
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether this is one of the five stages rather than a part of one."""
+        return self.parent_id < 0 and self.name in STAGES
+
+
+@dataclass
+class RunLog:
+    """One run: its info and everything its rows said so far."""
+
+    info: RunInfo
+    spans: dict[int, Span] = field(default_factory=dict)
+    tokens: list[TokenRecord] = field(default_factory=list)
+    rejected: list[TokenRecord] = field(default_factory=list)
+    rounds: list[RoundRecord] = field(default_factory=list)
+    kv: dict[str, list[KvRecord]] = field(default_factory=dict)
+    memory: list[MemoryRecord] = field(default_factory=list)
+    frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
+    version: int = 0
+
+    @property
+    def run_id(self) -> int:
+        """The run's number in its session."""
+        return self.info.run_id
+
+    def stages(self, role: str | None = None) -> list[Span]:
+        """Stage spans in order of start, of one role or of all."""
+        found = [span for span in self.spans.values() if span.is_stage and role in (None, span.role)]
+        return sorted(found, key=lambda span: span.start_ns)
+
+    def stage(self, name: str, role: str) -> Span | None:
+        """The stage of that name and role, if it began."""
+        return next(
+            (span for span in self.spans.values() if span.is_stage and (span.name, span.role) == (name, role)), None
+        )
+
+    def children(self, span_id: int) -> list[Span]:
+        """Parts of a span in order of start."""
+        found = [span for span in self.spans.values() if span.parent_id == span_id]
+        return sorted(found, key=lambda span: span.start_ns)
+
+    @property
+    def running_span(self) -> Span | None:
+        """The stage being worked on, or None."""
+        if self.info.is_over:
+            return None
+        return next((span for span in reversed(self.spans.values()) if span.is_stage and span.end_ns is None), None)
+
+    def absorb(self, record: Record) -> None:
+        """Takes one record of this run in."""
+        match record:
+            case SpanRecord():
+                self._absorb_span(record)
+            case TensorRecord():
+                if record.span_id in self.spans:
+                    self.spans[record.span_id].tensors.append(record)
+            case TokenRecord():
+                (self.rejected if record.origin == ORIGIN_REJECTED else self.tokens).append(record)
+            case RoundRecord():
+                self.rounds.append(record)
+            case KvRecord():
+                self.kv.setdefault(record.role, []).append(record)
+            case MemoryRecord():
+                self.memory.append(record)
+            case FrameRecord():
+                self.frames.setdefault(record.role, []).append(record)
+        self.version += 1
+
+    def _absorb_span(self, record: SpanRecord) -> None:
+        if record.phase == BEGIN:
+            self.spans[record.span_id] = Span(
+                record.span_id,
+                record.parent_id,
+                record.role,
+                record.name,
+                record.start_ns,
+                host_start_ns=record.start_ns,
+            )
+            return
+        span = self.spans.get(record.span_id)
+        if span is None:
+            span = Span(record.span_id, record.parent_id, record.role, record.name, record.start_ns)
+            self.spans[record.span_id] = span
+        if record.phase == END:
+            span.host_start_ns, span.host_end_ns = record.start_ns, record.end_ns
+            if span.is_settled:
+                return
+        else:
+            span.is_settled = True
+        span.start_ns, span.end_ns = record.start_ns, record.end_ns
+
+
+class RunBook:
+    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.runs: dict[int, RunLog] = {}
+        self._cursor = recording.cursor()
+        self._orphans: dict[int, list[Record]] = {}
+
+    def update(self) -> tuple[list[Message], set[int]]:
+        """Reads what is new. Returns the new messages in order and the ids of runs that changed."""
+        news = self._cursor.read()
+        changed: set[int] = set()
+        for message in news.messages:
+            if isinstance(message, RunStarted):
+                self._start(message, changed)
+        for name, (start, stop) in news.ranges.items():
+            for record in self.recording.streams[name].rows(start, stop):
+                self._absorb(record, changed)
+        for message in news.messages:
+            self._apply(message, changed)
+        return news.messages, changed
+
+    def _start(self, message: RunStarted, changed: set[int]) -> None:
+        # A copy: the log's info changes with every message, the message must not.
+        self.runs[message.run_id] = RunLog(RunInfo.from_json(message.info.to_json()))
+        changed.add(message.run_id)
+        for record in self._orphans.pop(message.run_id, []):
+            self._absorb(record, changed)
+
+    def _absorb(self, record: Record, changed: set[int]) -> None:
+        run_id = record[0]
+        run = self.runs.get(run_id)
+        if run is None:
+            # Rows may be read a moment before the message that starts their run.
+            self._orphans.setdefault(run_id, []).append(record)
+            return
+        run.absorb(record)
+        changed.add(run_id)
+
+    def _apply(self, message: Message, changed: set[int]) -> None:
+        run = self.runs.get(getattr(message, "run_id", -1))
+        if run is None:
+            return
+        match message:
+            case RunDescribed():
+                run.info.merge(message.facts)
+            case RunWarned():
+                run.info.warnings.append(message.sentence)
+            case RunEnded():
+                run.info.merge(message.facts)
+                run.info.status, run.info.error = message.status, message.error
+            case _:
+                return
+        run.version += 1
+        changed.add(run.run_id)

@@ -1,0 +1,39 @@
+"""Units and how people read them; every name that holds a number ends in its unit."""
+
+from __future__ import annotations
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+US_PER_MS = 1_000
+MIB = 1 << 20
+
+
+def ms_from_ns(duration_ns: int) -> float:
+    """Nanoseconds to milliseconds."""
+    return duration_ns / NS_PER_MS
+
+
+def bytes_text(count: int | float | None) -> str:
+    """A byte count in binary units with three significant digits: `2321.5 MiB`; "n/a" for None."""
+    if count is None:
+        return "n/a"
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1024 or (unit == "MiB" and abs(value) < 10_240):
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.{1 if value >= 100 else 2}f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"
+
+
+def ms_text(duration_ms: float | None) -> str:
+    """Milliseconds to three significant digits with the unit that suits: `640 µs`, `66.2 ms`, `1.27 s`."""
+    if duration_ms is None:
+        return "n/a"
+    size = abs(duration_ms)
+    if size >= 1000:
+        return f"{duration_ms / 1000:.{2 if size < 10_000 else 1}f} s"
+    if size >= 100:
+        return f"{duration_ms:.0f} ms"
+    if size >= 1:
+        return f"{duration_ms:.{1 if size >= 10 else 2}f} ms"
+    return f"{duration_ms * 1000:.0f} µs"

@@ -1,0 +1,1 @@
+"""Sessions written out in formats other tools open."""

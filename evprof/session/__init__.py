@@ -1,0 +1,1 @@
+"""The session file: one SQLite file holding everything a run recorded."""

@@ -1,0 +1,1 @@
+"""Picture arithmetic: scales, lanes, decimation, colours; it knows no toolkit."""
