@@ -21,7 +21,7 @@ ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED = (
     "draft",
     "rejected",
 )
-"""Where a token came from. Rejected ones were drafted and thrown away: recorded, shown struck through, not in the text."""
+"""Where a token came from. Rejected ones were drafted and thrown away: shown struck through, absent from the text."""
 
 STAGES = ("load", "preprocess", "vision", "prefill", "decode")
 """The five stages, in order."""
@@ -118,7 +118,7 @@ class MemoryRecord(NamedTuple):
 class FrameRecord(NamedTuple):
     """One picture a model really saw, as PNG (longest edge <= 256 px).
 
-    `start_us`/`end_us` are sensor time: the event slice's first and last timestamp, or the video frame's own time twice.
+    `start_us`/`end_us` are sensor time: the slice's first and last timestamp, or the frame's own time twice.
     """
 
     run_id: int
