@@ -1,0 +1,35 @@
+# make run    set up once, then open the window with the bundled demo (without a display: headless, with a picture)
+# make test   set up once, then check everything
+.PHONY: run test test-light lint format setup frozen clean
+PYTHON := .venv/bin/python
+
+setup:
+	@packaging/setup.sh dev
+
+run: setup
+	@$(PYTHON) -m evprof demo
+
+lint: setup
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache
+
+format: setup
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+# The core without Qt and without torch: in an environment that has neither.
+test-light: setup
+	@packaging/test_light.sh
+
+test: lint test-light
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
+
+frozen:
+	@packaging/setup.sh dev frozen
+	@.venv/bin/pyinstaller --noconfirm --distpath dist --workpath build packaging/evprof.spec
+	@$(PYTHON) packaging/selftest.py dist/evprof/evprof
+
+clean:
+	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
