@@ -1,0 +1,85 @@
+"""The palettes, and the arithmetic that shows they can be read: contrast, colour blindness, distance.
+
+Colours are `#rrggbb` text here; the window turns them into its toolkit's own. Hues follow Okabe and Ito (2008).
+"""
+
+from __future__ import annotations
+
+STAGE_COLORS_DARK: dict[str, str] = {
+    "load": "#9aa1ad",
+    "preprocess": "#6cc0f0",
+    "vision": "#1fb58b",
+    "prefill": "#eda81c",
+    "decode": "#4a86e8",
+    "draft": "#dd8fbe",
+    "verify": "#e5703a",
+}
+"""Stage and speculation colours on dark ground."""
+
+STAGE_COLORS_LIGHT: dict[str, str] = {
+    "load": "#868d99",
+    "preprocess": "#4aa3da",
+    "vision": "#0a8f6a",
+    "prefill": "#d18e00",
+    "decode": "#1f63c8",
+    "draft": "#c169a0",
+    "verify": "#cf5410",
+}
+"""Stage and speculation colours on light ground."""
+
+GROUND_DARK: dict[str, str] = {
+    "window": "#0e1014",
+    "panel": "#14171c",
+    "raised": "#1c2027",
+    "line": "#262b34",
+    "text": "#e4e7ec",
+    "text_dim": "#8b93a1",
+    "accent": "#4c8dff",
+    "good": "#35c08e",
+    "bad": "#f2735f",
+    "warn": "#e5a93b",
+    "selection": "#1f3150",
+}
+"""Everything else on dark ground."""
+
+GROUND_LIGHT: dict[str, str] = {
+    "window": "#f4f5f7",
+    "panel": "#ffffff",
+    "raised": "#eef0f3",
+    "line": "#dfe3e8",
+    "text": "#1a1e25",
+    "text_dim": "#5d6674",
+    "accent": "#2563eb",
+    "good": "#08784f",
+    "bad": "#c2331c",
+    "warn": "#8f5a00",
+    "selection": "#d9e6ff",
+}
+"""Everything else on light ground."""
+
+
+def channels(color: str) -> tuple[float, float, float]:
+    """Red, green, blue of `#rrggbb` in 0…1, as encoded (sRGB)."""
+    return tuple(int(color[start : start + 2], 16) / 255 for start in (1, 3, 5))  # type: ignore[return-value]  # three
+
+
+def linear(channel: float) -> float:
+    """One sRGB channel in 0…1 to linear light (IEC 61966-2-1)."""
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def luminance(color: str) -> float:
+    """Relative luminance in 0…1 (WCAG 2.2)."""
+    red, green, blue = (linear(channel) for channel in channels(color))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio of two colours, 1…21 (WCAG 2.2)."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def ink_on(ground: str) -> str:
+    """Near-black or white, whichever contrasts more with `ground`."""
+    return max(("#0d0f13", "#ffffff"), key=lambda ink: contrast(ink, ground))

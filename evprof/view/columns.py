@@ -1,0 +1,60 @@
+"""Which run, and which model of it, each of the window's two columns shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_log import RunLog
+
+
+class Column(NamedTuple):
+    """One model of one run."""
+
+    run: RunLog
+    role: str
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this model's text is the run's answer (a speculative run's draft only helps)."""
+        return self.role == self.run.info.role
+
+
+def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) -> tuple[Column | None, Column | None]:
+    """The columns A and B for a pair of run ids; None where there is no such run.
+
+    The same id twice means one speculative run: its draft on the left, its target on the right. Otherwise each column
+    shows the model whose text is its run's answer.
+    """
+    a, b = (None if run_id is None else runs.get(run_id) for run_id in pair)
+    if a is not None and a is b:
+        return Column(a, DRAFT), Column(a, TARGET)
+    return (
+        None if a is None else Column(a, a.info.role),
+        None if b is None else Column(b, b.info.role),
+    )
+
+
+def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int | None]:
+    """The pair of columns that shows a run best: with its other half when it ran side by side.
+
+    A speculative run fills both columns; a run on its own goes left when it is a draft's and right when a target's.
+    """
+    run = runs[run_id]
+    info = run.info
+    if info.mode == "side-by-side":
+        mates = [
+            other.run_id
+            for other in runs.values()
+            if (other.info.group_id, other.info.repeat, other.info.warmup, other.info.profiled)
+            == (info.group_id, info.repeat, info.warmup, info.profiled)
+            and other.info.role != info.role
+        ]
+        mate = mates[-1] if mates else None
+        return (run_id, mate) if info.role == DRAFT else (mate, run_id)
+    if info.mode == "draft":
+        return run_id, None
+    if info.mode == "target":
+        return None, run_id
+    return run_id, run_id

@@ -1,0 +1,1 @@
+"""What the window shows, one view per file."""

@@ -1,0 +1,1 @@
+"""The shared time axis and everything drawn along it."""
