@@ -1,0 +1,105 @@
+"""Writes a model as a checkpoint folder in the layout its family was published in.
+
+Tensor names come from `naming`, config.json from `config`; reading is `shards` and `loading`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from engines.config import EventGptConfig, LlavaConfig, clip_json, eventgpt_json, llava_json
+from engines.eventgpt import EventGptModel
+from engines.llava import LlavaModel
+from engines.naming import EVENTGPT, Naming, naming
+
+WEIGHTS = "model.safetensors"
+TOWER_FOLDER = "visual_tower"
+"""Where a written EventGPT checkpoint describes its tower; config.json's `mm_visual_tower` points here."""
+
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+"""CLIP's means and standard deviations of red, green and blue, for values from 0 to 1."""
+
+
+def write_eventgpt(
+    folder: Path, model: EventGptModel, tokenizer_model: bytes, *, dtype: torch.dtype = torch.bfloat16
+) -> None:
+    """Writes `model` and its sentencepiece vocabulary into `folder` (made if needed) as an EventGPT checkpoint."""
+    config: EventGptConfig = model.config
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.model").write_bytes(tokenizer_model)
+    tower = folder / TOWER_FOLDER
+    tower.mkdir(exist_ok=True)
+    _write_json(tower / "config.json", clip_json(config.vision))
+    _write_json(tower / "preprocessor_config.json", preprocessor_json(config.vision.image_size))
+    _write_json(folder / "config.json", eventgpt_json(config, TOWER_FOLDER, _dtype_name(dtype)))
+    _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizer"))
+    _write_weights(folder / WEIGHTS, model, naming(EVENTGPT), dtype)
+
+
+def write_video_llava(
+    folder: Path, model: LlavaModel, tokenizer_json: bytes, *, dtype: torch.dtype = torch.bfloat16
+) -> None:
+    """Writes `model` and its tokenizer.json into `folder` (made if needed) as a Video-LLaVA checkpoint.
+
+    A LLaVA-1.5 model is written in LLaVA-1.5's layout by the same call.
+    """
+    config: LlavaConfig = model.config
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_bytes(tokenizer_json)
+    _write_json(folder / "config.json", llava_json(config, _dtype_name(dtype)))
+    _write_json(folder / "preprocessor_config.json", preprocessor_json(config.vision.image_size))
+    _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizerFast"))
+    _write_weights(folder / WEIGHTS, model, naming(config.family), dtype)
+
+
+def preprocessor_json(edge: int) -> dict[str, Any]:
+    """CLIP's preprocessor_config.json for square inputs of `edge` pixels."""
+    return {
+        "crop_size": {"height": edge, "width": edge},
+        "do_center_crop": True,
+        "do_convert_rgb": True,
+        "do_normalize": True,
+        "do_rescale": True,
+        "do_resize": True,
+        "image_mean": list(CLIP_MEAN),
+        "image_processor_type": "CLIPImageProcessor",
+        "image_std": list(CLIP_STD),
+        "resample": 3,
+        "rescale_factor": 1 / 255,
+        "size": {"shortest_edge": edge},
+    }
+
+
+def _tokenizer_json(kind: str) -> dict[str, Any]:
+    return {
+        "add_bos_token": True,
+        "add_eos_token": False,
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "legacy": True,
+        "tokenizer_class": kind,
+        "unk_token": "<unk>",
+    }
+
+
+def _write_weights(path: Path, model: nn.Module, names: Naming, dtype: torch.dtype) -> None:
+    tensors = {
+        names.published(name): parameter.detach().to("cpu", dtype).contiguous().clone()
+        for name, parameter in model.named_parameters()
+    }
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
