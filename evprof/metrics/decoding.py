@@ -1,0 +1,79 @@
+"""How fast text came: time to first token, inter-token latency and throughputs, by the field's definitions.
+
+Names and definitions follow vLLM and AIPerf. A figure over nothing is None, never 0.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from evprof.core.run_log import RunLog
+from evprof.core.text import join_pieces
+from evprof.core.units import ms_from_ns
+from evprof.metrics.stages import END_TO_END, stage_ms, total_ms
+
+
+def token_times_ms(run: RunLog) -> list[float]:
+    """When each token of the answer was known, in ms since the run's zero; empty while the zero is unknown."""
+    zero = run.info.start_ns
+    return [] if zero is None else [ms_from_ns(token.t_ns - zero) for token in run.tokens]
+
+
+def token_gaps_ms(run: RunLog) -> list[float]:
+    """Time between consecutive tokens in ms: n - 1 values, 0 between tokens that arrived together in one round."""
+    times = [token.t_ns for token in run.tokens]
+    return [ms_from_ns(after - before) for before, after in pairwise(times)]
+
+
+def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None:
+    """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it."""
+    return total_ms(run, basis, run.tokens[0].t_ns) if run.tokens else None
+
+
+def inter_token_latency_ms(run: RunLog) -> float | None:
+    """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens."""
+    if len(run.tokens) < 2:
+        return None
+    return ms_from_ns(run.tokens[-1].t_ns - run.tokens[0].t_ns) / (len(run.tokens) - 1)
+
+
+def output_length(run: RunLog) -> int | None:
+    """Tokens of the answer, end-of-sequence included when emitted; None while a run has produced none."""
+    return len(run.tokens) or None
+
+
+def input_length(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt of `role` (the answering model's by default); None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.input if lengths else None
+
+
+def visual_tokens(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt that carry pictures; None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.visual if lengths else None
+
+
+def prefill_throughput_tok_s(run: RunLog) -> float | None:
+    """Prompt positions per second of the prefill stage."""
+    duration, length = stage_ms(run, "prefill"), input_length(run)
+    return 1000.0 * length / duration if duration and length else None
+
+
+def decode_throughput_tok_s(run: RunLog) -> float | None:
+    """Tokens 2…n per second of the decode stage: (n - 1) / decode time."""
+    duration = stage_ms(run, "decode")
+    return 1000.0 * (len(run.tokens) - 1) / duration if duration and len(run.tokens) > 1 else None
+
+
+def decode_ms_per_token(run: RunLog) -> float | None:
+    """Decode time / (n - 1) in ms: what one more token costs, however it was found."""
+    duration = stage_ms(run, "decode")
+    return duration / (len(run.tokens) - 1) if duration and len(run.tokens) > 1 else None
+
+
+def answer_text(run: RunLog) -> str:
+    """The run's text as its model decoded it, or, until it says so, its tokens' pieces put together."""
+    if run.info.text is not None:
+        return run.info.text
+    return join_pieces(token.piece for token in run.tokens)

@@ -1,0 +1,242 @@
+"""A run and a session as the JSON that the command line prints (its keys are a contract; see docs/json.md).
+
+Everything is read from a RunLog, finished or not; what was not measured is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import evprof
+from evprof.core.records import DRAFT, TARGET, TensorRecord
+from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
+from evprof.core.run_log import RunLog, Span
+from evprof.core.units import ms_from_ns
+from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.speculation import acceptance
+
+SCHEMA_VERSION = 1
+
+_MODEL_KEYS = (
+    "name",
+    "family",
+    "model_type",
+    "parameters",
+    "weight_bytes",
+    "dtype",
+    "device",
+    "quantization",
+)
+_SETTINGS_KEYS = (
+    "max_new_tokens",
+    "ignore_eos",
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "frames",
+    "event_frames",
+)
+
+
+def session_document(runs: Iterable[RunLog], environment: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document of a session; `environment` defaults to that of the latest run that has one."""
+    listed = list(runs)
+    if environment is None:
+        environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evprof_version": evprof.__version__,
+        "environment": environment,
+        "runs": [run_document(run) for run in listed],
+    }
+
+
+def run_document(run: RunLog) -> dict[str, Any]:
+    """One run as plain JSON values: identity, models, stages, tokens, metrics, memory, cache, speculation."""
+    info = run.info
+    return {
+        "run_id": info.run_id,
+        "group_id": info.group_id,
+        "repeat": info.repeat,
+        "role": info.role,
+        "mode": info.mode,
+        "status": info.status,
+        "error": info.error,
+        "warmup": info.warmup,
+        "profiled": info.profiled,
+        "started_at": info.started_at,
+        "warnings": list(info.warnings),
+        "trace_path": info.trace_path,
+        "model": _model(info.models.get(info.role)),
+        "settings": _settings(run),
+        "sample": _sample(info.sample),
+        "setup": _setup(info.setup.get(info.role)),
+        "stages": _stages(run, info.role),
+        "unattributed_ms": stages.unattributed_ms(run),
+        "wall_ms": stages.wall_ms(run),
+        "token_times_ms": decoding.token_times_ms(run),
+        "metrics": metrics_document(run),
+        "memory": _memory(info.memory),
+        "kv_cache": _kv_cache(run, info.role),
+        "draft": _draft(run),
+        "speculation": _speculation(run),
+        "text": decoding.answer_text(run),
+        "token_ids": [token.token_id for token in run.tokens],
+        "token_pieces": [token.piece for token in run.tokens],
+        "token_origin": [token.origin for token in run.tokens],
+    }
+
+
+def metrics_document(run: RunLog) -> dict[str, float | int | None]:
+    """The seven figures of a run under the field's names."""
+    return {
+        "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
+        "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
+        "input_sequence_length": decoding.input_length(run),
+        "output_sequence_length": len(run.tokens),
+        "visual_tokens": decoding.visual_tokens(run),
+        "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
+        "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),
+    }
+
+
+def _model(facts: ModelFacts | None) -> dict[str, Any] | None:
+    return {key: getattr(facts, key) for key in _MODEL_KEYS} if facts else None
+
+
+def _settings(run: RunLog) -> dict[str, Any]:
+    model = run.info.models.get(run.info.role)
+    settings: dict[str, Any] = {key: run.info.settings.get(key) for key in _SETTINGS_KEYS}
+    if acceptance(run) is not None:
+        settings["gamma"] = run.info.settings.get("gamma")
+    for key in ("prompt_template", "attention", "cache"):
+        settings[key] = run.info.settings.get(key) or (getattr(model, key) if model else None)
+    return settings
+
+
+def _sample(sample: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "events": _input(sample, "events"),
+        "video": _input(sample, "video"),
+        "prompt": sample.get("prompt"),
+        "name": sample.get("name", ""),
+    }
+
+
+def _input(sample: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """What is known of one input: the engine's description, or the bare path while there is none."""
+    described, path = sample.get(kind), sample.get(f"{kind}_path")
+    if isinstance(described, dict):
+        return described
+    return {"path": path} if path else None
+
+
+def _setup(facts: SetupFacts | None) -> dict[str, float | None]:
+    return (facts or SetupFacts()).to_json()
+
+
+def _memory(facts: MemoryFacts) -> dict[str, Any]:
+    return facts.to_json()
+
+
+def _kv_cache(run: RunLog, role: str) -> dict[str, Any]:
+    facts = run.info.kv.get(role)
+    return {
+        "measured_bytes": facts.measured_bytes if facts else None,
+        "formula_bytes": kv_cache.formula_bytes(run, role),
+        "reserved_bytes": facts.reserved_bytes if facts else None,
+        "per_layer_bytes": list(facts.per_layer_bytes) if facts else [],
+        "by_origin": kv_cache.bytes_by_origin(run, role),
+    }
+
+
+def _draft(run: RunLog) -> dict[str, Any] | None:
+    """The other model's part of a speculative run; None elsewhere."""
+    if run.info.role != TARGET or DRAFT not in run.info.models:
+        return None
+    return {
+        "model": _model(run.info.models[DRAFT]),
+        "setup": _setup(run.info.setup.get(DRAFT)),
+        "stages": _stages(run, DRAFT),
+        "kv_cache": _kv_cache(run, DRAFT),
+        "input_sequence_length": decoding.input_length(run, DRAFT),
+        "visual_tokens": decoding.visual_tokens(run, DRAFT),
+    }
+
+
+def _speculation(run: RunLog) -> dict[str, Any] | None:
+    counts = acceptance(run)
+    if counts is None:
+        return None
+    drafter = run.info.models.get(DRAFT)
+    return {
+        "drafter": drafter.name if drafter else None,
+        "rounds": counts.rounds,
+        "drafted": counts.drafted,
+        "accepted": counts.accepted,
+        "bonus": counts.bonus,
+        "emitted": counts.emitted,
+        "draft_acceptance_rate": counts.draft_acceptance_rate,
+        "mean_acceptance_length": counts.mean_acceptance_length,
+        "accepted_per_position": list(counts.per_position),
+        "per_round": [
+            {
+                "start_ms": stages.start_ms(run, entry.start_ns),
+                "draft_ms": ms_from_ns(entry.draft_ns),
+                "verify_ms": ms_from_ns(entry.verify_ns),
+                "rollback_ms": ms_from_ns(entry.rollback_ns),
+                "drafted": entry.drafted,
+                "accepted": entry.accepted,
+                "emitted": entry.emitted,
+                "drafted_ids": [int(part) for part in entry.drafted_ids.split(",") if part],
+                "hidden": bool(entry.hidden),
+            }
+            for entry in run.rounds
+        ],
+        "hidden_drafted": counts.hidden_drafted,
+        "hidden_accepted": counts.hidden_accepted,
+    }
+
+
+def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
+    by_parent: dict[int, list[Span]] = {}
+    for span in run.spans.values():
+        by_parent.setdefault(span.parent_id, []).append(span)
+    return [
+        {"name": span.name, "covers": [span.name]}
+        | _span(run, span)
+        | {"children": [_child(run, child, by_parent) for child in _in_order(by_parent.get(span.span_id, []))]}
+        for span in run.stages(role)
+    ]
+
+
+def _child(run: RunLog, span: Span, by_parent: dict[int, list[Span]]) -> dict[str, Any]:
+    parts = {"name": span.name} | _span(run, span)
+    below = by_parent.get(span.span_id)
+    if below:
+        parts["children"] = [_child(run, child, by_parent) for child in _in_order(below)]
+    return parts
+
+
+def _in_order(spans: list[Span]) -> list[Span]:
+    return sorted(spans, key=lambda span: span.start_ns)
+
+
+def _span(run: RunLog, span: Span) -> dict[str, Any]:
+    return {
+        "start_ms": stages.start_ms(run, span.start_ns),
+        "duration_ms": stages.span_ms(span),
+        "inputs": [_tensor(record) for record in span.tensors if record.direction == "in"],
+        "outputs": [_tensor(record) for record in span.tensors if record.direction == "out"],
+    }
+
+
+def _tensor(record: TensorRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "shape": [int(part) for part in record.shape.split(",") if part.strip()],
+        "dtype": record.dtype,
+        "bytes": record.nbytes,
+    }

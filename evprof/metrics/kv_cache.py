@@ -1,0 +1,60 @@
+"""What the KV cache takes: bytes by formula and by origin, from configuration and lengths, never from the cache.
+
+The measured bytes come from the engine, which walks the cache; that the two agree is the check.
+"""
+
+from __future__ import annotations
+
+from evprof.core.run_info import ModelFacts
+from evprof.core.run_log import RunLog
+
+
+def bytes_per_position(model: ModelFacts) -> int:
+    """2 (keys and values) · layers · kv_heads · head_dim · bytes of an element."""
+    return 2 * model.layers * model.kv_heads * model.head_dim * model.kv_element_bytes
+
+
+def formula_bytes(run: RunLog, role: str | None = None) -> int | None:
+    """2·layers·kv_heads·(input + output - 1)·head_dim·bytes; the last token is never fed back, hence the - 1.
+
+    For the draft of a speculative run the input is its own prompt and the output the answer. None until both lengths
+    and the model are known.
+    """
+    role = role or run.info.role
+    model, lengths = run.info.models.get(role), run.info.lengths.get(role)
+    if model is None or lengths is None or not run.tokens:
+        return None
+    return bytes_per_position(model) * (lengths.input + len(run.tokens) - 1)
+
+
+def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | None]:
+    """Bytes of the cache by what filled them; system, text, visual and generated add up to the formula.
+
+    `draft_rolled_back` was written for drafted tokens that were rejected and is not part of the sum.
+    """
+    role = role or run.info.role
+    model, lengths, kv = run.info.models.get(role), run.info.lengths.get(role), run.info.kv.get(role)
+    each = bytes_per_position(model) if model else None
+    positions: dict[str, int | None] = {
+        "system": lengths.system if lengths else None,
+        "text": lengths.text if lengths else None,
+        "visual": lengths.visual if lengths else None,
+        "generated": len(run.tokens) - 1 if run.tokens else None,
+        "draft_rolled_back": kv.rolled_back if kv else None,
+    }
+    return {name: None if each is None or count is None else each * count for name, count in positions.items()}
+
+
+def measured_bytes(run: RunLog, role: str | None = None) -> int | None:
+    """Bytes in use at the end of the run, walked in the cache's tensors; None until the run has ended."""
+    kv = run.info.kv.get(role or run.info.role)
+    return kv.measured_bytes if kv else None
+
+
+def live_bytes(run: RunLog, role: str | None = None) -> int | None:
+    """Latest known bytes: measured once the run is over, before that the running arithmetic of its KV records."""
+    measured = measured_bytes(run, role)
+    if measured is not None:
+        return measured
+    records = run.kv.get(role or run.info.role)
+    return records[-1].nbytes if records else None

@@ -1,0 +1,123 @@
+"""Where a run's time went: stage durations, their union, shares and what no stage covers.
+
+Settled times only; a stage that is still running, or whose device times are not known yet, has no duration. Pictures of
+a live run draw provisional spans themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evprof.core.records import STAGES
+from evprof.core.run_log import RunLog, Span
+from evprof.core.units import ms_from_ns
+
+Interval = tuple[int, int]
+"""Half-open [start, end) in ns."""
+
+END_TO_END, WITHOUT_LOAD, MODEL_ONLY = "end-to-end", "without-load", "model-only"
+BASES = (END_TO_END, WITHOUT_LOAD, MODEL_ONLY)
+"""What a total counts: the whole wall; the wall less the load stages; or only vision, prefill and decode."""
+
+MODEL_STAGES = ("vision", "prefill", "decode")
+"""Stages in which a model computes."""
+
+
+def union_ns(intervals: Iterable[Interval]) -> int:
+    """Length of the union of intervals in ns; overlaps count once, empty or backward intervals not at all."""
+    total = 0
+    reach: int | None = None
+    for start, end in sorted(intervals):
+        begin = start if reach is None else max(start, reach)
+        if end > begin:
+            total += end - begin
+            reach = end
+    return total
+
+
+def settled_intervals(run: RunLog, names: Iterable[str] = STAGES, role: str | None = None) -> list[Interval]:
+    """Device intervals of the stages called `names`, of one role or of all; unsettled stages are left out."""
+    wanted = frozenset(names)
+    return [
+        (span.start_ns, span.end_ns)
+        for span in run.spans.values()
+        if span.is_stage and span.name in wanted and role in (None, span.role) and is_measured(span) and span.end_ns
+    ]
+
+
+def is_measured(span: Span) -> bool:
+    """Whether the span's device times are known."""
+    return span.is_settled and span.end_ns is not None
+
+
+def span_ms(span: Span | None) -> float | None:
+    """Settled duration of a span in ms; None without one."""
+    if span is None or not span.is_settled or span.end_ns is None:
+        return None
+    return ms_from_ns(span.end_ns - span.start_ns)
+
+
+def stage_ms(run: RunLog, name: str, role: str | None = None) -> float | None:
+    """Duration in ms of the stage of `role` (the answering model's by default); None when it was not measured."""
+    return span_ms(run.stage(name, role or run.info.role))
+
+
+def stage_total_ms(run: RunLog, name: str) -> float | None:
+    """Time in ms covered by that stage of any role, overlaps once; None when no role measured it."""
+    intervals = settled_intervals(run, (name,))
+    return ms_from_ns(union_ns(intervals)) if intervals else None
+
+
+def start_ms(run: RunLog, at_ns: int) -> float | None:
+    """A moment on the run's own clock in ms since its zero; None while the zero is unknown."""
+    return None if run.info.start_ns is None else ms_from_ns(at_ns - run.info.start_ns)
+
+
+def wall_ms(run: RunLog) -> float | None:
+    """The run's own pair of clock readings in ms, never a sum; None until both are known."""
+    if run.info.start_ns is None or run.info.end_ns is None:
+        return None
+    return ms_from_ns(run.info.end_ns - run.info.start_ns)
+
+
+def has_open_stages(run: RunLog) -> bool:
+    """Whether a stage began whose device times are not known (a run that is going on, or was cut off)."""
+    return any(span.is_stage and not is_measured(span) for span in run.spans.values())
+
+
+def unattributed_ms(run: RunLog) -> float | None:
+    """Wall less the union of all stage intervals, the draft's included; None unless every begun stage is measured."""
+    if run.info.start_ns is None or run.info.end_ns is None or has_open_stages(run):
+        return None
+    return ms_from_ns(run.info.end_ns - run.info.start_ns - union_ns(settled_intervals(run)))
+
+
+def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) -> float | None:
+    """Time in ms from the run's zero to `until_ns` (its end by default) counted on one of `BASES`.
+
+    None while the run's zero or end is unknown, and for model-only when no model stage was measured.
+    """
+    start = run.info.start_ns
+    end = run.info.end_ns if until_ns is None else until_ns
+    if start is None or end is None:
+        return None
+    if basis == MODEL_ONLY:
+        clipped = _clipped(settled_intervals(run, MODEL_STAGES), start, end)
+        return ms_from_ns(union_ns(clipped)) if clipped else None
+    whole = end - start
+    if basis == WITHOUT_LOAD:
+        whole -= union_ns(_clipped(settled_intervals(run, ("load",)), start, end))
+    return ms_from_ns(whole)
+
+
+def _clipped(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
+    return [(max(low, start), min(high, end)) for low, high in intervals if min(high, end) > max(low, start)]
+
+
+def stage_shares(run: RunLog) -> dict[str, float]:
+    """Stage name -> share of the wall, all roles, plus "unattributed"; empty until the wall is known."""
+    wall = wall_ms(run)
+    if not wall:
+        return {}
+    parts = {name: stage_total_ms(run, name) for name in STAGES} | {"unattributed": unattributed_ms(run)}
+    return {name: duration / wall for name, duration in parts.items() if duration is not None}
