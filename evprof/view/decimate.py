@@ -1,0 +1,142 @@
+"""At most a few shapes per pixel, whatever the number of rows: what a picture of given width can show.
+
+Arrays in, arrays out; times in ns relative to the run's zero, positions in px. Rows are expected in order of time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.view.timescale import Timescale
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Bars(NamedTuple):
+    """Bars to draw, left to right. `rows[i]` is the row shown (the longest of those merged), `counts[i]` how many."""
+
+    x0: Floats
+    x1: Floats
+    rows: Ints
+    counts: Ints
+
+
+class Stems(NamedTuple):
+    """One stem per pixel column: position, the largest value there and its row, and how many rows fell on it."""
+
+    x: Floats
+    values: Floats
+    rows: Ints
+    counts: Ints
+
+
+def visible_rows(starts: Ints, ends: Ints, scale: Timescale) -> slice:
+    """Rows that reach into the visible range, for intervals in order of start that do not overlap."""
+    if not len(starts):
+        return slice(0, 0)
+    first = int(np.searchsorted(ends, scale.start_ns, side="left"))
+    last = int(np.searchsorted(starts, scale.end_ns, side="right"))
+    return slice(min(first, last), last)
+
+
+def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float = 1.5) -> Bars:
+    """Intervals as bars; neighbours narrower than `narrow_px` that begin on the same pixel become one.
+
+    The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges.
+    """
+    window = visible_rows(starts, ends, scale)
+    low, high = -scale.width_px, 2 * scale.width_px
+    x0 = np.clip((starts[window] - scale.start_ns) / scale.ns_per_px, low, high)
+    x1 = np.clip((ends[window] - scale.start_ns) / scale.ns_per_px, low, high)
+    rows = np.arange(window.start, window.stop, dtype=np.int64)
+    if not len(rows):
+        return Bars(x0, x1, rows, rows)
+    narrow = (x1 - x0) < narrow_px
+    pixel = np.floor(x0)
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = ~(narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1]))
+    groups = np.flatnonzero(is_first)
+    counts = np.diff(np.append(groups, len(rows)))
+    longest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
+    right = np.maximum.reduceat(x1, groups)
+    return Bars(x0[groups], right, rows[longest], counts.astype(np.int64))
+
+
+def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0) -> Stems:
+    """Points as stems, one per `1 / per_px` px: the largest value of each column is kept, so no outlier is lost."""
+    first = int(np.searchsorted(times, scale.start_ns - scale.ns_per_px * 8, side="left"))
+    last = int(np.searchsorted(times, scale.end_ns + scale.ns_per_px * 8, side="right"))
+    x = (times[first:last] - scale.start_ns) / scale.ns_per_px
+    rows = np.arange(first, last, dtype=np.int64)
+    if not len(rows):
+        return Stems(x.astype(np.float64), values[first:last], rows, rows)
+    column = np.floor(x * per_px)
+    groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
+    counts = np.diff(np.append(groups, len(rows)))
+    largest = _row_of_largest(values[first:last], groups, counts)
+    return Stems(x[largest], values[first:last][largest], rows[largest], counts.astype(np.int64))
+
+
+def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Floats]:
+    """A line through levels that hold until the next row, as x and value; per pixel first, lowest, highest, last.
+
+    The level before the first visible row is carried in from the left; nothing is drawn before the first row of all.
+    """
+    first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
+    last = int(np.searchsorted(times, scale.end_ns, side="right")) + 1
+    x = np.clip((times[first:last] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
+    level = values[first:last]
+    if len(x) > 4 * scale.width_px:
+        x, level = _four_per_pixel(x, level)
+    if not len(x):
+        return x.astype(np.float64), level
+    # Each level holds until the next moment: (x0,v0) (x1,v0) (x1,v1) …
+    xs = np.repeat(x, 2)[1:]
+    levels = np.repeat(level, 2)[:-1]
+    return xs, levels
+
+
+def _four_per_pixel(x: Floats, level: Floats) -> tuple[Floats, Floats]:
+    column = np.floor(x)
+    groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
+    lasts = np.append(groups[1:], len(x)) - 1
+    lowest = np.minimum.reduceat(level, groups)
+    highest = np.maximum.reduceat(level, groups)
+    levels = np.stack([level[groups], lowest, highest, level[lasts]], axis=1).ravel()
+    return np.repeat(column[groups], 4), levels
+
+
+def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:
+    """Per group, the index of its (first) largest value."""
+    if len(groups) == len(values):
+        return groups
+    group_of = np.repeat(np.arange(len(groups)), counts)
+    order = np.lexsort((np.arange(len(values)), -values, group_of))
+    return np.asarray(order[groups], dtype=np.int64)
+
+
+def nearest_row(times: Ints, t_ns: int) -> int | None:
+    """The row whose moment is nearest to `t_ns`, or None without rows."""
+    if not len(times):
+        return None
+    right = int(np.searchsorted(times, t_ns))
+    if right == 0:
+        return 0
+    if right == len(times):
+        return len(times) - 1
+    return right if times[right] - t_ns < t_ns - times[right - 1] else right - 1
+
+
+def nice_ceiling(value: float) -> float:
+    """The smallest of 1, 1.5, 2, 3, 4, 5, 6, 8, 10 × a power of ten that is at least `value`; 1 for nothing."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** np.floor(np.log10(value))
+    for leading in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0):
+        if leading * power >= value * 0.999_999:
+            return float(leading * power)
+    return float(20.0 * power)

@@ -1,0 +1,282 @@
+"""What each lane of the timeline holds, taken in step by step from a growing run: only new rows are ever looked at.
+
+A track is one model of one run. Times inside are absolute ns of the clock; `zero_ns` makes them relative, because the
+run's zero may become known after its first rows.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_TARGET
+from evprof.core.run_log import RunLog, Span
+from evprof.view.columns import Column
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+RUNNING, PROVISIONAL, SETTLED = 0, 1, 2
+"""States of a bar: begun; ended on the host's clock; device times known."""
+
+ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
+"""Origin names by the code used in token tables."""
+
+
+class Table:
+    """Equally long int64 columns that grow; views handed out stay valid."""
+
+    def __init__(self, columns: int) -> None:
+        self._data: Ints = np.empty((columns, 64), dtype=np.int64)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, rows: list[tuple[int, ...]]) -> None:
+        """Adds rows of one int per column."""
+        if not rows:
+            return
+        needed = self._length + len(rows)
+        if needed > self._data.shape[1]:
+            grown = np.empty((self._data.shape[0], max(needed, 2 * self._data.shape[1])), dtype=np.int64)
+            grown[:, : self._length] = self._data[:, : self._length]
+            self._data = grown
+        self._data[:, self._length : needed] = np.array(rows, dtype=np.int64).T
+        self._length = needed
+
+    def column(self, index: int) -> Ints:
+        """One column, as a view."""
+        return self._data[index, : self._length]
+
+    def put(self, row: int, values: tuple[int, ...]) -> None:
+        """Replaces one row."""
+        self._data[:, row] = values
+
+
+class SpanRow(NamedTuple):
+    """Spans of one row of a lane, in order of start and without overlap. `ends` of running ones is their `now`."""
+
+    starts: Ints
+    ends: Ints
+    ids: Ints
+    names: Ints
+    states: Ints
+
+
+class SpanTable:
+    """Spans of one kind; those not yet settled are looked at again with every update."""
+
+    def __init__(self) -> None:
+        self._table = Table(5)
+        self._open: dict[int, int] = {}
+        self.names: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._is_sorted = True
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def has_running(self) -> bool:
+        """Whether a span has begun and not ended."""
+        return any(int(self._table.column(4)[row]) == RUNNING for row in self._open.values())
+
+    def add(self, spans: list[Span]) -> None:
+        """Takes new spans in."""
+        first = len(self._table)
+        rows = [self._row(span) for span in spans]
+        self._table.append(rows)
+        for offset, (span, row) in enumerate(zip(spans, rows, strict=True)):
+            if row[4] != SETTLED:
+                self._open[span.span_id] = first + offset
+        self._is_sorted = False
+
+    def refresh(self, spans: dict[int, Span]) -> bool:
+        """Looks again at what was not settled; returns whether anything changed."""
+        changed = False
+        for span_id, row in list(self._open.items()):
+            values = self._row(spans[span_id])
+            if values[4] != int(self._table.column(4)[row]) or values[1] != int(self._table.column(1)[row]):
+                self._table.put(row, values)
+                changed = True
+                self._is_sorted = False
+            if values[4] == SETTLED:
+                del self._open[span_id]
+        return changed
+
+    def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
+        """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
+        starts, ends, ids, names, states = (self._table.column(index) for index in range(5))
+        ends = np.maximum(np.where(ends < 0, now_ns, ends), starts)
+        if not self._is_sorted:
+            if len(starts) > 1 and bool((starts[1:] < starts[:-1]).any()):
+                order = np.argsort(starts, kind="stable")
+                starts, ends, ids, names, states = (column[order] for column in (starts, ends, ids, names, states))
+            else:
+                self._is_sorted = True
+        return SpanRow(starts - zero_ns, ends - zero_ns, ids, names, states)
+
+    def _row(self, span: Span) -> tuple[int, ...]:
+        code = self._codes.get(span.name)
+        if code is None:
+            code = self._codes[span.name] = len(self.names)
+            self.names.append(span.name)
+        state = SETTLED if span.is_settled else RUNNING if span.end_ns is None else PROVISIONAL
+        return span.start_ns, -1 if span.end_ns is None else span.end_ns, span.span_id, code, state
+
+
+class News(NamedTuple):
+    """Which lanes of a track have something new to draw."""
+
+    spans: bool
+    rounds: bool
+    tokens: bool
+    kv: bool
+    memory: bool
+
+
+class Track:
+    """One column's run as lanes. `update` is cheap: it looks at rows not seen before and at unsettled spans."""
+
+    def __init__(self, column: Column) -> None:
+        self.run: RunLog = column.run
+        self.role = column.role
+        self.is_answer = column.is_answer
+        self.stages = SpanTable()
+        self.parts = SpanTable()
+        self._rounds = Table(7)
+        self._tokens = Table(3)
+        self._kv = Table(2)
+        self._memory = Table(3)
+        self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0}
+        self.latest_ns = 0
+
+    def update(self) -> News:
+        """Takes in what the run has new."""
+        return News(self._take_spans(), self._take_rounds(), self._take_tokens(), self._take_kv(), self._take_memory())
+
+    def _take_spans(self) -> bool:
+        spans = self.run.spans
+        new = list(islice(spans.values(), self._seen["spans"], None))
+        self._seen["spans"] += len(new)
+        mine = [span for span in new if span.role == self.role]
+        stages = [span for span in mine if span.is_stage]
+        parts = [span for span in mine if span.parent_id in spans and spans[span.parent_id].is_stage]
+        self.stages.add(stages)
+        self.parts.add(parts)
+        for span in mine:
+            self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
+        changed = self.stages.refresh(spans) | self.parts.refresh(spans)
+        if len(self.stages):
+            self.latest_ns = max(self.latest_ns, int(self.stages.rows(0, 0).ends.max()))
+        return bool(mine) or changed
+
+    def _take_rounds(self) -> bool:
+        new = self.run.rounds[self._seen["rounds"] :]
+        self._seen["rounds"] += len(new)
+        self._rounds.append(
+            [
+                (
+                    row.start_ns,
+                    row.start_ns + row.draft_ns,
+                    row.start_ns + row.draft_ns + row.verify_ns,
+                    row.start_ns + row.draft_ns + row.verify_ns + row.rollback_ns,
+                    row.drafted,
+                    row.accepted,
+                    row.round_index,
+                )
+                for row in new
+            ]
+        )
+        return bool(new)
+
+    def _take_tokens(self) -> bool:
+        if not self.is_answer:
+            return False
+        new = self.run.tokens[self._seen["tokens"] :]
+        self._seen["tokens"] += len(new)
+        self._tokens.append(
+            [(row.t_ns, row.position, ORIGINS.index(row.origin) if row.origin in ORIGINS else 0) for row in new]
+        )
+        if new:
+            self.latest_ns = max(self.latest_ns, new[-1].t_ns)
+        return bool(new)
+
+    def _take_kv(self) -> bool:
+        new = self.run.kv.get(self.role, [])[self._seen["kv"] :]
+        self._seen["kv"] += len(new)
+        self._kv.append([(row.t_ns, row.nbytes) for row in new])
+        return bool(new)
+
+    def _take_memory(self) -> bool:
+        new = self.run.memory[self._seen["memory"] :]
+        self._seen["memory"] += len(new)
+        self._memory.append([(row.t_ns, row.rss_bytes, row.gpu_bytes) for row in new])
+        return bool(new)
+
+    @property
+    def zero_ns(self) -> int:
+        """The run's zero on the clock: its own word, or the first stage's start until that is known."""
+        if self.run.info.start_ns is not None:
+            return self.run.info.start_ns
+        first = next((span for span in self.run.spans.values() if span.is_stage), None)
+        return first.start_ns if first is not None else self.latest_ns
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the run goes on."""
+        return not self.run.info.is_over
+
+    def now(self, clock_ns: int) -> int:
+        """Where running spans reach to: the clock while the run goes on, its last sign of life afterwards."""
+        if self.is_running:
+            return max(clock_ns, self.latest_ns)
+        return self.run.info.end_ns or self.latest_ns
+
+    def end_ns(self, clock_ns: int) -> int:
+        """Length of what is known of the run, from its zero."""
+        now = self.now(clock_ns) if self.is_running and len(self.stages) else self.latest_ns
+        return max(now, self.latest_ns, self.run.info.end_ns or 0) - self.zero_ns
+
+    def token_times(self) -> Ints:
+        """Moments of the answer's tokens from the run's zero."""
+        return self._tokens.column(0) - self.zero_ns
+
+    def token_positions(self) -> Ints:
+        """Positions of the same tokens."""
+        return self._tokens.column(1)
+
+    def token_origins(self) -> Ints:
+        """Codes into ORIGINS of the same tokens."""
+        return self._tokens.column(2)
+
+    def latencies_ms(self) -> tuple[Ints, Floats]:
+        """Moments of tokens 1…n-1 from the run's zero and the time since the token before, in ms.
+
+        The first token has no latency of this kind: what precedes it is the time to first token.
+        """
+        times = self._tokens.column(0)
+        return times[1:] - self.zero_ns, np.diff(times) / 1e6
+
+    def kv_bytes(self) -> tuple[Ints, Floats]:
+        """Moments from the run's zero and the cache's bytes from then on."""
+        return self._kv.column(0) - self.zero_ns, self._kv.column(1).astype(np.float64)
+
+    def rss_bytes(self) -> tuple[Ints, Floats]:
+        """Moments from the run's zero and resident bytes of the engine process."""
+        return self._memory.column(0) - self.zero_ns, self._memory.column(1).astype(np.float64)
+
+    def gpu_bytes(self) -> tuple[Ints, Floats]:
+        """Moments from the run's zero and GPU bytes; empty where there is no GPU."""
+        has = self._memory.column(2) >= 0
+        return self._memory.column(0)[has] - self.zero_ns, self._memory.column(2)[has].astype(np.float64)
+
+    def rounds(self) -> tuple[Ints, ...]:
+        """Per round: draft start, draft end, verify end, rollback end (from zero), drafted, accepted, round_index."""
+        zero = self.zero_ns
+        columns = [self._rounds.column(index) for index in range(7)]
+        return (*(column - zero for column in columns[:4]), *columns[4:])
