@@ -1,0 +1,127 @@
+"""Columns, ratios, intervals, contributions, generation and token match."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.metrics import comparison
+
+POSITIVE = st.lists(st.floats(0.1, 1000), min_size=3, max_size=9)
+
+
+@pytest.fixture
+def pair(script, plain_writer):
+    """The plain run, and one of twice the stage times with two more tokens, ids differing at one place."""
+    slow = plain_writer(script(2), scale=2.0, tokens=(7, 5, 9, 4, 6, 2))
+    return plain_writer(script(1)), slow
+
+
+def test_rows(pair) -> None:
+    rows = {row.metric: row for row in comparison.comparison_rows(comparison.columns(pair))}
+    assert rows["total_ms"].values == [180, 360]
+    assert rows["total_ms"].ratio == [1, 2]
+    assert rows["total_ms"].ci95 is None
+    assert rows["inter_token_latency_ms"].values == [30, 36]
+    assert rows["visual_tokens"].ratio == [1, 1]
+    assert rows["decode_throughput_tok_s"].lower_is_better is False
+    assert "peak_allocated_bytes" not in rows
+    assert "draft_acceptance_rate" not in rows
+
+
+def test_document_and_bases(pair) -> None:
+    first, second = comparison.columns(pair)
+    document = comparison.compare_document([first, second], first, "without-load")
+    assert (document["schema_version"], document["basis"], document["baseline"]) == (1, "without-load", 1)
+    assert {row["metric"]: row["values"] for row in document["rows"]}["total_ms"] == [170, 340]
+    assert {row["metric"] for row in document["rows"]}.isdisjoint({"load_ms"})
+    assert set(document["rows"][0]) == {"metric", "unit", "values", "ratio", "ci95"}
+    against_second = comparison.compare_document([first, second], second, "model-only")
+    assert against_second["baseline"] == 2
+    assert against_second["rows"][0]["ratio"] == [0.5, 1]
+
+
+@pytest.mark.parametrize("basis", comparison.BASES)
+def test_contributions_add_up_to_the_difference(pair, basis) -> None:
+    parts = comparison.contributions(*pair, basis)
+    totals = [comparison.stages.total_ms(run, basis) for run in pair]
+    assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
+    assert sum(part["share"] for part in parts) == pytest.approx(1)
+
+
+def test_generation_is_the_ratio_of_decode_times(pair) -> None:
+    found = comparison.generation(*pair)
+    assert found["token_count_ratio"] == pytest.approx(5 / 3)
+    assert found["time_per_token_ratio"] == pytest.approx(36 / 30)
+    assert found["product"] == pytest.approx(180 / 90)
+
+
+def test_token_match_counts_equal_places(pair) -> None:
+    assert comparison.token_match(*pair) == {
+        "definition": "same id at the same position",
+        "matched": 2,
+        "compared": 4,
+        "rate": 0.5,
+    }
+
+
+def test_token_match_over_nothing_has_no_rate(script) -> None:
+    empty = script().begin().log()
+    assert comparison.token_match(empty, empty)["rate"] is None
+
+
+def test_warm_up_and_profiled_runs_stay_out(script, plain_writer) -> None:
+    runs = [plain_writer(script(number)) for number in (1, 2, 3)]
+    runs[0].info.warmup = True
+    runs[2].info.profiled = True
+    (only,) = comparison.columns(runs)
+    assert [run.run_id for run in only.runs] == [2]
+    with pytest.raises(UserError, match="at least two runs"):
+        comparison.compare_document([only], only)
+
+
+def test_an_unknown_basis_is_wrong_usage(pair) -> None:
+    listed = comparison.columns(pair)
+    with pytest.raises(UserError, match="end-to-end") as caught:
+        comparison.compare_document(listed, listed[0], "wall")
+    assert caught.value.exit_code == 2
+
+
+def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
+    runs = []
+    for number, scale in enumerate((1.0, 1.1, 1.2, 2.0, 2.3, 2.4), start=1):
+        run = plain_writer(script(number), scale=scale)
+        run.info.group_id = 1 if number <= 3 else 4
+        runs.append(run)
+    first, second = comparison.columns(runs)
+    row = comparison.comparison_rows([first, second])[0]
+    assert row.values == pytest.approx([180 * 1.1, 180 * 2.3])
+    assert row.ci95 is not None
+    assert row.ci95[0] is None
+    low, high = row.ci95[1]
+    assert low <= 2.3 / 1.1 <= high
+    assert 2.0 / 1.2 - 1e-9 <= low < high <= 2.4 / 1.0 + 1e-9
+
+
+def test_two_runs_of_one_group_stay_apart_by_role(script, plain_writer) -> None:
+    draft, target = (
+        plain_writer(script(1, role="draft", mode="side-by-side")),
+        plain_writer(script(2, mode="side-by-side")),
+    )
+    target.info.group_id = 1
+    assert [column.run_id for column in comparison.columns([draft, target])] == [1, 2]
+
+
+@given(POSITIVE, POSITIVE)
+def test_interval_lies_within_the_possible_ratios(base: list[float], sample: list[float]) -> None:
+    interval = comparison.ratio_interval(base, sample)
+    assert interval is not None
+    low, high = interval
+    assert min(sample) / max(base) * (1 - 1e-9) <= low <= high <= max(sample) / min(base) * (1 + 1e-9)
+
+
+@given(POSITIVE)
+def test_a_sample_against_itself_in_pairs_is_exactly_one(base: list[float]) -> None:
+    assert comparison.ratio_interval(base, base, paired=True) == [1.0, 1.0]
