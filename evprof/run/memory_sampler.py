@@ -1,0 +1,88 @@
+"""Memory of the engine process over time: resident bytes from the system, GPU bytes from NVML where there is one.
+
+Sampling costs microseconds to about a millisecond and is done by whoever owns the "memory" stream, never by the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.records import MemoryRecord
+from evprof.core.units import NS_PER_S
+
+SAMPLES_PER_S = 10
+INTERVAL_NS = NS_PER_S // SAMPLES_PER_S
+
+NO_GPU = -1
+
+
+class MemorySampler:
+    """Samples one process. `sample_if_due` is called as often as one likes and keeps to ten samples a second."""
+
+    def __init__(self, pid: int, *, clock: Clock = monotonic_ns, gpu_bytes: Callable[[int], int] | None = None) -> None:
+        """`gpu_bytes` answers for a pid; by default NVML does, when it is there."""
+        self._pid = pid
+        self._clock = clock
+        self._rss_bytes = _rss_reader(pid)
+        self._gpu_bytes = gpu_bytes or nvml_process_bytes()
+        self._due_ns: int | None = None
+
+    def sample_if_due(self, run_id: int) -> MemoryRecord | None:
+        """A sample for `run_id` when a tenth of a second has passed; None otherwise, or when the process is gone."""
+        now = self._clock()
+        if self._due_ns is not None and now < self._due_ns:
+            return None
+        # On a grid, so that a late call does not shift all later ones; a long pause starts a new grid.
+        self._due_ns = now + INTERVAL_NS if self._due_ns is None else self._due_ns + INTERVAL_NS
+        if self._due_ns <= now:
+            self._due_ns = now + INTERVAL_NS
+        rss_bytes = self._rss_bytes()
+        if rss_bytes is None:
+            return None
+        return MemoryRecord(run_id, now, rss_bytes, self._gpu_bytes(self._pid))
+
+
+def _rss_reader(pid: int) -> Callable[[], int | None]:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+    except psutil.Error:
+        return lambda: None
+
+    def ask_system() -> int | None:
+        try:
+            return int(process.memory_info().rss)
+        except psutil.Error:
+            return None
+
+    return ask_system
+
+
+def nvml_process_bytes() -> Callable[[int], int]:
+    """A function from pid to the bytes it holds on all GPUs; it answers NO_GPU when NVML or the figure is missing.
+
+    Inside a container NVML may list no process of ours, or hide the figure: that is "not known", never 0.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
+        return lambda pid: NO_GPU
+
+    def ask_driver(pid: int) -> int:
+        used: list[Any] = []
+        for handle in handles:
+            try:
+                processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            except pynvml.NVMLError:
+                continue
+            used += [entry.usedGpuMemory for entry in processes if entry.pid == pid]
+        known = [count for count in used if count is not None]
+        return sum(known) if known else NO_GPU
+
+    return ask_driver

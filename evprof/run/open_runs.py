@@ -1,0 +1,85 @@
+"""Which runs of a request have begun and not ended, and what must be said when nobody else will say it.
+
+An engine that raises, dies or is ended leaves runs open; whoever notices closes them, so that a reader of the
+Recording always sees every run end.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest
+from evprof.core.run_info import RunInfo
+
+
+class OpenRuns:
+    """Follows one request at a time by the messages that pass."""
+
+    def __init__(self) -> None:
+        self._request: RunRequest | None = None
+        self._open: list[int] = []
+        self._has_started = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is at work."""
+        return self._request is not None
+
+    @property
+    def run_ids(self) -> tuple[int, ...]:
+        """Runs that began and have not ended."""
+        return tuple(self._open)
+
+    def begin(self, request: RunRequest) -> None:
+        """A request is handed to the engine."""
+        self._request, self._open, self._has_started = request, [], False
+
+    def note(self, message: Message) -> None:
+        """A message passed."""
+        match message:
+            case RunStarted(run_id=run_id):
+                self._has_started = True
+                self._open.append(run_id)
+            case RunEnded(run_id=run_id) if run_id in self._open:
+                self._open.remove(run_id)
+            case RequestEnded():
+                self._request = None
+
+    def close(self, status: str, sentence: str) -> list[Message]:
+        """What is still to be said about the request: every open run ended as `status`, then the request.
+
+        When no run had begun, one is begun and ended, so that the attempt is on record. Empty when nothing is open.
+        """
+        if self._request is None:
+            return []
+        request, said = self._request, list[Message]()
+        open_runs = list(self._open)
+        if not self._has_started:
+            said.append(RunStarted(request.first_run_id, _unstarted(request)))
+            open_runs.append(request.first_run_id)
+        said += [RunEnded(run_id, status, sentence) for run_id in open_runs]
+        said.append(RequestEnded(request.first_run_id))
+        self._request, self._open = None, []
+        return said
+
+
+def _unstarted(request: RunRequest) -> RunInfo:
+    """A run of which nothing is known but what was asked for."""
+    sample: dict[str, Any] = {
+        "events": {"path": request.sample.events_path} if request.sample.events_path else None,
+        "video": {"path": request.sample.video_path} if request.sample.video_path else None,
+        "prompt": request.sample.prompt,
+    }
+    return RunInfo(
+        run_id=request.first_run_id,
+        group_id=request.group_id,
+        repeat=0,
+        role=DRAFT if request.mode in ("draft", "side-by-side") else TARGET,
+        mode=request.mode,
+        settings=request.settings.to_json(),
+        sample=sample,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
