@@ -13,6 +13,9 @@ from evprof.core.errors import UserError
 MAX_COORDINATE = 16_383
 """Largest accepted x or y: the 14 bits of the widest published event format."""
 
+_MAX_TIME_US = 2**61
+"""Far beyond any clock, and differences still fit in int64."""
+
 
 @dataclass(frozen=True, eq=False)
 class EventArray:
@@ -33,8 +36,8 @@ class EventArray:
     ) -> EventArray:
         """Checks and casts four columns of any integer (or whole float) dtype; `p` may be 0/1, -1/1 or bool.
 
-        Raises UserError naming `source` when lengths differ, a column is not a one-dimensional number array, or
-        coordinates lie outside 0…16383.
+        Raises UserError naming `source` when lengths differ, a column is not a one-dimensional number array or holds
+        fractions, coordinates lie outside 0…16383, or polarities outside -1…1.
         """
         columns = {"x": np.asarray(x), "y": np.asarray(y), "t": np.asarray(t_us), "p": np.asarray(p)}
         for name, column in columns.items():
@@ -45,6 +48,8 @@ class EventArray:
                 )
             if column.dtype.kind == "f" and not np.isfinite(column).all():
                 raise UserError(f"{source}: column '{name}' holds values that are not finite numbers.")
+            if column.dtype.kind == "f" and (column != np.floor(column)).any():
+                raise UserError(f"{source}: column '{name}' holds fractions where whole numbers are expected.")
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) != 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -55,6 +60,13 @@ class EventArray:
                 raise UserError(
                     f"{source}: {name} runs from {column.min()} to {column.max()}; "
                     f"pixel coordinates from 0 to {MAX_COORDINATE} are expected."
+                )
+        for name, low, high in (("p", -1, 1), ("t", -_MAX_TIME_US, _MAX_TIME_US)):
+            column = columns[name]
+            if len(column) and (column.min() < low or column.max() > high):
+                raise UserError(
+                    f"{source}: column '{name}' runs from {column.min()} to {column.max()}, outside {low}…{high}; "
+                    "are the columns in another order?"
                 )
         return cls(
             x=np.ascontiguousarray(columns["x"], dtype=np.uint16),

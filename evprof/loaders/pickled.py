@@ -1,0 +1,281 @@
+"""Reads the one shape of pickle numpy writes for a dict of arrays, and can build nothing else.
+
+EventGPT's `.npy` recordings are pickles, and unpickling a stranger's file runs whatever it names. This reader never
+imports or calls anything a file asks for: a small stack machine carries out the few opcodes such a recording needs,
+with inert notes standing in for numpy's own functions, and reads the columns out of the notes at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+import re
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+
+MAX_OPCODES = 20_000
+"""A recording needs about 150; a pickle with more is something else."""
+
+_ALLOWED = {
+    f"{package}.{name}"
+    for package in ("numpy.core", "numpy._core")
+    for name in ("multiarray._reconstruct", "multiarray.scalar", "numeric._frombuffer")
+} | {"numpy.ndarray", "numpy.dtype", "_codecs.encode"}
+
+_NUMBER = re.compile(r"[<>=|]?[biuf][1248]\Z")
+
+
+class ByteSource(Protocol):
+    """What pickletools reads from: a bounded file such as BytesIO or mmap, whose `read` never allocates past its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes."""
+
+    def readline(self) -> bytes:
+        """Bytes up to and with the next newline."""
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+
+
+class _Refusal(Exception):  # noqa: N818 - becomes a UserError with the file's name at the one place that knows it
+    """Why a pickle is not read, as the end of a sentence."""
+
+
+@dataclass
+class _Name:
+    """A global the file names, never looked up."""
+
+    path: str
+
+
+@dataclass
+class _Call:
+    """A call the file asks for, never made; `state` is what it would have been filled with."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    state: Any = None
+
+
+_MARK = object()
+
+
+class _Machine:
+    """The stack and the memo of one pickle."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def pop(self) -> Any:
+        if not self.stack or self.stack[-1] is _MARK:
+            raise _Refusal("its pickle is damaged: a value is missing")
+        return self.stack.pop()
+
+    def top(self, kind: type[Any]) -> Any:
+        if not self.stack or not isinstance(self.stack[-1], kind):
+            raise _Refusal("its pickle is damaged: a value has the wrong kind")
+        return self.stack[-1]
+
+    def pop_to_mark(self) -> list[Any]:
+        for index in range(len(self.stack) - 1, -1, -1):
+            if self.stack[index] is _MARK:
+                values = self.stack[index + 1 :]
+                del self.stack[index:]
+                return values
+        raise _Refusal("its pickle is damaged: a mark is missing")
+
+    def step(self, name: str, argument: Any) -> None:
+        """Carries out one opcode other than STOP."""
+        if name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name])
+        elif name in _LITERALS:
+            self.stack.append(argument)
+        elif name in _TUPLES:
+            values = [self.pop() for _ in range(_TUPLES[name])]
+            self.stack.append(tuple(reversed(values)))
+        elif name in ("GLOBAL", "STACK_GLOBAL"):
+            self._name(argument)
+        elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
+            self.memo[len(self.memo) if argument is None else argument] = self.top(object)
+        elif name in ("BINGET", "LONG_BINGET", "GET"):
+            if argument not in self.memo:
+                raise _Refusal("its pickle is damaged: it refers to a value that was never stored")
+            self.stack.append(self.memo[argument])
+        elif name in _BUILDERS:
+            _BUILDERS[name](self)
+        elif name not in ("PROTO", "FRAME"):
+            raise _Refusal(f"its pickle uses {name}, which no recording needs; it was blocked")
+
+    def _name(self, argument: str | None) -> None:
+        if argument is None:
+            attribute, module = self.pop(), self.pop()
+        else:
+            module, _, attribute = argument.partition(" ")
+        path = f"{module}.{attribute}"
+        if path not in _ALLOWED:
+            shown = path if len(path) <= 60 else f"{path[:57]}…"
+            raise _Refusal(f"its pickle would run {shown!r}, which was blocked: it is not a plain recording")
+        self.stack.append(_Name(path))
+
+    def mark(self) -> None:
+        self.stack.append(_MARK)
+
+    def tuple_from_mark(self) -> None:
+        self.stack.append(tuple(self.pop_to_mark()))
+
+    def call(self) -> None:
+        arguments, function = self.pop(), self.pop()
+        if not isinstance(function, _Name) or not isinstance(arguments, tuple):
+            raise _Refusal("its pickle calls something that is not a name, which was blocked")
+        self.stack.append(_Call(function.path, arguments))
+
+    def build(self) -> None:
+        state = self.pop()
+        self.top(_Call).state = state
+
+    def append(self) -> None:
+        value = self.pop()
+        self.top(list).append(value)
+
+    def appends(self) -> None:
+        values = self.pop_to_mark()
+        self.top(list).extend(values)
+
+    def set_item(self) -> None:
+        value, key = self.pop(), self.pop()
+        self._fill([key, value])
+
+    def set_items(self) -> None:
+        self._fill(self.pop_to_mark())
+
+    def _fill(self, pairs: list[Any]) -> None:
+        keys, values = pairs[::2], pairs[1::2]
+        if len(keys) != len(values) or not all(isinstance(key, str) for key in keys):
+            raise _Refusal("its pickle holds a dictionary whose keys are not names")
+        self.top(dict).update(zip(keys, values, strict=True))
+
+    def new_list(self) -> None:
+        self.stack.append([])
+
+    def new_dict(self) -> None:
+        self.stack.append({})
+
+
+_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_LITERALS = frozenset(
+    "INT BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 UNICODE "
+    "BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8".split()
+)
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_BUILDERS = {
+    "MARK": _Machine.mark,
+    "TUPLE": _Machine.tuple_from_mark,
+    "REDUCE": _Machine.call,
+    "BUILD": _Machine.build,
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.appends,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_items,
+    "EMPTY_LIST": _Machine.new_list,
+    "EMPTY_DICT": _Machine.new_dict,
+}
+
+
+def read_pickled_columns(source: ByteSource, name: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays, by key, of a pickled 0-d object array that holds a dict; entries that are no arrays are left out.
+
+    `source` stands at the pickle's first byte; `name` is how errors call the file. Memory stays within a small multiple
+    of the file's size. Raises UserError for anything that is not such a dict, and names what was blocked.
+    """
+    try:
+        found = _recording(_run(source))
+        return {key: _array(value) for key, value in found.items() if _is_array(value)}
+    except _Refusal as refusal:
+        raise UserError(
+            f"{name}: {refusal}; load a recording from a source you trust, or save its columns as .npz."
+        ) from None
+
+
+def _run(source: ByteSource) -> Any:
+    machine = _Machine()
+    try:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(source)):  # type: ignore[arg-type]  # asks for IO[bytes], uses three of its methods
+            if count > MAX_OPCODES:
+                raise _Refusal(f"its pickle has more than {MAX_OPCODES:,} steps; a recording needs about 150")
+            if opcode.name == "STOP":
+                return machine.pop()
+            machine.step(opcode.name, argument)
+    except (ValueError, OverflowError, MemoryError, IndexError, KeyError, AttributeError) as error:
+        raise _Refusal("its pickle is damaged or cut short") from error
+    raise _Refusal("its pickle is cut short")
+
+
+def _recording(value: Any) -> dict[str, Any]:
+    """The dict inside the 0-d object array, or the dict itself."""
+    if isinstance(value, _Call) and isinstance(value.state, tuple) and len(value.state) == 5:
+        content = value.state[4]
+        if isinstance(content, list) and len(content) == 1:
+            value = content[0]
+    if not isinstance(value, dict):
+        raise _Refusal("it holds a Python object that is not a dictionary of the columns x, y, t and p")
+    return value
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, _Call) and value.function.endswith(("._reconstruct", "._frombuffer"))
+
+
+def _array(call: _Call) -> npt.NDArray[Any]:
+    """The array a note describes, checked against the bytes that are really there."""
+    if call.function.endswith("._frombuffer"):
+        if len(call.arguments) != 4:
+            raise _Refusal("one of its arrays is described wrongly")
+        data, dtype_note, shape, order = call.arguments
+        is_fortran = order == "F"
+    else:
+        if not (isinstance(call.state, tuple) and len(call.state) == 5):
+            raise _Refusal("one of its arrays has no content")
+        _, shape, dtype_note, is_fortran, data = call.state
+    dtype = _dtype(dtype_note)
+    content = _bytes(data)
+    if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
+        raise _Refusal("one of its arrays has a shape that makes no sense")
+    if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):
+        raise _Refusal(f"one of its arrays says it has shape {list(shape)[:4]} but holds {len(content):,} bytes")
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def _dtype(note: Any) -> np.dtype[Any]:
+    if not (isinstance(note, _Call) and note.function == "numpy.dtype" and note.arguments):
+        raise _Refusal("one of its arrays has no number type")
+    text = note.arguments[0]
+    if not (isinstance(text, str) and _NUMBER.match(text)):
+        raise _Refusal(f"one of its arrays holds {str(text)[:20]!r}, which is not a number type")
+    try:
+        dtype = np.dtype(text)
+    except TypeError:
+        raise _Refusal(f"one of its arrays holds {text!r}, which is not a number type") from None
+    if isinstance(note.state, tuple) and len(note.state) > 1 and note.state[1] in ("<", ">"):
+        dtype = dtype.newbyteorder(note.state[1])
+    return dtype
+
+
+def _bytes(data: Any) -> bytes | bytearray:
+    if isinstance(data, _Call) and data.function == "_codecs.encode" and len(data.arguments) >= 1:
+        # How Python 2 protocols spell bytes. Encoded here and not when met: a pickle may refer to one text many times.
+        text = data.arguments[0]
+        if isinstance(text, str):
+            try:
+                return text.encode("latin-1")
+            except UnicodeEncodeError:
+                raise _Refusal("one of its arrays holds text that is no bytes") from None
+    if isinstance(data, bytes | bytearray):
+        return data
+    raise _Refusal("one of its arrays holds Python objects instead of numbers")
