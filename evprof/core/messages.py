@@ -70,3 +70,18 @@ class EngineChanged:
 
 
 Message = RunStarted | RunDescribed | RunWarned | RunEnded | RequestEnded | SetupProgressed | EngineChanged
+
+
+def apply_to_info(message: Message, info: RunInfo) -> bool:
+    """Takes what `message` says about a run into its `info`. False when it says nothing about it."""
+    match message:
+        case RunDescribed(facts=facts):
+            info.merge(facts)
+        case RunWarned(sentence=sentence):
+            info.warnings.append(sentence)
+        case RunEnded(status=status, error=error, facts=facts):
+            info.merge(facts)
+            info.status, info.error = status, error
+        case _:
+            return False
+    return True

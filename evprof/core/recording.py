@@ -24,17 +24,15 @@ class IntColumn:
 
     def __init__(self) -> None:
         self._buffer: npt.NDArray[np.int64] = np.empty(_FIRST_CAPACITY, dtype=np.int64)
-        self._length = 0
 
-    def extend(self, values: Sequence[int]) -> None:
-        """Appends `values`."""
-        needed = self._length + len(values)
+    def put(self, start: int, values: Sequence[int]) -> None:
+        """Writes `values` from row `start` on; rows before it stay."""
+        needed = start + len(values)
         if needed > len(self._buffer):
             grown = np.empty(max(needed, 2 * len(self._buffer)), dtype=np.int64)
-            grown[: self._length] = self._buffer[: self._length]
+            grown[:start] = self._buffer[:start]
             self._buffer = grown
-        self._buffer[self._length : needed] = values
-        self._length = needed
+        self._buffer[start:needed] = values
 
     def view(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Rows start…stop-1, read-only and without copying."""
@@ -49,9 +47,9 @@ class ObjectColumn:
     def __init__(self) -> None:
         self._values: list[Any] = []
 
-    def extend(self, values: Sequence[Any]) -> None:
-        """Appends `values`."""
-        self._values.extend(values)
+    def put(self, start: int, values: Sequence[Any]) -> None:
+        """Writes `values` from row `start` on; rows before it stay."""
+        self._values[start:] = values
 
     def view(self, start: int, stop: int) -> list[Any]:
         """Rows start…stop-1 as a new list."""
@@ -72,11 +70,14 @@ class Stream:
         return self._length
 
     def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Appends rows given as tuples in column order; they become visible together, after all columns are written."""
+        """Appends rows given as tuples in column order; they become visible together, after all columns are written.
+
+        Rows that do not fit raise (ValueError, OverflowError) and leave the stream as it was.
+        """
         if not rows:
             return
         for column, values in zip(self._columns, zip(*rows, strict=True), strict=True):
-            column.extend(values)
+            column.put(self._length, values)
         self._length += len(rows)
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evprof.core.messages import Message, RunDescribed, RunEnded, RunStarted, RunWarned
+from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import Recording
 from evprof.core.records import (
     BEGIN,
@@ -65,6 +65,8 @@ class RunLog:
     memory: list[MemoryRecord] = field(default_factory=list)
     frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
     version: int = 0
+    # Streams are read one after the other, so a tensor may be seen a moment before its span.
+    _early_tensors: dict[int, list[TensorRecord]] = field(default_factory=dict)
 
     @property
     def run_id(self) -> int:
@@ -100,8 +102,8 @@ class RunLog:
             case SpanRecord():
                 self._absorb_span(record)
             case TensorRecord():
-                if record.span_id in self.spans:
-                    self.spans[record.span_id].tensors.append(record)
+                span = self.spans.get(record.span_id)
+                (span.tensors if span else self._early_tensors.setdefault(record.span_id, [])).append(record)
             case TokenRecord():
                 (self.rejected if record.origin == ORIGIN_REJECTED else self.tokens).append(record)
             case RoundRecord():
@@ -123,6 +125,7 @@ class RunLog:
                 record.name,
                 record.start_ns,
                 host_start_ns=record.start_ns,
+                tensors=self._early_tensors.pop(record.span_id, []),
             )
             return
         span = self.spans.get(record.span_id)
@@ -182,15 +185,7 @@ class RunBook:
         run = self.runs.get(getattr(message, "run_id", -1))
         if run is None:
             return
-        match message:
-            case RunDescribed():
-                run.info.merge(message.facts)
-            case RunWarned():
-                run.info.warnings.append(message.sentence)
-            case RunEnded():
-                run.info.merge(message.facts)
-                run.info.status, run.info.error = message.status, message.error
-            case _:
-                return
+        if not apply_to_info(message, run.info):
+            return
         run.version += 1
         changed.add(run.run_id)
