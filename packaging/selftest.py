@@ -1,0 +1,47 @@
+"""Runs an installed or frozen evprof once, as a stranger would: the demo, its session, its JSON, its picture.
+
+Usage: python packaging/selftest.py PROGRAM [ARGUMENT ...]     PROGRAM: a path to `evprof`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def call(program: list[str], *arguments: str) -> str:
+    """Standard output of one call; raises with the error text when it fails."""
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=600, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} left with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def main(program: list[str]) -> int:
+    """Runs the checks; prints one line for each."""
+    with tempfile.TemporaryDirectory() as folder:
+        session, picture = Path(folder, "demo.evprof"), Path(folder, "demo.png")
+        document = json.loads(call(program, "demo", "--headless", "--json", "-o", str(session)))
+        statuses = [run["status"] for run in document["runs"]]
+        if statuses != ["finished"] * 3:
+            raise SystemExit(f"the demo's runs ended as {statuses}")
+        print(f"demo: {len(statuses)} runs finished; the answer was: {document['runs'][-1]['text']}")
+        shown = json.loads(call(program, "show", str(session), "--json"))
+        if [run["token_ids"] for run in shown["runs"]] != [run["token_ids"] for run in document["runs"]]:
+            raise SystemExit("the session file holds other tokens than the run printed")
+        print(f"session: {session.stat().st_size} bytes, reopened with the same tokens")
+        call(program, "gui", str(session), "--screenshot", str(picture))
+        print(f"window: drawn, {picture.stat().st_size} bytes")
+        doctor = json.loads(call(program, "doctor", "--json"))
+        print(f"doctor: {len(doctor.get('problems', []))} problem(s)")
+        print(f"engine process: {call(program, 'bench', 'engine-process').strip()}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main([str(Path(sys.argv[1]).resolve()), *sys.argv[2:]]))
