@@ -6,7 +6,8 @@ the column types. Records know nothing of models, files or windows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, get_type_hints
 
 BEGIN, END, SETTLED = 0, 1, 2
 """Phases of a span: dispatched; returned to the host; device times known (start_ns and end_ns are the device's)."""
@@ -147,6 +148,7 @@ STREAM_OF: dict[type[Record], str] = {kind: name for name, kind in STREAMS.items
 """The inverse of STREAMS."""
 
 
+@cache
 def column_kinds(stream: str) -> dict[str, str]:
     """Column name -> "int", "str" or "bytes" of a stream, in field order."""
-    return {name: str(kind) for name, kind in STREAMS[stream].__annotations__.items()}
+    return {name: kind.__name__ for name, kind in get_type_hints(STREAMS[stream]).items()}
