@@ -7,13 +7,12 @@ unpickler (see `evprof.loaders.pickled`).
 from __future__ import annotations
 
 import ast
-import io
 import math
 import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +67,7 @@ def read_npy_events(path: str | Path) -> EventArray:
     return events_from_array(shaped(content, header, name), name)
 
 
-def read_npy_header(file: BinaryIO | io.BufferedIOBase, name: str) -> NpyHeader:
+def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:
     """Parses magic, version and header; leaves `file` at the first byte of content. Raises UserError."""
     start = file.read(8)
     if start[:6] != MAGIC:

@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[<>=|]?[biuf][1248]\Z")
 
 
 class ByteSource(Protocol):
-    """What pickletools reads from: a bounded file such as BytesIO or mmap, whose `read` never allocates past its end."""
+    """What pickletools reads from: a bounded BytesIO or mmap, whose `read` never allocates past its end."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes."""
@@ -169,10 +169,10 @@ class _Machine:
 
 
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_LITERALS = frozenset(
-    "INT BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 UNICODE "
-    "BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8".split()
-)
+_LITERALS = frozenset({"INT", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"}) | {
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"),
+    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _BUILDERS = {
     "MARK": _Machine.mark,

@@ -1,0 +1,53 @@
+"""Content hashes of files and folders, so that a session can tell whether its samples are still the ones it saw."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.loaders.paths import reason
+
+_CHUNK_BYTES = 1 << 20
+_cache: dict[tuple[str, int, int], str] = {}
+_cache_lock = threading.Lock()
+
+
+def content_hash(path: str | Path) -> str:
+    """`sha256:…` of a file's bytes, or of a folder's relative file names and their hashes.
+
+    Files are read in pieces; a file is read again only when its path, size or modification time changed. Raises
+    UserError when something cannot be read.
+    """
+    found = Path(path)
+    try:
+        if found.is_dir():
+            return f"sha256:{_folder_digest(found)}"
+        return f"sha256:{_file_digest(found)}"
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check the path and its permissions.") from None
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    files = {entry.relative_to(folder).as_posix(): entry for entry in folder.rglob("*") if entry.is_file()}
+    for name in sorted(files):
+        digest.update(f"{_file_digest(files[name])}  {name}\n".encode("utf-8", errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    status = path.stat()
+    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    with _cache_lock:
+        known = _cache.get(key)
+    if known is not None:
+        return known
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    with _cache_lock:
+        _cache[key] = digest.hexdigest()
+    return digest.hexdigest()

@@ -1,0 +1,85 @@
+"""When each frame of a video is shown and where decoding may start, in presentation order; it decodes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """One row per frame, in the order of presentation.
+
+    `pts`: int64 [N], strictly increasing, in ticks of `time_base` seconds; `is_key`: bool [N]; `end_pts`: when the last
+    frame's time is over. `is_timed` False means the file gives frames no usable times: `pts` then counts frames, and
+    only decoding from the start finds a frame.
+    """
+
+    pts: npt.NDArray[np.int64]
+    is_key: npt.NDArray[np.bool_]
+    end_pts: int
+    time_base: Fraction
+    is_timed: bool = True
+
+    @classmethod
+    def from_packets(
+        cls, rows: list[tuple[int | None, int | None, bool]], time_base: Fraction, frame_rate: Fraction | None
+    ) -> FrameTable:
+        """From (pts, duration, is_key) per packet or frame, any order; untimed when a pts is missing or double."""
+        known = [pts for pts, _, _ in rows if pts is not None]
+        if len(known) < len(rows) or len(set(known)) < len(known):
+            keys = np.array([key for _, _, key in rows], dtype=np.bool_)
+            tick = 1 / frame_rate if frame_rate else Fraction(1, 25)
+            return cls(np.arange(len(rows), dtype=np.int64), keys, len(rows), tick, is_timed=False)
+        pts = np.array(known, dtype=np.int64)
+        order = np.argsort(pts, kind="stable")
+        pts = pts[order]
+        keys = np.array([key for _, _, key in rows], dtype=np.bool_)[order]
+        last_duration = rows[int(order[-1])][1] or (int(np.median(np.diff(pts))) if len(pts) > 1 else 0)
+        return cls(pts, keys, int(pts[-1]) + max(last_duration, 0), time_base)
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    def time_us(self, index: int) -> int:
+        """When frame `index` is shown, in µs since the first frame."""
+        return round((int(self.pts[index]) - int(self.pts[0])) * self.time_base * 1_000_000)
+
+    @property
+    def duration_us(self) -> int:
+        """From the first frame's start to the last one's end."""
+        return round((self.end_pts - int(self.pts[0])) * self.time_base * 1_000_000)
+
+    def index_at(self, t_us: int) -> int:
+        """The frame on show at `t_us` since the first frame; the first or last one outside the video."""
+        ticks = int(self.pts[0]) + Fraction(t_us, 1_000_000) / self.time_base
+        # floor: a frame is on show from its own tick on. Half a µs of slack undoes the rounding of time_us.
+        slack = Fraction(1, 2_000_000) / self.time_base
+        found = int(np.searchsorted(self.pts, int((ticks + slack) // 1), side="right")) - 1
+        return min(max(found, 0), len(self) - 1)
+
+    def key_before(self, index: int) -> int:
+        """The last key frame shown at or before frame `index`; 0 when there is none."""
+        before = np.flatnonzero(self.is_key[: index + 1])
+        return int(before[-1]) if len(before) else 0
+
+    @property
+    def gop_frames(self) -> int:
+        """The longest way, in frames, from a key frame to the next one or to the end."""
+        starts = np.flatnonzero(self.is_key)
+        if not len(starts):
+            return len(self)
+        return int(np.diff(np.append(starts, len(self))).max())
+
+
+def uniform_indices(total: int, count: int) -> npt.NDArray[np.int64]:
+    """`count` frame numbers spread evenly over `total` frames, first and last included.
+
+    The rule is round(linspace(0, total - 1, count)); with more frames asked for than there are, frames repeat. A single
+    one is the first.
+    """
+    indices: npt.NDArray[np.int64] = np.linspace(0, total - 1, count).round().astype(np.int64)
+    return indices

@@ -1,0 +1,71 @@
+"""Reads a folder of PNG event frames, in the order people number them (frame2 before frame10)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.loaders.frame_table import uniform_indices
+from evprof.loaders.paths import reason
+from evprof.loaders.png import read_png
+from evprof.loaders.render import Picture
+
+MAX_FILES = 100_000
+MAX_READ_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class EventFrames:
+    """Event frames that were rendered elsewhere: pictures uint8 [H, W, 3] and the file each came from."""
+
+    frames: list[Picture]
+    paths: list[Path]
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts digits by value: `a2` before `a10`; usable with any names, ties broken by spelling."""
+    parts = re.split(r"([0-9]+)", name)
+    keys = [(0, int(part[:300]), part) if part.isdecimal() else (1, 0, part.lower()) for part in parts]
+    return (*keys, (2, 0, name))
+
+
+def frame_paths(folder: str | Path) -> list[Path]:
+    """The PNG files directly inside `folder`, naturally sorted. Raises UserError when there is none."""
+    found = Path(folder)
+    try:
+        if not found.is_dir():
+            raise UserError(f"{folder}: no such folder; give a folder of PNG event frames.")
+        paths = [entry for entry in found.iterdir() if entry.suffix.lower() == ".png" and entry.is_file()]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder}: cannot be listed ({reason(error)}); check its permissions.") from None
+    if not paths:
+        raise UserError(f"{folder}: holds no PNG files; give a folder of event frames or a .npy or .npz recording.")
+    if len(paths) > MAX_FILES:
+        raise UserError(f"{folder}: holds {len(paths):,} PNG files, more than the {MAX_FILES:,} allowed.")
+    return sorted(paths, key=lambda path: natural_key(path.name))
+
+
+def read_event_frames(folder: str | Path, count: int | None = None) -> list[Picture]:
+    """The frames of a folder as uint8 [H, W, 3]; with `count`, that many spread evenly (see `uniform_indices`)."""
+    return load_event_frames(folder, count).frames
+
+
+def load_event_frames(folder: str | Path, count: int | None = None) -> EventFrames:
+    """As `read_event_frames`, with the file of each frame. A file chosen twice is read once and appears twice."""
+    paths = frame_paths(folder)
+    if count is not None:
+        if count < 1:
+            raise UserError(f"{folder}: at least 1 event frame must be asked for, not {count}.")
+        paths = [paths[index] for index in uniform_indices(len(paths), count)]
+    pictures: dict[Path, Picture] = {}
+    total = 0
+    for path in paths:
+        if path in pictures:
+            continue
+        pictures[path] = read_png(path)
+        total += pictures[path].nbytes
+        if total > MAX_READ_BYTES:
+            raise UserError(f"{folder}: its frames take more than {MAX_READ_BYTES >> 30} GiB; ask for fewer frames.")
+    return EventFrames([pictures[path] for path in paths], paths)

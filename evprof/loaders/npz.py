@@ -1,0 +1,123 @@
+"""Reads event recordings from `.npz`: named columns, or one array of all four, compressed or not.
+
+What the archive says of its sizes is checked against sane bounds, and against each array's own header, before anything
+is unpacked.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.columns import NAMES, events_from_array, events_from_mapping
+from evprof.loaders.npy import check_length, read_npy_header, shaped
+from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.pickled import read_pickled_columns
+
+MAX_UNPACKED_BYTES = 4 << 30
+"""Most that the wanted members may take unpacked."""
+
+MAX_RATIO = 200
+"""Real recordings shrink 2 to 30 times; beyond this, large archives are taken for zip bombs."""
+
+_SMALL_BYTES = 64 << 20
+_MAX_MEMBERS = 1_000
+_CHUNK_BYTES = 1 << 20
+
+
+def read_npz_events(path: str | Path) -> EventArray:
+    """Events of a `.npz` file in file order; times in µs, polarity 0/1 (-1 becomes 0). Raises UserError."""
+    found = readable_file(path)
+    name = str(path)
+    with _sentences(name), zipfile.ZipFile(found) as archive:
+        members = _wanted(archive, name)
+        _check_sizes(members, name)
+        if len(members) > 1 or next(iter(members)) in _SPELLINGS:
+            return events_from_mapping(
+                {key: _read_array(archive, member, name) for key, member in members.items()}, name
+            )
+        key, member = next(iter(members.items()))
+        return _read_single(archive, member, f"{name}[{key}]")
+
+
+_SPELLINGS = frozenset(spelling for spellings in NAMES.values() for spelling in spellings)
+
+
+def _wanted(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
+    """The members that are columns by name, or the only array there is."""
+    entries = archive.infolist()
+    if len(entries) > _MAX_MEMBERS:
+        raise UserError(f"{name}: holds {len(entries):,} members; an event recording has four arrays.")
+    arrays = {entry.filename[:-4]: entry for entry in entries if entry.filename.lower().endswith(".npy")}
+    columns = {key: entry for key, entry in arrays.items() if key.lower() in _SPELLINGS}
+    if columns:
+        return columns
+    if len(arrays) == 1:
+        return arrays
+    listed = ", ".join(sorted(arrays)[:8]) or "no arrays"
+    raise UserError(f"{name}: holds {listed}; an event recording has the arrays x, y, t and p.")
+
+
+def _check_sizes(members: dict[str, zipfile.ZipInfo], name: str) -> None:
+    unpacked = sum(entry.file_size for entry in members.values())
+    packed = max(1, sum(entry.compress_size for entry in members.values()))
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise UserError(
+            f"{name}: unpacks to {unpacked / 2**30:.1f} GiB, more than the {MAX_UNPACKED_BYTES >> 30} GiB allowed; "
+            "cut the recording into shorter ones."
+        )
+    if unpacked > _SMALL_BYTES and unpacked / packed > MAX_RATIO:
+        raise UserError(
+            f"{name}: unpacks to {unpacked / packed:,.0f} times its size, as zip bombs do and recordings do not; "
+            "save it again without compression if it is one."
+        )
+
+
+def _read_single(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> EventArray:
+    with archive.open(member) as file:
+        if read_npy_header(file, name).dtype is not None:
+            return events_from_array(_read_array(archive, member, name), name)
+        content = file.read(member.file_size)
+    return events_from_mapping(read_pickled_columns(io.BytesIO(content), name), name)
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> npt.NDArray[Any]:
+    with archive.open(member) as file:
+        header = read_npy_header(file, name)
+        if header.dtype is None:
+            raise UserError(f"{name}: '{member.filename}' holds Python objects instead of numbers; save plain arrays.")
+        check_length(header, member.file_size - file.tell(), name)
+        content = np.empty(math.prod(header.shape), dtype=header.dtype)
+        view = memoryview(content).cast("B") if content.nbytes else memoryview(bytearray())
+        done = 0
+        while done < len(view):
+            chunk = file.read(min(_CHUNK_BYTES, len(view) - done))
+            if not chunk:
+                raise UserError(f"{name}: '{member.filename}' ends early; the file is damaged, copy it again.")
+            view[done : done + len(chunk)] = chunk
+            done += len(chunk)
+        return shaped(content, header, name)
+
+
+@contextmanager
+def _sentences(name: str) -> Iterator[None]:
+    """Turns what zipfile and its decompressors say into one sentence about this file."""
+    import lzma
+
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, KeyError) as error:
+        raise UserError(f"{name}: the .npz archive is damaged ({reason(error)}); copy or export it again.") from None
+    except (NotImplementedError, RuntimeError, MemoryError, OverflowError) as error:
+        raise UserError(f"{name}: the .npz archive cannot be unpacked ({reason(error)}); save it again.") from None

@@ -1,0 +1,93 @@
+"""Random access to a video for a window's player: the picture on show at any time, with the last few kept.
+
+It belongs in one worker thread of the caller's; a lock keeps a second thread's `close` from pulling the file away.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.loaders.render import Picture
+from evprof.loaders.video import VideoFile, VideoInfo
+
+CACHE_BYTES = 64 << 20
+
+_KEPT_ON_THE_WAY = 12
+"""Frames before the wanted one that are kept when they were decoded anyway: stepping back then costs nothing."""
+
+
+@dataclass(frozen=True)
+class ShownFrame:
+    """One picture, uint8 [H, W, 3] RGB, and when it is shown: µs since the first frame."""
+
+    index: int
+    time_us: int
+    picture: Picture
+
+
+class VideoPlayer:
+    """Opens the file at once; indexing happens on first use, in whichever thread asks. Raises UserError."""
+
+    def __init__(self, path: str | Path, *, longest_edge: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._video: VideoFile | None = VideoFile(path)
+        self._path = str(path)
+        self._longest_edge = longest_edge
+        self._kept: OrderedDict[int, Picture] = OrderedDict()
+        self._kept_bytes = 0
+
+    def info(self) -> VideoInfo:
+        """What the file holds."""
+        with self._lock:
+            return self._opened().info()
+
+    @property
+    def duration_us(self) -> int:
+        """From the first frame's start to the last one's end."""
+        with self._lock:
+            return self._opened().table.duration_us
+
+    def frame_at(self, t_us: int) -> ShownFrame:
+        """The frame on show `t_us` after the first one; the first or the last outside the video."""
+        with self._lock:
+            return self._show(self._opened().table.index_at(t_us))
+
+    def frame(self, index: int) -> ShownFrame:
+        """Frame `index` of the presentation order."""
+        with self._lock:
+            return self._show(index)
+
+    def close(self) -> None:
+        """Lets go of the file and the pictures; waits for a frame that is being decoded."""
+        with self._lock:
+            if self._video is not None:
+                self._video.close()
+            self._video = None
+            self._kept.clear()
+            self._kept_bytes = 0
+
+    def _opened(self) -> VideoFile:
+        if self._video is None:
+            raise UserError(f"{self._path}: the player is closed; open the video again.")
+        return self._video
+
+    def _show(self, index: int) -> ShownFrame:
+        video = self._opened()
+        if index in self._kept:
+            self._kept.move_to_end(index)
+        else:
+            for passed, frame in video.walk(index):
+                if passed > index - _KEPT_ON_THE_WAY and passed not in self._kept:
+                    self._keep(passed, video.to_rgb(frame, longest_edge=self._longest_edge))
+        return ShownFrame(index, video.table.time_us(index), self._kept[index])
+
+    def _keep(self, index: int, picture: Picture) -> None:
+        self._kept[index] = picture
+        self._kept_bytes += picture.nbytes
+        while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= oldest.nbytes
