@@ -1,0 +1,21 @@
+"""Where a session lives until a person gives it a name."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evprof.session.schema import SUFFIX
+
+
+def autosave_folder() -> Path:
+    """The folder of unnamed sessions in the user's data folder; it may not exist yet."""
+    import platformdirs
+
+    return platformdirs.user_data_path("evprof", appauthor=False) / "sessions"
+
+
+def autosave_path() -> Path:
+    """A new name in that folder: the moment in UTC and our process id."""
+    return autosave_folder() / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{os.getpid()}{SUFFIX}"
