@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from transformers import CLIPVisionConfig, CLIPVisionModel, LlamaConfig, LlamaForCausalLM
 
-from engines.tiny.dataset import CLIP_MEAN, CLIP_STD, EVENT_SIZE, VIDEO_SIZE
+from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.tiny.dataset import EVENT_SIZE, VIDEO_SIZE
 from engines.tiny.tokenizer import BOS_ID, EOS_ID, PIECES, VIDEO_LLAVA_TOKENS
 
 PATCH = 8

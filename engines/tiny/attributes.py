@@ -57,7 +57,7 @@ class Attributes:
 
 def draw(rng: np.random.Generator) -> Attributes:
     """One scene's attributes, drawn independently and uniformly."""
-    return Attributes(**{name: str(values[rng.integers(len(values))]) for name, values in VALUES.items()})
+    return Attributes(**{name: str(values[int(rng.integers(len(values)))]) for name, values in VALUES.items()})
 
 
 def draw_balanced(count: int, rng: np.random.Generator) -> list[Attributes]:

@@ -22,7 +22,11 @@ GENERAL_PROMPTS: Sequence[str] = (
 )
 
 SPECIFIC_PROMPTS: dict[str, Sequence[str]] = {
-    "curvature": ("Which way does the road curve?", "Is the road straight or curved?", "What shape is the road?"),
+    "curvature": (
+        "Which way does the road curve?",
+        "Is the road straight or curved?",
+        "What is the shape of the road?",
+    ),
     "roadside": ("What is along the roadside?", "What is beside the road?", "What is next to the road?"),
     "vehicle": ("What kind of vehicle is it?", "Which vehicle is in the scene?", "What vehicle do you see?"),
     "motion": ("How does the vehicle move?", "How is the vehicle moving?", "Where is the vehicle going?"),

@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from engines.tiny.attributes import Attributes, draw, draw_balanced
+from engines.preprocessing import ClipTransform
+from engines.tiny.attributes import draw, draw_balanced
 from engines.tiny.recordings import event_columns, through_h264, video_frame, video_times
 from engines.tiny.scenes import Scene, draw_scene
+from evprof.core.events import EventArray
+from evprof.loaders.render import render_event_frames
 
 EVENT_FRAMES, EVENT_SIZE = 5, 64
 VIDEO_SAMPLES, VIDEO_SIZE = 8, 48
-CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
-CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +69,23 @@ def render(keys: Sequence[tuple[int, int]], workers: int) -> SceneSet:
 
 def _render_one(key: tuple[int, int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[int]]:
     scene = training_scene(*key)
-    return event_pixels(scene), video_pixels(scene), labels_of(scene.attributes)
-
-
-def labels_of(attributes: Attributes) -> list[int]:
-    return attributes.indices()
+    return event_pixels(scene), video_pixels(scene), scene.attributes.indices()
 
 
 def event_pixels(scene: Scene) -> NDArray[np.uint8]:
-    events = event_columns(scene)
-    step = len(events) // EVENT_FRAMES
-    bounds = [step * index for index in range(EVENT_FRAMES)] + [len(events)]
-    frames = []
-    for start, stop in pairwise(bounds):
-        x, y, p = events.x[start:stop].astype(np.int64), events.y[start:stop].astype(np.int64), events.p[start:stop]
-        canvas = np.full((y.max() + 1, x.max() + 1, 3), 255, np.uint8)
-        canvas[y, x] = np.where(p[:, None] == 0, np.uint8([0, 0, 255]), np.uint8([255, 0, 0]))
-        frames.append(fit(Image.fromarray(canvas), EVENT_SIZE))
-    return np.stack(frames)
+    """[5, 64, 64, 3]: EventGPT's rendering and CLIP's cut of the scene's events."""
+    columns = event_columns(scene)
+    events = EventArray.from_columns(columns.x, columns.y, columns.t_us, columns.p)
+    return np.stack([_EVENT_CUT.cut(picture) for picture in render_event_frames(events, EVENT_FRAMES)])
 
 
 def video_pixels(scene: Scene) -> NDArray[np.uint8]:
-    """The frames the reader would pick, encoded and decoded as a clip of their own."""
+    """[8, 48, 48, 3]: the frames the reader would pick, encoded and decoded as a clip of their own, and cut."""
     times = video_times()
     chosen = np.linspace(0, len(times) - 1, VIDEO_SAMPLES).round().astype(int)
     frames = through_h264(video_frame(scene, float(times[index])) for index in chosen)
-    return np.stack([fit(frame, VIDEO_SIZE) for frame in frames])
+    return np.stack([_VIDEO_CUT.cut(np.asarray(frame)) for frame in frames])
 
 
-def fit(image: Image.Image, size: int) -> NDArray[np.uint8]:
-    """CLIP's resize (bicubic, shortest edge) and centre crop."""
-    width, height = image.size
-    short = min(width, height)
-    resized = image.resize((int(size * width / short), int(size * height / short)), Image.Resampling.BICUBIC)
-    left, top = (resized.width - size) // 2, (resized.height - size) // 2
-    return np.asarray(resized.crop((left, top, left + size, top + size)))
+_EVENT_CUT = ClipTransform.square(EVENT_SIZE)
+_VIDEO_CUT = ClipTransform.square(VIDEO_SIZE)

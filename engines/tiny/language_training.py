@@ -16,8 +16,11 @@ from engines.tiny.tower_training import Report, schedule
 
 
 @torch.no_grad()
-def fold_standardisation(first: nn.Linear, features: torch.Tensor) -> None:
-    """Start the projector on zero-mean, unit-variance inputs by folding the statistics into its first layer."""
+def fold_standardisation(projector: nn.Sequential, features: torch.Tensor) -> None:
+    """Start ``projector`` on zero-mean, unit-variance inputs by folding the statistics into its first layer."""
+    first = projector[0]
+    if not isinstance(first, nn.Linear):
+        raise TypeError("a projector begins with a linear layer")
     sample = features[:200].float().flatten(0, -2)
     mean, deviation = sample.mean(dim=0), sample.std(dim=0).clamp_min(1e-3)
     nn.init.normal_(first.weight, std=first.in_features**-0.5)

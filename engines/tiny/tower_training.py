@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import CLIPVisionModel
 
+from engines.preprocessing import CLIP_MEAN, CLIP_STD
 from engines.tiny.attributes import VALUES
-from engines.tiny.dataset import CLIP_MEAN, CLIP_STD
 
 Report = Callable[[str], None]
 
