@@ -41,12 +41,14 @@ class RunController(QObject):
         runs_changed(object): set of ids of runs that have news; at most one per pull.
         message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
         busy_changed(bool): a request began or ended.
+        ticked(): a pull is over, with news or without; what moves with the clock moves now.
         session_replaced(): another recording took the place of the old one; forget every run.
     """
 
     runs_changed = Signal(object)
     message = Signal(object)
     busy_changed = Signal(bool)
+    ticked = Signal()
     session_replaced = Signal()
 
     def __init__(self, recording: Recording, host: Host | None = None, parent: QObject | None = None) -> None:
@@ -107,6 +109,7 @@ class RunController(QObject):
         for message in messages:
             self.message.emit(message)
         self._note_busy()
+        self.ticked.emit()
 
     def submit(self, request: RunRequest) -> None:
         """Hands a request to the engine. Raises UserError when the request cannot be carried out."""

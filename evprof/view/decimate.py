@@ -17,11 +17,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class Bars(NamedTuple):
-    """Bars to draw, left to right. `rows[i]` is the row shown (the longest of those merged), `counts[i]` how many."""
+    """Bars to draw, left to right. Each stands for `counts[i]` rows from `firsts[i]` on; `rows[i]` is the longest."""
 
     x0: Floats
     x1: Floats
     rows: Ints
+    firsts: Ints
     counts: Ints
 
 
@@ -54,7 +55,7 @@ def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float 
     x1 = np.clip((ends[window] - scale.start_ns) / scale.ns_per_px, low, high)
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     if not len(rows):
-        return Bars(x0, x1, rows, rows)
+        return Bars(x0, x1, rows, rows, rows)
     narrow = (x1 - x0) < narrow_px
     pixel = np.floor(x0)
     is_first = np.ones(len(rows), dtype=bool)
@@ -63,7 +64,7 @@ def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float 
     counts = np.diff(np.append(groups, len(rows)))
     longest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
     right = np.maximum.reduceat(x1, groups)
-    return Bars(x0[groups], right, rows[longest], counts.astype(np.int64))
+    return Bars(x0[groups], right, rows[longest], rows[groups], counts.astype(np.int64))
 
 
 def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0) -> Stems:

@@ -52,18 +52,18 @@ class Table:
         """One column, as a view."""
         return self._data[index, : self._length]
 
-    def put(self, row: int, values: tuple[int, ...]) -> None:
-        """Replaces one row."""
-        self._data[:, row] = values
-
 
 class SpanRow(NamedTuple):
-    """Spans of one row of a lane, in order of start and without overlap. `ends` of running ones is their `now`."""
+    """Spans of one row of a lane, in order of start and without overlap. `ends` of running ones is their `now`.
+
+    `names` and `stages` are codes into the table's `names`: the span's own name and that of the stage it belongs to.
+    """
 
     starts: Ints
     ends: Ints
     ids: Ints
     names: Ints
+    stages: Ints
     states: Ints
 
 
@@ -71,7 +71,7 @@ class SpanTable:
     """Spans of one kind; those not yet settled are looked at again with every update."""
 
     def __init__(self) -> None:
-        self._table = Table(5)
+        self._table = Table(6)
         self._open: dict[int, int] = {}
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
@@ -83,50 +83,59 @@ class SpanTable:
     @property
     def has_running(self) -> bool:
         """Whether a span has begun and not ended."""
-        return any(int(self._table.column(4)[row]) == RUNNING for row in self._open.values())
+        return any(int(self._table.column(5)[row]) == RUNNING for row in self._open.values())
 
-    def add(self, spans: list[Span]) -> None:
-        """Takes new spans in."""
-        first = len(self._table)
-        rows = [self._row(span) for span in spans]
-        self._table.append(rows)
-        for offset, (span, row) in enumerate(zip(spans, rows, strict=True)):
-            if row[4] != SETTLED:
-                self._open[span.span_id] = first + offset
+    def add(self, span: Span, stage: str) -> None:
+        """Takes a new span of a stage in."""
+        state = _state(span)
+        if state != SETTLED:
+            self._open[span.span_id] = len(self._table)
+        self._table.append([(span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)])
         self._is_sorted = False
 
     def refresh(self, spans: dict[int, Span]) -> bool:
         """Looks again at what was not settled; returns whether anything changed."""
         changed = False
         for span_id, row in list(self._open.items()):
-            values = self._row(spans[span_id])
-            if values[4] != int(self._table.column(4)[row]) or values[1] != int(self._table.column(1)[row]):
-                self._table.put(row, values)
+            span = spans[span_id]
+            state = _state(span)
+            if state != int(self._table.column(5)[row]) or _end(span) != int(self._table.column(1)[row]):
+                for column, value in ((0, span.start_ns), (1, _end(span)), (5, state)):
+                    self._table.column(column)[row] = value
                 changed = True
                 self._is_sorted = False
-            if values[4] == SETTLED:
+            if state == SETTLED:
                 del self._open[span_id]
         return changed
 
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
         """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
-        starts, ends, ids, names, states = (self._table.column(index) for index in range(5))
+        starts, ends, ids, names, stages, states = (self._table.column(index) for index in range(6))
         ends = np.maximum(np.where(ends < 0, now_ns, ends), starts)
         if not self._is_sorted:
             if len(starts) > 1 and bool((starts[1:] < starts[:-1]).any()):
                 order = np.argsort(starts, kind="stable")
-                starts, ends, ids, names, states = (column[order] for column in (starts, ends, ids, names, states))
+                starts, ends, ids, names, stages, states = (
+                    column[order] for column in (starts, ends, ids, names, stages, states)
+                )
             else:
                 self._is_sorted = True
-        return SpanRow(starts - zero_ns, ends - zero_ns, ids, names, states)
+        return SpanRow(starts - zero_ns, ends - zero_ns, ids, names, stages, states)
 
-    def _row(self, span: Span) -> tuple[int, ...]:
-        code = self._codes.get(span.name)
+    def _code(self, name: str) -> int:
+        code = self._codes.get(name)
         if code is None:
-            code = self._codes[span.name] = len(self.names)
-            self.names.append(span.name)
-        state = SETTLED if span.is_settled else RUNNING if span.end_ns is None else PROVISIONAL
-        return span.start_ns, -1 if span.end_ns is None else span.end_ns, span.span_id, code, state
+            code = self._codes[name] = len(self.names)
+            self.names.append(name)
+        return code
+
+
+def _end(span: Span) -> int:
+    return -1 if span.end_ns is None else span.end_ns
+
+
+def _state(span: Span) -> int:
+    return SETTLED if span.is_settled else RUNNING if span.end_ns is None else PROVISIONAL
 
 
 class News(NamedTuple):
@@ -164,11 +173,12 @@ class Track:
         new = list(islice(spans.values(), self._seen["spans"], None))
         self._seen["spans"] += len(new)
         mine = [span for span in new if span.role == self.role]
-        stages = [span for span in mine if span.is_stage]
-        parts = [span for span in mine if span.parent_id in spans and spans[span.parent_id].is_stage]
-        self.stages.add(stages)
-        self.parts.add(parts)
         for span in mine:
+            parent = spans.get(span.parent_id)
+            if span.is_stage:
+                self.stages.add(span, span.name)
+            elif parent is not None and parent.is_stage:
+                self.parts.add(span, parent.name)
             self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
         changed = self.stages.refresh(spans) | self.parts.refresh(spans)
         if len(self.stages):

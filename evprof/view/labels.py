@@ -1,0 +1,45 @@
+"""What is written on bars and beside them, longest wording first, so that the widest that fits can be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_text
+
+NAMES_OF_FAMILIES = {
+    "eventgpt": "EventGPT",
+    "video_llava": "Video-LLaVA",
+    "llava": "LLaVA",
+    "llava_next_video": "LLaVA-NeXT-Video",
+}
+"""How people call the families."""
+
+
+def model_title(run: RunLog, role: str) -> str:
+    """The family's name of a run's model, or what the role loads while nothing is known of it yet."""
+    facts = run.info.models.get(role)
+    if facts is None:
+        return "Draft" if role == "draft" else "Target"
+    return NAMES_OF_FAMILIES.get(facts.family, facts.name)
+
+
+def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[str]:
+    """Wordings for a stage's bar, longest first: what it handled, how long it took, its name."""
+    duration_ms = duration_ns / 1e6
+    took = ms_text(duration_ms)
+    wordings = [f"{name}  {took}", name]
+    lengths = run.info.lengths.get(role)
+    if name == "prefill" and lengths is not None:
+        wordings.insert(0, f"{name}  {took} · {lengths.input} tokens")
+    if name == "vision" and lengths is not None and lengths.visual:
+        wordings.insert(0, f"{name}  {took} · {lengths.visual} tokens")
+    tokens = len(run.tokens)
+    if name == "decode" and role == run.info.role and tokens > 1 and duration_ms > 0:
+        wordings.insert(0, f"{name}  {took} · {(tokens - 1) / duration_ms * 1000:.1f} tok/s")
+    return wordings
+
+
+def widest_that_fits(wordings: list[str], room_px: float, width_of: Callable[[str], float]) -> str:
+    """The first wording no wider than the room, or nothing: half a word tells less than none."""
+    return next((wording for wording in wordings if width_of(wording) <= room_px), "")

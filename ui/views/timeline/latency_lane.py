@@ -1,0 +1,157 @@
+"""Time between tokens, one stem per token, both columns above one another on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPen
+
+from evprof.core.units import ms_text
+from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
+from evprof.view.lanes import ORIGINS, News, Track
+from evprof.view.timescale import time_text
+from ui.selection import TokenRef
+from ui.views.timeline.lane import Lane
+from ui.views.timeline.scene import Hit
+
+_TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
+
+
+class LatencyLane(Lane):
+    """Per-token latency. Stems are blue (the decode stage); their tips show origins that are not plain target's."""
+
+    lane_height_px = 64
+    grows = True
+
+    def names(self) -> tuple[str, str]:
+        """The lane and its unit."""
+        return "Token latency", "ms"
+
+    def wants(self, news: News) -> bool:
+        """New tokens."""
+        return news.tokens
+
+    @property
+    def _rows(self) -> list[tuple[int, Track]]:
+        return [(column, track) for column, track in self.scene.shown if track.is_answer]
+
+    def _ceiling_ms(self) -> float:
+        """Top of the scale: the 99th percentile with some air, so that one hiccup does not flatten the rest."""
+        values = [track.latencies_ms()[1] for _, track in self._rows]
+        together = np.concatenate(values) if values else np.empty(0)
+        if not len(together):
+            return 1.0
+        high = float(np.percentile(together, 99)) if len(together) > 50 else float(together.max())
+        return nice_ceiling(high * 1.08)
+
+    def _bands(self) -> list[tuple[int, Track, float, float]]:
+        """Column, track, top and bottom of each half."""
+        rows = self._rows
+        if not rows:
+            return []
+        room = (self.height() - _TOP - _BOTTOM - _GAP * (len(rows) - 1)) / len(rows)
+        return [
+            (column, track, _TOP + place * (room + _GAP), _TOP + place * (room + _GAP) + room)
+            for place, (column, track) in enumerate(rows)
+        ]
+
+    def scale_marks(self) -> Sequence[tuple[float, str]]:
+        """Top of the scale for each half."""
+        if not any(len(track.latencies_ms()[0]) for _, track in self._rows):
+            return ()
+        ceiling = self._ceiling_ms()
+        marks: list[tuple[float, str]] = []
+        for _, _, top, bottom in self._bands():
+            marks.append((top, f"{ceiling:g}"))
+            if bottom - top > 28:
+                marks.append((bottom, "0"))
+        return marks
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Stems, and a thin line at the median."""
+        bands = [band for band in self._bands() if len(band[1].latencies_ms()[0])]
+        if not bands:
+            self.paint_hint(painter, "One stem per generated token: the time since the token before it.")
+            return
+        ceiling = self._ceiling_ms()
+        for column, track, top, bottom in bands:
+            self._paint_band(painter, clip, track, (top, bottom), ceiling)
+            self._paint_name(painter, column, track, (top, bottom), ceiling)
+
+    def _paint_band(
+        self, painter: QPainter, clip: QRectF, track: Track, band: tuple[float, float], ceiling: float
+    ) -> None:
+        theme = self.scene.theme
+        top, bottom = band
+        times, values = track.latencies_ms()
+        stems = tallest_stems(times, values, self.scene.scale)
+        origins = track.token_origins()[1:]
+        spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
+        width = min(5.0, max(1.0, spacing * 0.55))
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
+        tips = {1: theme.good, 2: theme.warn, 3: theme.stage("draft")}
+        selected = self.scene.selection.token
+        color = theme.stage("decode")
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, width >= 2)
+        for x, value, row in zip(stems.x.tolist(), stems.values.tolist(), stems.rows.tolist(), strict=True):
+            if not clip.left() - 8 <= x <= clip.right() + 8:
+                continue
+            high = max(1.0, min(value / ceiling, 1.0) * (bottom - top))
+            ref = TokenRef(track.run.run_id, int(track.token_positions()[row + 1]))
+            strong = selected == ref or (self.hovered is not None and self.hovered.token == ref)
+            painter.fillRect(QRectF(x - width / 2, bottom - high, width, high), theme.text if strong else color)
+            origin = int(origins[row])
+            if origin in tips and width >= 1.5:
+                painter.fillRect(QRectF(x - width / 2, bottom - high - 1.5, width, 3.0), tips[origin])
+            if value > ceiling:
+                # Taller than the scale: cut, and marked so.
+                painter.fillRect(QRectF(x - width / 2 - 1, top - 4.0, width + 2, 2.0), theme.warn)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+
+    def _paint_name(
+        self, painter: QPainter, column: int, track: Track, band: tuple[float, float], ceiling: float
+    ) -> None:
+        theme = self.scene.theme
+        top, bottom = band
+        median = float(np.median(track.latencies_ms()[1]))
+        y = bottom - min(median / ceiling, 1.0) * (bottom - top)
+        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
+        painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
+        text = f"{self.scene.title(column)} · median {ms_text(median)}"
+        painter.setFont(theme.font(10.5))
+        width = painter.fontMetrics().horizontalAdvance(text)
+        room = QRectF(8, max(top - 8, 1.0), width + 8, 15)
+        painter.fillRect(room, theme.alpha(theme.panel, 0.8))
+        painter.setPen(theme.text_dim)
+        painter.drawText(room.adjusted(4, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The token nearest to the pointer, within a few px."""
+        for column, track, top, bottom in self._bands():
+            if not top - 6 <= pos.y() <= bottom + 4:
+                continue
+            times, values = track.latencies_ms()
+            row = nearest_row(times, self.scene.scale.t(pos.x()))
+            if row is None or abs(self.scene.scale.x(int(times[row])) - pos.x()) > 5:
+                return None
+            token = track.run.tokens[row + 1]
+            facts = [
+                ("latency", time_text(round(values[row] * 1e6))),
+                ("at", time_text(int(times[row]))),
+                ("origin", ORIGINS[int(track.token_origins()[row + 1])]),
+                ("id", str(token.token_id)),
+            ]
+            if token.round_index >= 0:
+                facts.append(("round", str(token.round_index + 1)))
+            piece = token.piece.replace("\n", "⏎").strip() or "␣"
+            return Hit(
+                f"token {token.position} “{piece}” · {self.scene.title(column)}",
+                self.scene.theme.origin(token.origin) if token.origin != "target" else self.scene.theme.stage("decode"),
+                facts,
+                token=TokenRef(track.run.run_id, token.position),
+                range=(int(times[row] - values[row] * 1e6), int(times[row])),
+            )
+        return None

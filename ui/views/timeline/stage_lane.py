@@ -1,0 +1,224 @@
+"""The stages of one column's model as bars on the shared axis, their parts on a thinner row below."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen
+
+from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.run_log import Span
+from evprof.core.units import bytes_text
+from evprof.view.decimate import merged_bars
+from evprof.view.labels import stage_labels, widest_that_fits
+from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
+from evprof.view.timescale import time_text
+from ui.selection import SpanRef
+from ui.theme import SMALL_PX
+from ui.views.timeline.lane import Lane, blended
+from ui.views.timeline.scene import Hit, Scene
+
+BAR_TOP, BAR_HEIGHT = 8.0, 23.0
+PART_TOP, PART_HEIGHT = 33.0, 13.0
+_LABEL_PX = 11.0
+_PART_LABEL_PX = 9.5
+
+
+class StageLane(Lane):
+    """One model's five stages."""
+
+    lane_height_px = 54
+
+    def __init__(self, scene: Scene, column: int) -> None:
+        self.column = column
+        super().__init__(scene)
+
+    @property
+    def track(self) -> Track | None:
+        """The run and model this lane shows."""
+        return self.scene.tracks[self.column]
+
+    def names(self) -> tuple[str, str]:
+        """The model and what it is in this run."""
+        track = self.track
+        if track is None:
+            return ("Draft" if self.column == 0 else "Target"), "no run yet"
+        running = track.run.running_span
+        if running is not None and running.role == track.role:
+            return self.scene.title(self.column), f"{running.name} …"
+        return self.scene.title(self.column), track.role
+
+    def wants(self, news: News) -> bool:
+        """New spans, and tokens because the decode bar is ticked by them."""
+        return news.spans or news.tokens
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Stage bars, token ticks, part bars, and how the run ended if not well."""
+        track = self.track
+        if track is None:
+            return
+        now = track.now(self.scene.clock_ns)
+        stages = track.stages.rows(track.zero_ns, now)
+        self._paint_stages(painter, clip, track, stages)
+        self._paint_parts(painter, clip, track, track.parts.rows(track.zero_ns, now))
+        self._paint_end(painter, track)
+
+    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+        for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
+            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
+                continue
+            name = track.stages.names[int(row.names[index])]
+            color = self.scene.theme.stage(name)
+            state = int(row.states[index])
+            rect = QRectF(x0, BAR_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), BAR_HEIGHT)
+            ref = SpanRef(track.run.run_id, int(row.ids[index]))
+            self._paint_bar(painter, rect, color, state, ref)
+            if name == "decode" and count == 1:
+                self._paint_token_ticks(painter, track, rect, color)
+            if count == 1:
+                labels = stage_labels(track.run, track.role, name, int(row.ends[index] - row.starts[index]))
+                self._paint_label(painter, rect, color, labels)
+
+    def _paint_bar(self, painter: QPainter, rect: QRectF, color: QColor, state: int, ref: SpanRef) -> None:
+        theme = self.scene.theme
+        is_hovered = self.hovered is not None and self.hovered.span == ref
+        fill = blended(color, theme.text, 0.16) if is_hovered else color
+        radius = min(3.0, rect.width() / 2)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if state == RUNNING and rect.width() > 6:
+            gradient = QLinearGradient(rect.topLeft(), rect.topRight())
+            soft = min(0.9, 40.0 / rect.width())
+            gradient.setColorAt(0.0, fill)
+            gradient.setColorAt(1.0 - soft, fill)
+            gradient.setColorAt(1.0, theme.alpha(fill, 0.35))
+            painter.setBrush(QBrush(gradient))
+        else:
+            painter.setBrush(theme.alpha(fill, 0.72) if state == PROVISIONAL else fill)
+        painter.drawRoundedRect(rect, radius, radius)
+        if state == PROVISIONAL:
+            painter.setBrush(QBrush(theme.alpha(theme.panel, 0.45), Qt.BrushStyle.BDiagPattern))
+            painter.drawRoundedRect(rect, radius, radius)
+        if state == RUNNING:
+            painter.fillRect(QRectF(rect.right() - 1.5, rect.top(), 2.0, rect.height()), theme.text)
+        if self.scene.selection.span == ref:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(theme.text, 1.5))
+            painter.drawRoundedRect(rect.adjusted(-0.75, -1.75, 0.75, 1.75), radius + 1, radius + 1)
+
+    def _paint_token_ticks(self, painter: QPainter, track: Track, rect: QRectF, color: QColor) -> None:
+        """Fine lines where tokens came, wherever they are far enough apart to be told from a grey."""
+        times = track.token_times()
+        scale = self.scene.scale
+        low, high = np.searchsorted(times, [scale.start_ns, scale.end_ns])
+        if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
+            return
+        painter.setPen(QPen(self.scene.theme.alpha(blended(color, self.scene.theme.panel, 0.75), 0.6), 1))
+        for t_ns in times[low:high].tolist():
+            x = scale.x(t_ns)
+            if rect.left() + 2 < x < rect.right() - 2:
+                painter.drawLine(QPointF(x, rect.top() + 0.5), QPointF(x, rect.bottom() - 0.5))
+
+    def _paint_label(
+        self, painter: QPainter, rect: QRectF, color: QColor, wordings: list[str], size_px: float = _LABEL_PX
+    ) -> None:
+        visible = rect.intersected(QRectF(0, rect.top(), self.canvas_width, rect.height()))
+        if visible.width() < 14:
+            return
+        font = self.scene.theme.font(size_px, 600)
+        text = widest_that_fits(wordings, visible.width() - 11, QFontMetricsF(font).horizontalAdvance)
+        if text:
+            painter.setFont(font)
+            painter.setPen(self.scene.theme.ink(color))
+            painter.drawText(
+                visible.adjusted(6, 0, -3, 0), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
+            )
+
+    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+        theme = self.scene.theme
+        font = theme.font(_PART_LABEL_PX, 500)
+        metrics = QFontMetricsF(font)
+        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+        painter.setFont(font)
+        for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
+            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
+                continue
+            name, stage = (track.parts.names[int(codes[index])] for codes in (row.names, row.stages))
+            color = theme.stage(name if name in theme.stages else stage)
+            rect = QRectF(x0, PART_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), PART_HEIGHT)
+            ref = SpanRef(track.run.run_id, int(row.ids[index]))
+            strong = (self.hovered is not None and self.hovered.span == ref) or self.scene.selection.span == ref
+            ground = blended(theme.panel, color, 0.6 if strong else 0.32)
+            painter.fillRect(rect, ground)
+            painter.fillRect(QRectF(rect.left(), rect.top(), min(2.0, rect.width()), rect.height()), color)
+            if self.scene.selection.span == ref:
+                painter.setPen(QPen(theme.text, 1))
+                painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
+            visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+            if count == 1 and metrics.horizontalAdvance(name) <= visible.width() - 8:
+                painter.setPen(theme.text)
+                painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, name)
+
+    def _paint_end(self, painter: QPainter, track: Track) -> None:
+        """A failed or cancelled run keeps its lanes and says so where they stop."""
+        status = track.run.info.status
+        if status not in (FAILED, CANCELLED) or not track.is_answer:
+            return
+        theme = self.scene.theme
+        color = theme.bad if status == FAILED else theme.warn
+        x = self.scene.scale.x(track.end_ns(self.scene.clock_ns))
+        painter.setPen(QPen(color, 1.5))
+        painter.drawLine(QPointF(x, BAR_TOP - 3), QPointF(x, PART_TOP + PART_HEIGHT))
+        painter.setFont(theme.font(SMALL_PX, 600))
+        width = QFontMetricsF(painter.font()).horizontalAdvance(status)
+        left = x + 5 if x + 8 + width < self.canvas_width else x - 5 - width
+        painter.drawText(QPointF(left, BAR_TOP + 15), status)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The stage or part under the pointer."""
+        track = self.track
+        if track is None:
+            return None
+        if BAR_TOP - 4 <= pos.y() < PART_TOP - 1:
+            return self._hit_in(track, track.stages, pos.x())
+        if PART_TOP - 1 <= pos.y() <= PART_TOP + PART_HEIGHT + 4:
+            return self._hit_in(track, track.parts, pos.x())
+        return None
+
+    def _hit_in(self, track: Track, table: SpanTable, x: float) -> Hit | None:
+        row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
+        slack = 2.0 * self.scene.scale.ns_per_px
+        t_ns = self.scene.scale.t(x)
+        index = int(np.searchsorted(row.starts, t_ns + slack, side="right")) - 1
+        if index < 0 or row.ends[index] < t_ns - slack:
+            return None
+        span = track.run.spans[int(row.ids[index])]
+        stage = table.names[int(row.stages[index])]
+        start, end = int(row.starts[index]), int(row.ends[index])
+        return self._describe(track, span, stage, (start, end))
+
+    def _describe(self, track: Track, span: Span, stage: str, around: tuple[int, int]) -> Hit:
+        theme = self.scene.theme
+        length = around[1] - around[0]
+        facts = [("start", time_text(around[0])), ("duration", time_text(length))]
+        whole = track.end_ns(self.scene.clock_ns)
+        if whole > 0:
+            facts.append(("share of run", f"{100 * length / whole:.1f} %"))
+        facts.extend(
+            (f"{tensor.direction} {tensor.name}", f"[{tensor.shape}] {tensor.dtype} · {bytes_text(tensor.nbytes)}")
+            for tensor in span.tensors[:4]
+        )
+        note = "running" if span.end_ns is None and track.is_running else ""
+        if span.end_ns is not None and not span.is_settled:
+            note = "provisional: host times, the device has not reported yet"
+        elif span.end_ns is None and not track.is_running:
+            note = "did not end"
+        title = span.name if span.name == stage else f"{stage} › {span.name}"
+        return Hit(
+            title=f"{title} · {self.scene.title(self.column)}",
+            color=theme.stage(span.name if span.name in theme.stages else stage),
+            facts=facts,
+            note=note,
+            span=SpanRef(track.run.run_id, span.span_id),
+            range=around,
+        )
