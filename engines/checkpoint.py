@@ -13,18 +13,15 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from engines.config import EventGptConfig, LlavaConfig, clip_json, eventgpt_json, llava_json
+from engines.config import EventGptConfig, LlavaConfig, clip_json, edge, eventgpt_json, llava_json
 from engines.eventgpt import EventGptModel
 from engines.llava import LlavaModel
 from engines.naming import EVENTGPT, Naming, naming
+from engines.preprocessing import CLIP_MEAN, CLIP_STD
 
 WEIGHTS = "model.safetensors"
 TOWER_FOLDER = "visual_tower"
 """Where a written EventGPT checkpoint describes its tower; config.json's `mm_visual_tower` points here."""
-
-CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
-CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-"""CLIP's means and standard deviations of red, green and blue, for values from 0 to 1."""
 
 
 def write_eventgpt(
@@ -37,7 +34,7 @@ def write_eventgpt(
     tower = folder / TOWER_FOLDER
     tower.mkdir(exist_ok=True)
     _write_json(tower / "config.json", clip_json(config.vision))
-    _write_json(tower / "preprocessor_config.json", preprocessor_json(config.vision.image_size))
+    _write_json(tower / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "config.json", eventgpt_json(config, TOWER_FOLDER, _dtype_name(dtype)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizer"))
     _write_weights(folder / WEIGHTS, model, naming(EVENTGPT), dtype)
@@ -54,7 +51,7 @@ def write_video_llava(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_bytes(tokenizer_json)
     _write_json(folder / "config.json", llava_json(config, _dtype_name(dtype)))
-    _write_json(folder / "preprocessor_config.json", preprocessor_json(config.vision.image_size))
+    _write_json(folder / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizerFast"))
     _write_weights(folder / WEIGHTS, model, naming(config.family), dtype)
 

@@ -20,7 +20,7 @@ EVENTGPT_MODEL_TYPE = "EventChat_llama"
 FAMILY_OF_MODEL_TYPE = {EVENTGPT_MODEL_TYPE: EVENTGPT, "llava": LLAVA, "video_llava": VIDEO_LLAVA}
 """`model_type` of config.json -> family."""
 
-CLIP_L14 = {
+CLIP_L14: dict[str, Any] = {
     "hidden_size": 1024,
     "intermediate_size": 4096,
     "num_hidden_layers": 24,
@@ -32,7 +32,7 @@ CLIP_L14 = {
 }
 """CLIP ViT-L/14; `image_size` is 336 for EventGPT and LLaVA-1.5, 224 for Video-LLaVA."""
 
-VICUNA_7B = {
+VICUNA_7B: dict[str, Any] = {
     "vocab_size": 32_000,
     "hidden_size": 4096,
     "intermediate_size": 11_008,
@@ -113,6 +113,23 @@ class LlavaConfig:
 
 
 ModelConfig = EventGptConfig | LlavaConfig
+
+
+def patches(vision: CLIPVisionConfig) -> int:
+    """Patches of one frame: (edge // patch)², for the square frames every family uses."""
+    return (edge(vision) // number(vision.patch_size)) ** 2
+
+
+def edge(vision: CLIPVisionConfig) -> int:
+    """Pixels of a frame's edge."""
+    return number(vision.image_size)
+
+
+def number(value: object) -> int:
+    """A whole number out of a configuration whose fields are loosely typed."""
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} where one whole number is needed")
+    return value
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -234,7 +251,7 @@ def eventgpt_json(config: EventGptConfig, tower_path: str, dtype: str) -> dict[s
 
 def llava_json(config: LlavaConfig, dtype: str) -> dict[str, Any]:
     """config.json of a LLaVA-1.5 or Video-LLaVA checkpoint, as the published ones are written."""
-    tokens = (config.vision.image_size // config.vision.patch_size) ** 2
+    tokens = patches(config.vision)
     values: dict[str, Any] = {
         "architectures": [
             "VideoLlavaForConditionalGeneration" if config.family == VIDEO_LLAVA else "LlavaForConditionalGeneration"

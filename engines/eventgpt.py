@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import CLIPVisionModel, LlamaForCausalLM
 
-from engines.config import EventGptConfig
+from engines.config import EventGptConfig, patches
 
 
 class EventGptModel(nn.Module):
@@ -30,7 +30,7 @@ class EventGptModel(nn.Module):
     @property
     def tokens_per_frame(self) -> int:
         """Visual tokens of one frame before pooling: the patches and the class token."""
-        return (self.config.vision.image_size // self.config.vision.patch_size) ** 2 + 1
+        return patches(self.config.vision) + 1
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T, N, width]: the last layer's output for all tokens, before the final layer norm."""

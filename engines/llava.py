@@ -10,7 +10,7 @@ from torch import nn
 from transformers import CLIPVisionModel, LlamaForCausalLM
 from transformers.activations import ACT2FN
 
-from engines.config import LlavaConfig
+from engines.config import LlavaConfig, patches
 from engines.naming import VIDEO_LLAVA
 
 
@@ -51,8 +51,7 @@ class LlavaModel(nn.Module):
     @property
     def tokens_per_frame(self) -> int:
         """Visual tokens each frame adds to the prompt."""
-        patches: int = (self.config.vision.image_size // self.config.vision.patch_size) ** 2
-        return patches + int(self.config.keeps_cls)
+        return patches(self.config.vision) + int(self.config.keeps_cls)
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T, N, width]: hidden states of the configured layer."""

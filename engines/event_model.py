@@ -1,0 +1,110 @@
+"""EventGPT as the pipeline calls it: events to event frames to visual embeddings to a prompt."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from engines.eventgpt import EventGptModel
+from engines.model import EVENTS, HostInputs, ModelInputs, splice
+from engines.preparation import prepare
+from engines.preprocessing import ClipTransform, Picture
+from engines.prompts import EVENTGPT_V1
+from engines.reading import read_events
+from engines.timing import StageClock
+from engines.tokenization import Vocabulary
+from evprof.core.request import GenerationSettings
+from evprof.core.run_info import ModelFacts
+from evprof.core.sample import Sample
+
+DEFAULT_EVENT_FRAMES = 5
+"""EventGPT's own number of slices."""
+
+
+class EventLanguageModel:
+    """A loaded EventGPT."""
+
+    wants = EVENTS
+
+    def __init__(
+        self,
+        network: EventGptModel,
+        vocabulary: Vocabulary,
+        transform: ClipTransform,
+        facts: ModelFacts,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
+        self.warnings = warnings
+        parameter = next(network.parameters())
+        self.device, self.dtype = parameter.device, parameter.dtype
+        # One more frame adds one temporal mean; the spatial means are there once.
+        self.visual_tokens_per_frame = 1
+
+    @property
+    def language_model(self) -> nn.Module:
+        """The Llama inside."""
+        return self.network.language_model
+
+    def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
+        """Stage 1."""
+        return read_events(sample, settings.event_frames, DEFAULT_EVENT_FRAMES, spans)
+
+    def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
+        """Stage 2: renders event frames (unless the sample brought them), then CLIP's preparation and the prompt."""
+        pictures, times_us, labels = host.pictures, host.times_us, host.labels
+        if host.events is not None:
+            count = settings.event_frames or DEFAULT_EVENT_FRAMES
+            pictures, times_us = self._render(host, count, spans)
+            labels = tuple(f"event frame {index + 1} of {count}" for index in range(count))
+        drawn = HostInputs(host.path, None, pictures, times_us, labels, host.warnings)
+        return prepare(
+            self,
+            drawn,
+            prompt,
+            settings,
+            spans,
+            template=EVENTGPT_V1,
+            slots=1,
+            visual=len(pictures) + self.network.tokens_per_frame,
+        )
+
+    def _render(
+        self, host: HostInputs, count: int, spans: StageClock
+    ) -> tuple[tuple[Picture, ...], tuple[tuple[int, int], ...]]:
+        from evprof.loaders.render import render_event_frames
+
+        if host.events is None:
+            raise ValueError("nothing to render")
+        with spans.child("render") as span:
+            span.input("t_us", host.events.t_us)
+            pictures = tuple(render_event_frames(host.events, count))
+            for index, picture in enumerate(pictures):
+                span.output(f"event frame {index + 1}", picture)
+        slices = host.events.split_equal_count(count)
+        return pictures, tuple((int(part.t_us[0]), int(part.t_us[-1])) for part in slices)
+
+    def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        """Stage 3: [T + N, hidden]."""
+        with spans.child("tower") as span:
+            span.input("pixel_values", inputs.pixel_values)
+            features = self.network.tower_features(inputs.pixel_values)
+            span.output("features", features)
+        with spans.child("projector") as span:
+            span.input("features", features)
+            projected = self.network.project(features)
+            span.output("projected", projected)
+        with spans.child("adaptor") as span:
+            span.input("projected", projected)
+            adapted = self.network.adapt(projected)
+            span.output("adapted", adapted)
+        with spans.child("pooling") as span:
+            span.input("adapted", adapted)
+            pooled = self.network.pool(adapted)
+            span.output("visual embeddings", pooled)
+        return pooled
+
+    def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
+        """Part of stage 4: [1, S, hidden]."""
+        text = self.network.language_model.get_input_embeddings()(inputs.text_ids)
+        return splice(text, visual, inputs.slots)

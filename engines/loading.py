@@ -1,0 +1,274 @@
+"""Finds a model by name, checks its tensors against its configuration and brings it onto a device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engines import CATALOGUE, WANTS, bundled_folder
+from engines.config import EventGptConfig, ModelConfig, edge, read_config
+from engines.device import choose_device, choose_dtype, dtype_name
+from engines.event_model import EventLanguageModel
+from engines.eventgpt import EventGptModel
+from engines.model import VisionLanguageModel
+from engines.naming import EVENTGPT, canonical, is_old_buffer, naming
+from engines.networks import Network, build_empty, finish, parameter_shapes, put_parameter
+from engines.preprocessing import ClipTransform
+from engines.prompts import EVENTGPT_V1, LLAVA_V1_5
+from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
+from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
+from engines.shards import StoredTensor, read_headers, read_tensors
+from engines.tokenization import Vocabulary, read_vocabulary
+from engines.video_model import VideoLanguageModel
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import StopFlag
+from evprof.core.records import DRAFT
+from evprof.core.request import ModelChoice
+from evprof.core.run_info import ModelFacts
+
+Progress = Callable[[int, int], None]
+"""Told bytes done of bytes in all."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
+_SAFE_FILES = ["*.safetensors", "*.json", "tokenizer.model"]
+_TEMPLATES = {"eventgpt": EVENTGPT_V1, "llava": LLAVA_V1_5, "video_llava": VIDEO_LLAVA_PROMPT}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A found model: its configuration, and its folder (None for random weights)."""
+
+    name: str
+    config: ModelConfig
+    folder: Path | None
+
+
+def find_checkpoint(name: str) -> Checkpoint:
+    """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
+
+    Raises UserError when nothing of that name is here or can be fetched.
+    """
+    if name.startswith(PREFIX):
+        return Checkpoint(name, random_config(name), None)
+    folder = bundled_folder(name) or Path(name).expanduser()
+    if not folder.is_dir():
+        folder = _hub_folder(name)
+    return Checkpoint(name if bundled_folder(name) else _short_name(name), read_config(folder), folder)
+
+
+def _short_name(name: str) -> str:
+    return name if _HUB_ID.match(name) and not Path(name).exists() else Path(name).expanduser().resolve().name
+
+
+def _hub_folder(name: str) -> Path:
+    if any(entry.name == name for entry in CATALOGUE):
+        raise UserError(f"The bundled model '{name}' is missing from this installation; install evprof again.")
+    if Path(name).expanduser().is_file():
+        raise UserError(f"{name} is a file; name the checkpoint folder it lies in.", exit_code=USAGE)
+    if not _HUB_ID.match(name):
+        known = ", ".join(entry.name for entry in CATALOGUE)
+        raise UserError(f"There is no folder {name}, and no model of that name; evprof brings {known}.")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=_SAFE_FILES, local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass
+    try:
+        return Path(snapshot_download(name, allow_patterns=_SAFE_FILES))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        # The first sentence says which of "no such model", "no permission" and "no network" it was.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise UserError(
+            f"Model {name} is neither in the Hugging Face cache nor could it be fetched ({reason}); "
+            "check the name and the network, or name a checkpoint folder."
+        ) from None
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """Which stored tensor fills which parameter; keys of `sources` are module names.
+
+    `missing`, `surplus` and `misshaped` are published names; `skipped` are tables every release can compute.
+    """
+
+    sources: dict[str, StoredTensor]
+    missing: tuple[str, ...]
+    surplus: tuple[str, ...]
+    misshaped: tuple[tuple[str, tuple[int, ...], tuple[int, ...], Path], ...]
+    skipped: tuple[str, ...]
+    expected: int
+
+
+def plan_tensors(config: ModelConfig, network: Network, stored: dict[str, StoredTensor]) -> TensorPlan:
+    """Compares what the files hold with what the network needs, both ways."""
+    names = naming(config.family)
+    wanted = {names.published(name): (name, shape) for name, shape in parameter_shapes(network).items()}
+    sources: dict[str, StoredTensor] = {}
+    surplus: list[str] = []
+    skipped: list[str] = []
+    misshaped: list[tuple[str, tuple[int, ...], tuple[int, ...], Path]] = []
+    tied = config.text.tie_word_embeddings
+    for stored_name, tensor in stored.items():
+        name = canonical(config.family, stored_name)
+        if name in wanted:
+            module_name, shape = wanted[name]
+            if tensor.shape != shape:
+                misshaped.append((stored_name, tensor.shape, shape, tensor.path))
+            elif module_name in sources:
+                surplus.append(stored_name)
+            else:
+                sources[module_name] = tensor
+        elif is_old_buffer(name) or (tied and name.endswith("lm_head.weight")):
+            skipped.append(stored_name)
+        else:
+            surplus.append(stored_name)
+    present = {canonical(config.family, name) for name in stored}
+    missing = [name for name in wanted if name not in present]
+    return TensorPlan(sources, tuple(missing), tuple(surplus), tuple(misshaped), tuple(skipped), expected=len(wanted))
+
+
+def plan_problems(folder: Path, config: ModelConfig, plan: TensorPlan) -> list[str]:
+    """One sentence per kind of mismatch, naming the first tensor and its file; empty when all is well."""
+    problems: list[str] = []
+    qformer = [name for name in plan.surplus if "query_embeddings" in name or "attention_layers" in name]
+    if qformer:
+        problems.append(
+            f"{folder} holds '{qformer[0]}', a Q-Former's tensor; EventGPT with a Q-Former is not supported."
+        )
+    if plan.missing:
+        more = _more(plan.missing)
+        problems.append(
+            f"{folder} lacks the tensor '{plan.missing[0]}'{more} that a {config.family} model of this config.json "
+            "needs; download the missing weight file."
+        )
+    surplus = [name for name in plan.surplus if name not in qformer]
+    if surplus:
+        more = _more(surplus)
+        problems.append(
+            f"{folder} holds the tensor '{surplus[0]}'{more} that a {config.family} model of this config.json has no "
+            "place for; check that weights and config.json belong together."
+        )
+    if plan.misshaped:
+        name, found, wanted, path = plan.misshaped[0]
+        more = _more(plan.misshaped)
+        problems.append(
+            f"{path}: the tensor '{name}'{more} has shape {list(found)}, but config.json makes it {list(wanted)}; "
+            "check that weights and config.json belong together."
+        )
+    return problems
+
+
+def _more(names: tuple[object, ...] | list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
+    """Brings a model onto its device, tensor by tensor. `role` must suit what the model reads.
+
+    Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
+    """
+    checkpoint = find_checkpoint(choice.name)
+    check_role(checkpoint, role)
+    if choice.quantization is not None:
+        raise UserError(f"Quantization '{choice.quantization}' is not supported yet; leave it out.", exit_code=USAGE)
+    device = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, device)
+    config, folder = checkpoint.config, checkpoint.folder
+    if folder is None:
+        network = build_random(config, device, dtype, progress, stop)
+        vocabulary: Vocabulary = random_vocabulary(config)
+        transform = ClipTransform.square(edge(config.vision))
+    else:
+        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT)
+        transform = _transform(folder, config)
+        network = _read_network((folder, config), device, dtype, progress, stop)
+    _check_vocabulary(checkpoint, vocabulary)
+    facts = model_facts(checkpoint, network, device, dtype)
+    if isinstance(network, EventGptModel):
+        return EventLanguageModel(network, vocabulary, transform, facts, config.assumptions)
+    return VideoLanguageModel(network, vocabulary, transform, facts, config.assumptions)
+
+
+def check_role(checkpoint: Checkpoint, role: str) -> None:
+    """Raises UserError (exit code 2) when a draft would read video or a target events."""
+    wants = WANTS[checkpoint.config.family]
+    needed = "events" if role == DRAFT else "video"
+    if wants != needed:
+        raise UserError(
+            f"{checkpoint.name} reads {wants}, so it cannot be the {role}, which reads {needed}; "
+            f"choose a model that reads {needed}.",
+            exit_code=USAGE,
+        )
+
+
+def _read_network(
+    checkpoint: tuple[Path, ModelConfig], device: torch.device, dtype: torch.dtype, progress: Progress, stop: StopFlag
+) -> Network:
+    folder, config = checkpoint
+    network = build_empty(config)
+    plan = plan_tensors(config, network, read_headers(folder))
+    problems = plan_problems(folder, config, plan)
+    if problems:
+        raise UserError(problems[0])
+    module_names = {tensor.name: name for name, tensor in plan.sources.items()}
+    total = sum(tensor.nbytes for tensor in plan.sources.values())
+    done = 0
+    progress(0, total)
+    for tensor, value in read_tensors(list(plan.sources.values()), device):
+        if stop.is_set():
+            raise Cancelled
+        # A tensor already in the asked dtype still lies in the mapped file: copy it, or the file stays open.
+        put_parameter(network, module_names[tensor.name], value.to(dtype, copy=device.type == "cpu"))
+        done += tensor.nbytes
+        progress(done, total)
+    finish(network, device)
+    return network
+
+
+def _transform(folder: Path, config: ModelConfig) -> ClipTransform:
+    places = [folder / "preprocessor_config.json"]
+    if isinstance(config, EventGptConfig):
+        places.insert(0, folder / "visual_tower" / "preprocessor_config.json")
+    pixels = edge(config.vision)
+    found = next((place for place in places if place.is_file()), None)
+    return ClipTransform.from_file(found, pixels) if found else ClipTransform.square(pixels)
+
+
+def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
+    rows = checkpoint.config.text.vocab_size
+    if vocabulary.size > rows:
+        raise UserError(
+            f"{checkpoint.name}: the tokenizer has {vocabulary.size} tokens but the model only {rows} rows; "
+            "they do not belong together."
+        )
+
+
+def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, dtype: torch.dtype) -> ModelFacts:
+    """What is to be known of a loaded model."""
+    config = checkpoint.config
+    text = config.text
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return ModelFacts(
+        name=checkpoint.name,
+        family=config.family,
+        model_type=config.model_type,
+        parameters=parameters,
+        weight_bytes=sum(parameter.nbytes for parameter in network.parameters()),
+        dtype=dtype_name(dtype),
+        device=str(device),
+        quantization=None,
+        layers=text.num_hidden_layers,
+        kv_heads=text.num_key_value_heads or text.num_attention_heads,
+        head_dim=text.head_dim or text.hidden_size // text.num_attention_heads,
+        kv_element_bytes=dtype.itemsize,
+        context_limit=text.max_position_embeddings,
+        attention=str(network.language_model.config._attn_implementation),
+        cache="dynamic",
+        prompt_template=_TEMPLATES[config.family].name,
+    )

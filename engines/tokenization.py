@@ -1,0 +1,212 @@
+"""Vocabularies: text to ids and back, and the text of single pieces; sentencepiece, tokenizer.json or synthetic words.
+
+Beginning-of-sentence is placed by `engines.prompts`, never here. It knows no prompt layout and no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+from evprof.core.errors import UserError
+from evprof.core.text import join_pieces
+
+SPACE = "▁"
+"""How sentencepiece writes a space."""
+
+_UNKNOWN_TEXT = " ⁇ "
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
+
+
+class Vocabulary(Protocol):
+    """A model's tokens. `pieces[i]` is the display text of id i: spaces as spaces, raw bytes as `<0xE2>`, "" for none.
+
+    `size` is the number of ids the vocabulary itself has; a model may have more rows.
+    """
+
+    bos_id: int
+    eos_ids: frozenset[int]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+
+    @property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself, without any special token; a space is put before it, as Llama does."""
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; begin, end and other special tokens have none."""
+
+
+class SentencePieceVocabulary:
+    """A `tokenizer.model` file, read by sentencepiece itself."""
+
+    def __init__(self, model: bytes, source: str = "tokenizer.model") -> None:
+        import sentencepiece
+
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{source} is no sentencepiece vocabulary ({error}); download it again.") from None
+        self.bos_id = int(self._processor.bos_id())
+        self.eos_ids = frozenset({int(self._processor.eos_id())})
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return int(self._processor.get_piece_size())
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+        processor = self._processor
+        return [
+            _display(processor.id_to_piece(index), processor.is_control(index), processor.is_unknown(index))
+            for index in range(self.size)
+        ]
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself."""
+        return [int(index) for index in self._processor.encode(text, out_type=int)]
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+        index = int(self._processor.piece_to_id(piece))
+        return None if self._processor.is_unknown(index) else index
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, by sentencepiece; ids above the vocabulary have no text."""
+        return str(self._processor.decode([int(index) for index in ids if 0 <= index < self.size]))
+
+
+class FileVocabulary:
+    """A `tokenizer.json` file, read by the tokenizers library."""
+
+    def __init__(self, content: bytes, source: str = "tokenizer.json", bos: str = "<s>", eos: str = "</s>") -> None:
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_str(content.decode("utf-8"))
+        except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for whatever it cannot read
+            raise UserError(f"{source} is no tokenizer file ({error}); download it again.") from None
+        bos_id, eos_id = self._tokenizer.token_to_id(bos), self._tokenizer.token_to_id(eos)
+        if bos_id is None or eos_id is None:
+            raise UserError(f"{source} has no {bos} or no {eos}; a Llama vocabulary is needed.")
+        self.bos_id, self.eos_ids = int(bos_id), frozenset({int(eos_id)})
+
+    @property
+    def size(self) -> int:
+        """Number of ids, added tokens included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        shown: list[str] = []
+        for index in range(self.size):
+            piece = self._tokenizer.id_to_token(index) or ""
+            special = index in added and added[index].special
+            shown.append(_display(piece, special and piece != "<unk>", piece == "<unk>"))
+        return shown
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself; spellings of added tokens in it become those tokens."""
+        return [int(index) for index in self._tokenizer.encode(text, add_special_tokens=False).ids]
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+        index = self._tokenizer.token_to_id(piece)
+        return None if index is None else int(index)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, as sentencepiece gives it for the same pieces."""
+        return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
+
+
+class SyntheticVocabulary:
+    """32,000 made-up words for models with random weights: printable, distinct, the same on every machine.
+
+    Ids 0, 1, 2 are unknown, begin and end, 3 to 258 the bytes, the rest pronounceable words with a space in front.
+    `extra` names special tokens above them, as Video-LLaVA has.
+    """
+
+    SHARED = 32_000
+
+    def __init__(self, extra: Sequence[str] = ()) -> None:
+        self.bos_id, self.eos_ids = 1, frozenset({2})
+        self._extra = {name: self.SHARED + index for index, name in enumerate(extra)}
+        bytes_ = [f"<0x{value:02X}>" for value in range(256)]
+        self._words = [f" {word}" for word in _words(self.SHARED - 3 - len(bytes_))]
+        self.pieces = [_UNKNOWN_TEXT, "", "", *bytes_, *self._words, *("" for _ in extra)]
+        self._ids = {word: 259 + index for index, word in enumerate(self._words)}
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Words that are in the vocabulary as themselves, everything else byte by byte."""
+        ids: list[int] = []
+        for part in re.findall(r" [a-z]+|.", f" {text}", flags=re.DOTALL):
+            known = self._ids.get(part)
+            ids += [known] if known is not None else [3 + byte for byte in part.encode()]
+        return ids
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of an extra token by its own spelling, or None."""
+        return self._extra.get(piece)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids."""
+        return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
+
+
+def read_vocabulary(folder: Path, *, prefer_file: bool) -> Vocabulary:
+    """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model` first.
+
+    Raises UserError when the folder has neither.
+    """
+    model, file = folder / "tokenizer.model", folder / "tokenizer.json"
+    if file.is_file() and (prefer_file or not model.is_file()):
+        return FileVocabulary(file.read_bytes(), str(file))
+    if model.is_file():
+        return SentencePieceVocabulary(model.read_bytes(), str(model))
+    raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
+
+
+def shared_ids(first: Vocabulary, second: Vocabulary) -> int:
+    """How many ids, counted from 0, mean the same piece in both vocabularies."""
+    pairs = zip(first.pieces, second.pieces, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(first.size, second.size))
+
+
+def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
+    if is_special:
+        return ""
+    if is_unknown:
+        return _UNKNOWN_TEXT
+    return piece if _BYTE.match(piece) else piece.replace(SPACE, " ")
+
+
+def _words(count: int) -> Iterable[str]:
+    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+    made = 0
+    for length in (2, 3):
+        for parts in product(syllables, repeat=length):
+            if made == count:
+                return
+            made += 1
+            yield "".join(parts)
