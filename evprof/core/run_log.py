@@ -54,10 +54,14 @@ class Span:
 
 @dataclass
 class RunLog:
-    """One run: its info and everything its rows said so far."""
+    """One run: its info and everything its rows said so far.
+
+    `span_changes` holds span ids in the order of their records, so that a reader can look at what changed alone.
+    """
 
     info: RunInfo
     spans: dict[int, Span] = field(default_factory=dict)
+    span_changes: list[int] = field(default_factory=list)
     tokens: list[TokenRecord] = field(default_factory=list)
     rejected: list[TokenRecord] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
@@ -117,6 +121,7 @@ class RunLog:
         self.version += 1
 
     def _absorb_span(self, record: SpanRecord) -> None:
+        self.span_changes.append(record.span_id)
         if record.phase == BEGIN:
             self.spans[record.span_id] = Span(
                 record.span_id,

@@ -1,4 +1,4 @@
-"""What each lane of the timeline holds, taken in step by step from a growing run: only new rows are ever looked at.
+"""What each lane of the timeline holds, taken in step by step from a growing run: only new rows are looked at.
 
 A track is one model of one run. Times inside are absolute ns of the clock; `zero_ns` makes them relative, because the
 run's zero may become known after its first rows.
@@ -6,7 +6,6 @@ run's zero may become known after its first rows.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -68,11 +67,12 @@ class SpanRow(NamedTuple):
 
 
 class SpanTable:
-    """Spans of one kind; those not yet settled are looked at again with every update."""
+    """Spans of one kind, as they are known so far."""
 
     def __init__(self) -> None:
         self._table = Table(6)
-        self._open: dict[int, int] = {}
+        self._places: dict[int, int] = {}
+        self._running: set[int] = set()
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
         self._is_sorted = True
@@ -83,30 +83,22 @@ class SpanTable:
     @property
     def has_running(self) -> bool:
         """Whether a span has begun and not ended."""
-        return any(int(self._table.column(5)[row]) == RUNNING for row in self._open.values())
+        return bool(self._running)
 
-    def add(self, span: Span, stage: str) -> None:
-        """Takes a new span of a stage in."""
+    def put(self, span: Span, stage: str) -> None:
+        """Takes in a span of a stage, or what is new of it."""
+        place = self._places.get(span.span_id)
         state = _state(span)
-        if state != SETTLED:
-            self._open[span.span_id] = len(self._table)
-        self._table.append([(span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)])
+        (self._running.add if state == RUNNING else self._running.discard)(span.span_id)
+        if place is None:
+            self._places[span.span_id] = len(self._table)
+            self._table.append(
+                [(span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)]
+            )
+        else:
+            for column, value in ((0, span.start_ns), (1, _end(span)), (5, state)):
+                self._table.column(column)[place] = value
         self._is_sorted = False
-
-    def refresh(self, spans: dict[int, Span]) -> bool:
-        """Looks again at what was not settled; returns whether anything changed."""
-        changed = False
-        for span_id, row in list(self._open.items()):
-            span = spans[span_id]
-            state = _state(span)
-            if state != int(self._table.column(5)[row]) or _end(span) != int(self._table.column(1)[row]):
-                for column, value in ((0, span.start_ns), (1, _end(span)), (5, state)):
-                    self._table.column(column)[row] = value
-                changed = True
-                self._is_sorted = False
-            if state == SETTLED:
-                del self._open[span_id]
-        return changed
 
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
         """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
@@ -149,7 +141,7 @@ class News(NamedTuple):
 
 
 class Track:
-    """One column's run as lanes. `update` is cheap: it looks at rows not seen before and at unsettled spans."""
+    """One column's run as lanes. `update` is cheap: it looks only at rows not seen before."""
 
     def __init__(self, column: Column) -> None:
         self.run: RunLog = column.run
@@ -169,21 +161,22 @@ class Track:
         return News(self._take_spans(), self._take_rounds(), self._take_tokens(), self._take_kv(), self._take_memory())
 
     def _take_spans(self) -> bool:
-        spans = self.run.spans
-        new = list(islice(spans.values(), self._seen["spans"], None))
-        self._seen["spans"] += len(new)
-        mine = [span for span in new if span.role == self.role]
-        for span in mine:
+        spans, changes = self.run.spans, self.run.span_changes
+        touched = dict.fromkeys(changes[self._seen["spans"] :])
+        self._seen["spans"] = len(changes)
+        found = False
+        for span_id in touched:
+            span = spans[span_id]
+            if span.role != self.role:
+                continue
             parent = spans.get(span.parent_id)
             if span.is_stage:
-                self.stages.add(span, span.name)
+                self.stages.put(span, span.name)
             elif parent is not None and parent.is_stage:
-                self.parts.add(span, parent.name)
+                self.parts.put(span, parent.name)
             self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
-        changed = self.stages.refresh(spans) | self.parts.refresh(spans)
-        if len(self.stages):
-            self.latest_ns = max(self.latest_ns, int(self.stages.rows(0, 0).ends.max()))
-        return bool(mine) or changed
+            found = True
+        return found
 
     def _take_rounds(self) -> bool:
         new = self.run.rounds[self._seen["rounds"] :]
