@@ -1,0 +1,136 @@
+"""The answer as it grows: token ids in order, each noted in the run's records the moment the host knows it.
+
+It knows pieces and lengths, neither models nor tensors, so nothing in it can wait for a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.protocols import Sink
+from evprof.core.records import (
+    DRAFT,
+    ORIGIN_REJECTED,
+    ORIGIN_TARGET,
+    KvRecord,
+    RoundRecord,
+    TokenRecord,
+)
+
+OUTSIDE_ROUNDS = -1
+
+
+class Answer:
+    """`ids` are the generated tokens so far, end-of-sequence included once it came."""
+
+    def __init__(self, sink: Sink, run_id: int, role: str, pieces: Sequence[str], *, now: Clock = monotonic_ns) -> None:
+        self.ids: list[int] = []
+        self.now = now
+        self._append = sink.append
+        self._run_id = run_id
+        self._role = role
+        self._pieces = pieces
+
+    def add(
+        self,
+        token_id: int,
+        origin: str = ORIGIN_TARGET,
+        round_index: int = OUTSIDE_ROUNDS,
+        t_ns: int | None = None,
+    ) -> None:
+        """Takes one token of the answer."""
+        position = len(self.ids)
+        self.ids.append(token_id)
+        self._append(
+            TokenRecord(
+                self._run_id,
+                self._role,
+                position,
+                token_id,
+                origin,
+                round_index,
+                self.now() if t_ns is None else t_ns,
+                self._piece(token_id),
+            )
+        )
+
+    def reject(self, token_id: int, position: int, round_index: int, t_ns: int) -> None:
+        """Notes a token that was drafted for `position` and thrown away."""
+        self._append(
+            TokenRecord(
+                self._run_id, DRAFT, position, token_id, ORIGIN_REJECTED, round_index, t_ns, self._piece(token_id)
+            )
+        )
+
+    def note_cache(self, role: str, length: int, nbytes: int) -> None:
+        """Notes how long one model's cache is now and what that takes."""
+        self._append(KvRecord(self._run_id, role, self.now(), length, nbytes))
+
+    def note_round(
+        self,
+        round_index: int,
+        *,
+        start_ns: int,
+        durations_ns: tuple[int, int, int],
+        drafted_ids: Sequence[int],
+        accepted: int,
+        emitted: int,
+    ) -> None:
+        """Notes one draft-verify turn; `durations_ns` are drafting, verifying and rolling back."""
+        draft_ns, verify_ns, rollback_ns = durations_ns
+        self._append(
+            RoundRecord(
+                self._run_id,
+                round_index,
+                start_ns,
+                draft_ns,
+                verify_ns,
+                rollback_ns,
+                len(drafted_ids),
+                accepted,
+                emitted,
+                ",".join(map(str, drafted_ids)),
+                0,
+            )
+        )
+
+    def _piece(self, token_id: int) -> str:
+        # A head may be padded beyond the vocabulary; such an id has no text.
+        return self._pieces[token_id] if token_id < len(self._pieces) else ""
+
+
+class SilentAnswer(Answer):
+    """The same without records: warm-up inside benchmarks, and the "off" of the overhead measurement."""
+
+    def __init__(self) -> None:
+        self.ids = []
+        self.now = monotonic_ns
+
+    def add(
+        self,
+        token_id: int,
+        origin: str = ORIGIN_TARGET,
+        round_index: int = OUTSIDE_ROUNDS,
+        t_ns: int | None = None,
+    ) -> None:
+        """Takes one token."""
+        self.ids.append(token_id)
+
+    def reject(self, token_id: int, position: int, round_index: int, t_ns: int) -> None:
+        """Nothing."""
+
+    def note_cache(self, role: str, length: int, nbytes: int) -> None:
+        """Nothing."""
+
+    def note_round(
+        self,
+        round_index: int,
+        *,
+        start_ns: int,
+        durations_ns: tuple[int, int, int],
+        drafted_ids: Sequence[int],
+        accepted: int,
+        emitted: int,
+    ) -> None:
+        """Nothing."""

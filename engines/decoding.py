@@ -1,0 +1,204 @@
+"""Our own decode loop: one forward pass per token over a growing cache, greedy or sampled.
+
+Greedy output equals transformers' `generate` token for token in fp32. On CUDA token ids reach the host one step late
+through a pinned copy, so the host never keeps the device waiting. It knows language models only: pictures have become
+embeddings before this begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from engines import kv_cache
+from engines.answer import Answer
+from engines.sampling import Sampler
+from engines.timing import StageClock
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
+
+
+@dataclass
+class CachedModel:
+    """A language model, its cache and how many positions that holds, by host arithmetic.
+
+    `language_model` takes `inputs_embeds` or `input_ids`, `past_key_values`, `use_cache` and `logits_to_keep` and gives
+    `.logits`, as transformers' causal models do. `rolled_back` counts positions cut off again.
+    """
+
+    language_model: Callable[..., Any]
+    role: str
+    device: torch.device
+    vocabulary_size: int
+    bytes_per_position: int = 0
+    cache: Any = field(default_factory=kv_cache.make_cache)
+    prompt_length: int = 0
+    length: int = 0
+    rolled_back: int = 0
+
+    def prefill(self, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
+        """[1, S, hidden] -> logits [1, V] of the next token. Raises Cancelled when stopped between two layers."""
+        with stopping_between_layers(self.language_model, stop):
+            output = self.language_model(
+                inputs_embeds=embeddings, past_key_values=self.cache, use_cache=True, logits_to_keep=1
+            )
+        self.prompt_length = self.length = embeddings.shape[1]
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
+
+    def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
+        """Token ids [1, k] -> logits [1, keep, V] of the last `keep` positions; the cache grows by k."""
+        output = self.language_model(input_ids=ids, past_key_values=self.cache, use_cache=True, logits_to_keep=keep)
+        self.length += ids.shape[1]
+        logits: torch.Tensor = output.logits
+        return logits
+
+    def crop(self, length: int) -> int:
+        """Cuts the cache to `length` positions if it is longer. Returns how many went."""
+        surplus = self.length - length
+        if surplus <= 0:
+            return 0
+        kv_cache.crop(self.cache, length)
+        self.length = length
+        return surplus
+
+    def crop_to(self, answer: Answer) -> int:
+        """Cuts off all but the prompt and the answer's tokens save the last, which was never fed."""
+        return self.crop(self.prompt_length + len(answer.ids) - 1)
+
+    def note_length(self, answer: Answer, length: int | None = None) -> None:
+        """Writes the cache's length (or the given one) into the records."""
+        count = self.length if length is None else length
+        answer.note_cache(self.role, count, count * self.bytes_per_position)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When generation ends: after `max_new_tokens`, or with one of `eos_ids` (empty: never)."""
+
+    max_new_tokens: int
+    eos_ids: frozenset[int] = frozenset()
+
+    def is_over(self, answer: Answer) -> bool:
+        """Whether the answer is complete."""
+        ids = answer.ids
+        return len(ids) >= self.max_new_tokens or (bool(ids) and ids[-1] in self.eos_ids)
+
+
+class TokenReader(Protocol):
+    """Brings chosen token ids to the host."""
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """Takes the id [1, 1] just chosen; returns those that are on the host by now, in order."""
+
+    def flush(self) -> list[int]:
+        """The rest, after waiting for them."""
+
+
+class ImmediateReader:
+    """For a CPU, where reading is free."""
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """The token itself."""
+        return [int(token)]
+
+    def flush(self) -> list[int]:
+        """Nothing is ever left."""
+        return []
+
+
+class LateReader:
+    """For CUDA: copies into pinned memory and reads one step later, while the device works on the next token."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._slots = [(torch.empty((1, 1), dtype=torch.int64, pin_memory=True), torch.cuda.Event()) for _ in range(2)]
+        self._turn = 0
+        self._waiting: tuple[torch.Tensor, torch.cuda.Event] | None = None
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """Starts this token's copy and returns the previous one, which the device finished a step ago."""
+        slot, arrived = self._slots[self._turn]
+        self._turn = 1 - self._turn
+        slot.copy_(token, non_blocking=True)
+        arrived.record(torch.cuda.current_stream(self._device))
+        ready = self.flush()
+        self._waiting = (slot, arrived)
+        return ready
+
+    def flush(self) -> list[int]:
+        """The token still under way, if there is one."""
+        if self._waiting is None:
+            return []
+        slot, arrived = self._waiting
+        arrived.synchronize()
+        self._waiting = None
+        return [int(slot)]
+
+
+def make_reader(device: torch.device) -> TokenReader:
+    """The reader that suits a device."""
+    return LateReader(device) if device.type == "cuda" else ImmediateReader()
+
+
+def decode(
+    model: CachedModel,
+    first: torch.Tensor,
+    answer: Answer,
+    limits: Limits,
+    *,
+    sampler: Sampler,
+    clock: StageClock,
+    stop: StopFlag,
+    reader: TokenReader | None = None,
+) -> None:
+    """Tokens 2…n into `answer`, which holds the first already; `first` is that token [1, 1] on the device.
+
+    Leaves exactly prompt + answer - 1 positions in the cache. Raises Cancelled when stopped, after taking in what
+    the device had finished.
+    """
+    reader = reader or make_reader(model.device)
+    token, chosen = first, len(answer.ids)
+    while chosen < limits.max_new_tokens and not limits.is_over(answer) and not stop.is_set():
+        token = sampler(model.step(token)[:, -1])
+        chosen += 1
+        _take(reader.push(token), model, answer, limits)
+        clock.token_boundary()
+    _take(reader.flush(), model, answer, limits)
+    model.crop_to(answer)
+    if stop.is_set() and not limits.is_over(answer):
+        raise Cancelled
+
+
+def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) -> None:
+    """Adds ids that reached the host; what was computed behind the answer's end is dropped."""
+    for token_id in ids:
+        if limits.is_over(answer):
+            return
+        answer.add(token_id)
+        model.note_length(answer, model.prompt_length + len(answer.ids) - 1)
+
+
+@contextmanager
+def stopping_between_layers(language_model: Any, stop: StopFlag) -> Iterator[None]:
+    """Polls `stop` before every decoder layer of the passes inside; raises Cancelled there.
+
+    Only for the one long pass of prefill: the check costs under a microsecond a layer, and a step has its own poll. A
+    model without a list of layers is polled not at all.
+    """
+    layers = getattr(getattr(language_model, "model", None), "layers", ())
+
+    def check(*_: Any) -> None:
+        if stop.is_set():
+            raise Cancelled
+
+    handles = [layer.register_forward_pre_hook(check) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

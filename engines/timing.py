@@ -1,0 +1,338 @@
+"""The instrumented clock: every stage and part is a span with host times at once and device times when they are known.
+
+A span is written as a begin record and an end record with host nanoseconds, and as a settled record with the device's
+times on the host's clock. Nothing here ever waits for a device but `finish`. It knows no model and no stage's content.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.protocols import Sink
+from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
+
+Annotation = Callable[[str], AbstractContextManager[Any]]
+"""Makes a context for a span's name, such as `torch.profiler.record_function`."""
+
+
+class DeviceTimer(Protocol):
+    """Marks on a device's queue of work, readable later as host nanoseconds."""
+
+    def mark(self) -> Any:
+        """Puts a mark behind the work queued so far; never waits."""
+
+    def is_reached(self, mark: Any) -> bool:
+        """Whether the device has got there; never waits."""
+
+    def time_ns(self, mark: Any) -> int:
+        """When the device got there, on the host's clock. Only after `is_reached`."""
+
+    def release(self, mark: Any) -> None:
+        """Gives a mark back for reuse."""
+
+    def synchronize(self) -> None:
+        """Waits until all queued work is done."""
+
+
+class Span:
+    """One interval being measured; also the context manager that begins and ends it."""
+
+    __slots__ = (
+        "_annotation",
+        "_clock",
+        "_first_mark",
+        "_last_mark",
+        "device_ns",
+        "end_ns",
+        "name",
+        "parent_id",
+        "role",
+        "span_id",
+        "start_ns",
+        "timer",
+    )
+
+    def __init__(self, clock: StageClock, name: str, role: str, timer: DeviceTimer | None) -> None:
+        self._clock = clock
+        self.name = name
+        self.role = role
+        self.timer = timer
+        self.span_id = -1
+        self.parent_id = -1
+        self.start_ns = -1
+        self.end_ns = -1
+        self.device_ns: tuple[int, int] | None = None
+        self._first_mark: Any = None
+        self._last_mark: Any = None
+        self._annotation: AbstractContextManager[Any] | None = None
+
+    @property
+    def duration_ns(self) -> int:
+        """Length in ns: the device's once it is known, the host's before that. Only after the span ended."""
+        start_ns, end_ns = self.device_ns or (self.start_ns, self.end_ns)
+        return end_ns - start_ns
+
+    def input(self, name: str, value: Any) -> None:
+        """Notes something this span reads: a tensor, an array, or a sequence of equal arrays."""
+        self._clock.note_tensor(self.span_id, "in", name, value)
+
+    def output(self, name: str, value: Any) -> None:
+        """Notes something this span makes."""
+        self._clock.note_tensor(self.span_id, "out", name, value)
+
+    def __enter__(self) -> Self:
+        self._clock.open(self)
+        if self._clock.annotation is not None:
+            self._annotation = self._clock.annotation(self.name)
+            self._annotation.__enter__()
+        self._first_mark = self.timer.mark() if self.timer is not None else None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A device that has just failed takes no more marks: what the host saw then stands.
+        if self.timer is not None and kind is None:
+            self._last_mark = self.timer.mark()
+        if self._annotation is not None:
+            self._annotation.__exit__(kind, error, trace)
+        self._clock.close(self)
+
+    def settle(self) -> bool:
+        """Reads the device's times if both marks were reached. Returns whether the span is settled now."""
+        timer = self.timer
+        if timer is None or self._first_mark is None or self._last_mark is None:
+            self.device_ns = (self.start_ns, self.end_ns)
+            return True
+        if not timer.is_reached(self._last_mark):
+            return False
+        self.device_ns = (timer.time_ns(self._first_mark), timer.time_ns(self._last_mark))
+        timer.release(self._first_mark)
+        timer.release(self._last_mark)
+        return True
+
+
+class StageClock:
+    """Writes one run's spans. Used by the engine thread alone.
+
+    `timers` maps a device's name (`str(torch.device)`) to its timer; a device without one is timed by the host, which
+    is exact on a CPU. `annotation` wraps every span, for traces.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        run_id: int,
+        *,
+        timers: dict[str, DeviceTimer] | None = None,
+        now: Clock = monotonic_ns,
+        annotation: Annotation | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.now = now
+        self.annotation = annotation
+        self._append = sink.append
+        self._timers = timers or {}
+        self._open: list[Span] = []
+        self._pending: deque[Span] = deque()
+        self._next_id = 0
+
+    def stage(self, name: str, role: str, device: Any = None) -> Span:
+        """A stage of `role`; `device` is where its work runs, None for host work."""
+        return Span(self, name, role, None if device is None else self._timers.get(str(device)))
+
+    def child(self, name: str, role: str | None = None) -> Span:
+        """A part of the innermost open span, on the same device and, unless named, of the same role."""
+        parent = self._open[-1]
+        return Span(self, name, role or parent.role, parent.timer)
+
+    def child_on(self, name: str, role: str, device: Any) -> Span:
+        """A part of the innermost open span whose work runs on a device of its own."""
+        return Span(self, name, role, self._timers.get(str(device)))
+
+    def token_boundary(self) -> None:
+        """Called once per token or round: settles what the device has finished, without waiting."""
+        pending = self._pending
+        while pending and pending[0].settle():
+            self._write_settled(pending.popleft())
+
+    def finish(self) -> int:
+        """Waits for every device once and settles the rest. Returns the host's ns when all work was done."""
+        for timer in self._timers.values():
+            timer.synchronize()
+        done_ns = self.now()
+        while self._pending:
+            span = self._pending.popleft()
+            span.settle()
+            self._write_settled(span)
+        return done_ns
+
+    def open(self, span: Span) -> None:
+        """Begins a span; called by the span itself."""
+        span.span_id = self._next_id
+        self._next_id += 1
+        if self._open:
+            span.parent_id = self._open[-1].span_id
+        self._open.append(span)
+        span.start_ns = self.now()
+        self._append(
+            SpanRecord(self.run_id, span.span_id, span.parent_id, BEGIN, span.role, span.name, span.start_ns, -1)
+        )
+
+    def close(self, span: Span) -> None:
+        """Ends a span; called by the span itself."""
+        span.end_ns = self.now()
+        self._open.pop()
+        self._append(
+            SpanRecord(self.run_id, span.span_id, span.parent_id, END, span.role, span.name, span.start_ns, span.end_ns)
+        )
+        if span.timer is None:
+            span.device_ns = (span.start_ns, span.end_ns)
+            self._write_settled(span)
+        else:
+            self._pending.append(span)
+
+    def note_tensor(self, span_id: int, direction: str, name: str, value: Any) -> None:
+        """Writes shape, dtype and bytes of a span's input or output."""
+        shape, dtype, nbytes = describe_tensor(value)
+        self._append(TensorRecord(self.run_id, span_id, direction, name, shape, dtype, nbytes))
+
+    def _write_settled(self, span: Span) -> None:
+        start_ns, end_ns = span.device_ns or (span.start_ns, span.end_ns)
+        self._append(
+            SpanRecord(self.run_id, span.span_id, span.parent_id, SETTLED, span.role, span.name, start_ns, end_ns)
+        )
+
+
+def describe_tensor(value: Any) -> tuple[str, str, int]:
+    """Shape text, dtype and bytes of a tensor, an array, a sequence of arrays, or anything with length and bytes.
+
+    A sequence of equal arrays is described as if stacked: eight frames of 224x224 are "8,224,224,3".
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return ",".join(map(str, value.shape)), str(value.dtype).removeprefix("torch."), int(value.nbytes)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        nbytes = sum(int(getattr(part, "nbytes", 8)) for part in value)
+        if not value or not hasattr(value[0], "shape"):
+            return str(len(value)), type(value[0]).__name__ + "64" if value else "none", nbytes
+        first = value[0]
+        is_even = all(part.shape == first.shape for part in value)
+        shape = ",".join(map(str, (len(value), *first.shape))) if is_even else str(len(value))
+        return shape, str(first.dtype).removeprefix("torch."), nbytes
+    return str(len(value)), type(value).__name__, int(getattr(value, "nbytes", len(value)))
+
+
+class NullClock(StageClock):
+    """The same calls with nothing behind them: the "off" of the overhead measurement."""
+
+    def __init__(self) -> None:
+        super().__init__(_Nowhere(), 0)
+        self._span = _NullSpan(self, "", "", None)
+
+    def stage(self, name: str, role: str, device: Any = None) -> Span:
+        """A span that measures nothing."""
+        return self._span
+
+    def child(self, name: str, role: str | None = None) -> Span:
+        """A span that measures nothing."""
+        return self._span
+
+    def child_on(self, name: str, role: str, device: Any) -> Span:
+        """A span that measures nothing."""
+        return self._span
+
+    def token_boundary(self) -> None:
+        """Nothing to settle."""
+
+
+class _NullSpan(Span):
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def input(self, name: str, value: Any) -> None:
+        pass
+
+    def output(self, name: str, value: Any) -> None:
+        pass
+
+
+class _Nowhere:
+    def append(self, record: Any) -> None:
+        pass
+
+    def post(self, message: Any) -> None:
+        pass
+
+
+def nowhere() -> Sink:
+    """A sink that keeps nothing: warm-up inside benchmarks, and the null recorder."""
+    return _Nowhere()
+
+
+class CudaTimer:
+    """Marks as CUDA events from a pool, related to the host's clock by one anchor per run.
+
+    `elapsed_time` is a float32 of milliseconds: its steps are 8 µs after 100 s and 1 ms after 3 h, so a timer belongs
+    to one run and is made anew for the next.
+    """
+
+    def __init__(self, device: Any, pool: list[Any] | None = None, *, reserve: int = 256) -> None:
+        import torch
+
+        self._torch = torch
+        self._device = torch.device(device)
+        self._pool = pool if pool is not None else []
+        with torch.cuda.device(self._device):
+            while len(self._pool) < reserve:
+                self._pool.append(torch.cuda.Event(enable_timing=True))
+            torch.cuda.synchronize(self._device)
+            self._anchor = torch.cuda.Event(enable_timing=True)
+            before_ns = monotonic_ns()
+            self._anchor.record(torch.cuda.current_stream(self._device))
+            self._anchor.synchronize()
+            # The device reached the anchor between the two readings, a few µs apart.
+            self._anchor_ns = (before_ns + monotonic_ns()) // 2
+
+    def mark(self) -> Any:
+        """Records an event from the pool on the device's current stream."""
+        event = self._pool.pop() if self._pool else self._torch.cuda.Event(enable_timing=True)
+        event.record(self._torch.cuda.current_stream(self._device))
+        return event
+
+    def is_reached(self, mark: Any) -> bool:
+        """`cudaEventQuery`: answers at once."""
+        return bool(mark.query())
+
+    def time_ns(self, mark: Any) -> int:
+        """Anchor plus elapsed time."""
+        return self._anchor_ns + round(float(self._anchor.elapsed_time(mark)) * 1e6)
+
+    def release(self, mark: Any) -> None:
+        """Back into the pool."""
+        self._pool.append(mark)
+
+    def synchronize(self) -> None:
+        """Waits for the device."""
+        self._torch.cuda.synchronize(self._device)
+
+
+def make_timers(devices: Sequence[Any], pools: dict[str, list[Any]]) -> dict[str, DeviceTimer]:
+    """One timer per CUDA device among `devices`; `pools` keeps their events from run to run."""
+    timers: dict[str, DeviceTimer] = {}
+    for device in devices:
+        name = str(device)
+        if name.startswith("cuda") and name not in timers:
+            timers[name] = CudaTimer(device, pools.setdefault(name, []))
+    return timers
