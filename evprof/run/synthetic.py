@@ -18,7 +18,7 @@ from evprof.core.records import BEGIN, END, ORIGIN_TARGET, SETTLED, TARGET, KvRe
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.units import NS_PER_S
-from evprof.run.script import Script, ScriptedEngine
+from evprof.run.scripted_engine import ScriptedEngine
 
 __all__ = ["ScriptedEngine", "SyntheticEngine", "engine_of"]
 
@@ -98,7 +98,7 @@ def engine_of(words: str) -> Engine:
         case "rate" | "deaf", [records_per_s, seconds]:
             return SyntheticEngine(records_per_s, seconds, is_deaf=kind == "deaf")
         case "script", [] | [_] as speed:
-            return ScriptedEngine(Script(), speed=speed[0] if speed else 1.0)
+            return ScriptedEngine(speed=speed[0] if speed else 1.0)
         case "die", []:
             os._exit(3)
         case _:

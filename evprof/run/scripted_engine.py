@@ -1,0 +1,351 @@
+"""An engine that plays a script at human speed: stages, rounds, text and pictures that nobody computed.
+
+For the window's own tests and for looking at it: everything that a real engine reports is there, at `speed` times the
+pace of a person reading. Names, models and environment say that it is a script.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import Cancelled
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
+from evprof.core.protocols import Sink, StopFlag
+from evprof.core.records import (
+    BEGIN,
+    DRAFT,
+    END,
+    ORIGIN_ACCEPTED,
+    ORIGIN_BONUS,
+    ORIGIN_REJECTED,
+    ORIGIN_TARGET,
+    SETTLED,
+    TARGET,
+    FrameRecord,
+    KvRecord,
+    RoundRecord,
+    SpanRecord,
+    TensorRecord,
+    TokenRecord,
+)
+from evprof.core.request import RunRequest
+from evprof.core.run_info import (
+    CANCELLED,
+    FINISHED,
+    KvFacts,
+    MemoryFacts,
+    ModelFacts,
+    RunInfo,
+    SetupFacts,
+)
+from evprof.core.text import join_pieces
+from evprof.core.units import NS_PER_MS
+from evprof.run.script import Script, ScriptedModel
+
+ENVIRONMENT: dict[str, Any] = {
+    "device": "scripted",
+    "driver": None,
+    "torch": None,
+    "transformers": None,
+    "python": None,
+    "threads": None,
+    "gpu": None,
+}
+
+
+class ScriptedEngine:
+    """An Engine that plays a Script. `speed` 10 is ten times as fast; Stop is answered between tokens and stages."""
+
+    def __init__(self, script: Script | None = None, *, speed: float = 1.0) -> None:
+        self._script = script or Script()
+        self._speed = speed
+        self._warm: set[str] = set()
+
+    def describe(self) -> dict[str, Any]:
+        """A scripted environment."""
+        return dict(ENVIRONMENT)
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Plays the runs of `request.mode`, warm-up and repetitions included."""
+        plays = {
+            "side-by-side": ((DRAFT, "side-by-side"), (TARGET, "side-by-side")),
+            "speculative": ((TARGET, "speculative"),),
+            "draft": ((DRAFT, "draft"),),
+            "target": ((TARGET, "target"),),
+        }[request.mode]
+        run_id = request.first_run_id
+        for repeat in range(-request.warmup, request.repeat):
+            for role, _mode in plays:
+                play = _Play(self._script, self._speed, request, run_id, role, repeat, sink, stop)
+                is_over = play.perform(self._warm)
+                run_id += 1
+                if not is_over:
+                    sink.post(RequestEnded(request.first_run_id))
+                    return
+        sink.post(RequestEnded(request.first_run_id))
+
+    def close(self) -> None:
+        """Forgets which models are warm."""
+        self._warm.clear()
+
+
+@dataclass
+class _Play:
+    """One run of the script."""
+
+    script: Script
+    speed: float
+    request: RunRequest
+    run_id: int
+    role: str
+    repeat: int
+    sink: Sink
+    stop: StopFlag
+    _spans: int = 0
+    _pieces: list[str] = field(default_factory=list)
+    _lengths: dict[str, int] = field(default_factory=dict)
+    _rolled_back: int = 0
+
+    def perform(self, warm: set[str]) -> bool:
+        """Plays it; False when it was stopped."""
+        roles = (DRAFT, TARGET) if self.request.mode == "speculative" else (self.role,)
+        self.sink.post(RunStarted(self.run_id, self._info()))
+        status, error = FINISHED, None
+        try:
+            for role in roles:
+                self._set_up(role, warm)
+            self.sink.post(RunDescribed(self.run_id, {"start_ns": monotonic_ns()}))
+            for role in roles:
+                self._read_and_prefill(role)
+            with self._stage(self.role, "decode"):
+                if len(roles) == 2:
+                    self._speculate()
+                else:
+                    self._decode()
+        except Cancelled:
+            status, error = CANCELLED, None
+        self.sink.post(RunEnded(self.run_id, status, error, self._outcome(roles)))
+        return status == FINISHED
+
+    def _model(self, role: str) -> ScriptedModel:
+        return self.script.draft if role == DRAFT else self.script.target
+
+    def _info(self) -> RunInfo:
+        sample, settings = self.request.sample, self.request.settings
+        return RunInfo(
+            run_id=self.run_id,
+            group_id=self.request.group_id,
+            repeat=max(self.repeat, 0),
+            role=self.role,
+            mode=self.request.mode,
+            settings=settings.to_json(),
+            sample={
+                "events": {"path": sample.events_path} if sample.events_path else None,
+                "video": {"path": sample.video_path} if sample.video_path else None,
+                "prompt": sample.prompt,
+            },
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            warmup=self.repeat < 0,
+            environment=dict(ENVIRONMENT),
+        )
+
+    def _set_up(self, role: str, warm: set[str]) -> None:
+        facts = self._model(role).facts
+        setup = SetupFacts()
+        if facts.name not in warm:
+            began_ns = monotonic_ns()
+            for tenth in range(11):
+                done = facts.weight_bytes * tenth // 10
+                self.sink.post(SetupProgressed(self.run_id, role, done, facts.weight_bytes))
+                self._pass(self.script.setup_ms / 11)
+            setup = SetupFacts(weights_ms=(monotonic_ns() - began_ns) / NS_PER_MS)
+            warm.add(facts.name)
+        self.sink.post(RunDescribed(self.run_id, {"models": {role: facts}, "setup": {role: setup}}))
+
+    def _read_and_prefill(self, role: str) -> None:
+        model = self._model(role)
+        facts, lengths = model.facts, model.lengths
+        with self._stage(role, "load") as span_id, self._span(role, "read", span_id):
+            self._pass(model.load_ms)
+        with self._stage(role, "preprocess") as span_id:
+            self._pass(model.preprocess_ms)
+            self._show_pictures(role, model)
+            self._tensor(span_id, "out", "pixel_values", (model.pictures, 3, 64, 64))
+        self.sink.post(RunDescribed(self.run_id, {"lengths": {role: lengths}}))
+        with self._stage(role, "vision") as span_id:
+            with self._span(role, "tower", span_id) as child_id:
+                self._tensor(child_id, "in", "pixel_values", (model.pictures, 3, 64, 64))
+                self._pass(model.vision_ms * 0.8)
+            with self._span(role, "projector", span_id):
+                self._pass(model.vision_ms * 0.2)
+            self._tensor(span_id, "out", "visual_embeddings", (1, lengths.visual, 512))
+        with self._stage(role, "prefill") as span_id:
+            self._tensor(span_id, "in", "embeddings", (1, lengths.input, 512))
+            with self._span(role, "embeddings", span_id):
+                self._pass(model.prefill_ms * 0.05)
+            self._pass(model.prefill_ms * 0.95)
+        self._grow(role, facts, lengths.input)
+        if role == self.role:
+            self._token(ORIGIN_TARGET, model.answer[0])
+
+    def _decode(self) -> None:
+        model = self._model(self.role)
+        for piece in model.answer[1 : self.request.settings.max_new_tokens]:
+            self._pass(model.token_ms)
+            self._grow(self.role, model.facts, 1)
+            self._token(ORIGIN_TARGET, piece)
+
+    def _speculate(self) -> None:
+        gamma = self.request.settings.gamma
+        answer = self.script.target.answer[: self.request.settings.max_new_tokens]
+        index = 0
+        while len(self._pieces) < len(answer):
+            left = len(answer) - len(self._pieces)
+            drafted = min(gamma, left)
+            accepted = min(self.script.accepted[index % len(self.script.accepted)], drafted)
+            self._play_round(index, answer, drafted, accepted)
+            index += 1
+
+    def _play_round(self, index: int, answer: tuple[str, ...], drafted: int, accepted: int) -> None:
+        draft, target = self.script.draft, self.script.target
+        place = len(self._pieces)
+        start_ns = monotonic_ns()
+        self._pass(draft.token_ms * 0.2 * drafted)
+        self._grow(DRAFT, draft.facts, drafted)
+        verify_ns = monotonic_ns()
+        self._pass(target.token_ms)
+        self._grow(TARGET, target.facts, drafted + 1)
+        rollback_ns = monotonic_ns()
+        rejected = drafted - accepted
+        self._rolled_back += rejected
+        self._grow(DRAFT, draft.facts, -rejected)
+        end_ns = monotonic_ns()
+        proposal = [*answer[place : place + accepted], *(" maybe" for _ in range(rejected))]
+        for piece in proposal[:accepted]:
+            self._token(ORIGIN_ACCEPTED, piece, index)
+        for offset, piece in enumerate(proposal[accepted:]):
+            self._token(ORIGIN_REJECTED, piece, index, position=place + accepted + offset)
+        has_bonus = len(self._pieces) < len(answer)
+        if has_bonus:
+            self._token(ORIGIN_BONUS, answer[len(self._pieces)], index)
+        self._grow(TARGET, target.facts, -(drafted + 1 - accepted - has_bonus))
+        self.sink.append(
+            RoundRecord(
+                self.run_id,
+                index,
+                start_ns,
+                verify_ns - start_ns,
+                rollback_ns - verify_ns,
+                end_ns - rollback_ns,
+                drafted,
+                accepted,
+                accepted + has_bonus,
+                ",".join(str(_token_id(piece)) for piece in proposal),
+                0,
+            )
+        )
+
+    def _outcome(self, roles: tuple[str, ...]) -> dict[str, Any]:
+        kv: dict[str, KvFacts] = {}
+        for role in roles:
+            model, length = self._model(role), self._lengths.get(role, 0)
+            kv_bytes = length * model.kv_position_bytes
+            kv[role] = KvFacts(
+                measured_bytes=kv_bytes,
+                reserved_bytes=kv_bytes,
+                per_layer_bytes=[kv_bytes // model.facts.layers] * model.facts.layers,
+                rolled_back=self._rolled_back,
+            )
+        return {
+            "end_ns": monotonic_ns(),
+            "text": join_pieces(piece for piece in self._pieces if piece != "</s>"),
+            "kv": kv,
+            "memory": MemoryFacts(weights_bytes=sum(self._model(role).facts.weight_bytes for role in roles)),
+        }
+
+    def _pass(self, duration_ms: float) -> None:
+        """Lets time go by; raises Cancelled when asked to stop."""
+        if self.stop.is_set():
+            raise Cancelled
+        time.sleep(duration_ms / 1000 / self.speed)
+
+    @contextmanager
+    def _span(self, role: str, name: str, parent_id: int) -> Iterator[int]:
+        span_id, self._spans = self._spans, self._spans + 1
+        start_ns = monotonic_ns()
+        self.sink.append(SpanRecord(self.run_id, span_id, parent_id, BEGIN, role, name, start_ns, -1))
+        try:
+            yield span_id
+        finally:
+            end_ns = monotonic_ns()
+            for phase in (END, SETTLED):
+                self.sink.append(SpanRecord(self.run_id, span_id, parent_id, phase, role, name, start_ns, end_ns))
+
+    def _stage(self, role: str, name: str) -> Any:
+        return self._span(role, name, -1)
+
+    def _tensor(self, span_id: int, direction: str, name: str, shape: tuple[int, ...]) -> None:
+        count = 1
+        for extent in shape:
+            count *= extent
+        text = ",".join(str(extent) for extent in shape)
+        self.sink.append(TensorRecord(self.run_id, span_id, direction, name, text, "bfloat16", 2 * count))
+
+    def _grow(self, role: str, facts: ModelFacts, positions: int) -> None:
+        length = self._lengths.get(role, 0) + positions
+        self._lengths[role] = length
+        kv_bytes = length * self._model(role).kv_position_bytes
+        self.sink.append(KvRecord(self.run_id, role, monotonic_ns(), length, kv_bytes))
+
+    def _token(self, origin: str, piece: str, round_index: int = -1, position: int | None = None) -> None:
+        place = len(self._pieces) if position is None else position
+        role = DRAFT if origin == ORIGIN_REJECTED else self.role
+        self.sink.append(
+            TokenRecord(self.run_id, role, place, _token_id(piece), origin, round_index, monotonic_ns(), piece)
+        )
+        if origin != ORIGIN_REJECTED:
+            self._pieces.append(piece)
+
+    def _show_pictures(self, role: str, model: ScriptedModel) -> None:
+        for index in range(model.pictures):
+            png = _picture(role, index, model.pictures)
+            start_us = index * 20_000
+            end_us = start_us + (20_000 if role == DRAFT else 0)
+            label = f"frame {index + 1}"
+            self.sink.append(FrameRecord(self.run_id, role, index, start_us, end_us, label, png))
+
+
+def _token_id(piece: str) -> int:
+    return sum(ord(letter) * (place + 3) for place, letter in enumerate(piece)) % 997
+
+
+def _picture(role: str, index: int, count: int) -> bytes:
+    """A road with something on it that comes nearer: red and blue on white for events, in colours for video."""
+    from PIL import Image, ImageDraw
+
+    is_events = role == DRAFT
+    image = Image.new("RGB", (160, 120), (255, 255, 255) if is_events else (150, 190, 235))
+    pen = ImageDraw.Draw(image)
+    road = (200, 40, 40) if is_events else (90, 90, 95)
+    if not is_events:
+        pen.rectangle((0, 70, 160, 120), fill=(70, 130, 70))
+        pen.polygon([(75, 70), (85, 70), (130, 120), (30, 120)], fill=road)
+    else:
+        pen.line([(75, 70), (30, 120)], fill=road, width=2)
+        pen.line([(85, 70), (130, 120)], fill=(40, 40, 200), width=2)
+    size = 6 + 22 * index // max(count - 1, 1)
+    box = (80 - size, 78 - size // 2, 80 + size, 78 + size)
+    if is_events:
+        pen.rectangle(box, outline=(40, 40, 200), width=2)
+    else:
+        pen.rectangle(box, fill=(190, 40, 40))
+    stream = io.BytesIO()
+    image.save(stream, format="PNG")
+    return stream.getvalue()

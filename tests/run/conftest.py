@@ -1,0 +1,91 @@
+"""Requests, engine processes and patience shared by the tests of evprof.run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from evprof.core.recording import Recording
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_log import RunBook
+from evprof.core.sample import Sample
+from evprof.run.engine_host import EngineHost
+from evprof.run.engine_process import EngineProcess
+
+_COMMAND = "import sys; from evprof.cli._engine import main; sys.exit(main(sys.argv[1:]))"
+
+
+def engine_argv(words: str) -> list[str]:
+    """The hidden command with an engine that needs no models."""
+    return [sys.executable, "-c", _COMMAND, "--synthetic", words]
+
+
+@pytest.fixture
+def request_for() -> Callable[..., RunRequest]:
+    """Builds a request; keywords replace its fields."""
+    plain = RunRequest(
+        "side-by-side", Sample("absent.npy", "absent.mp4"), ModelChoice("draft model"), ModelChoice("target model")
+    )
+    return lambda **changes: replace(plain, **changes)
+
+
+@pytest.fixture
+def start_host() -> Iterator[Callable[[str], tuple[EngineHost, Recording]]]:
+    """Starts hosts with their recording; closes them in the end."""
+    hosts: list[EngineHost] = []
+
+    def start(words: str) -> tuple[EngineHost, Recording]:
+        recording = Recording()
+        host = EngineHost(engine_argv(words), recording)
+        hosts.append(host)
+        return host, recording
+
+    yield start
+    for host in hosts:
+        host.close()
+
+
+@pytest.fixture
+def start_process() -> Iterator[Callable[..., EngineProcess]]:
+    """Starts engine processes; ends them in the end."""
+    processes: list[EngineProcess] = []
+
+    def start(words: str, **keywords: object) -> EngineProcess:
+        process = EngineProcess(engine_argv(words), **keywords)  # type: ignore[arg-type]  # passed through
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.bury()
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """Waits for a condition; fails the test when it does not come."""
+
+    def wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"did not happen within {timeout_s} s")
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def book_of() -> Callable[[Recording], RunBook]:
+    """The runs of a recording as they are now."""
+
+    def read(recording: Recording) -> RunBook:
+        book = RunBook(recording)
+        book.update()
+        return book
+
+    return read

@@ -1,0 +1,259 @@
+"""The window's worker and a real engine process: runs, stops, deaths and what is left in the Recording."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.run_log import RunBook
+from evprof.run.engine_host import STOP_PATIENCE_S, EngineHost
+
+
+def test_two_requests_on_one_warm_process(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("script:40")
+    host.start()
+    host.submit(request_for())
+    assert host.is_busy
+    wait_until(lambda: not host.is_busy)
+    pid = host.pid
+    host.submit(request_for(mode="speculative", first_run_id=3, group_id=2))
+    wait_until(lambda: not host.is_busy)
+    assert host.pid == pid is not None
+    runs = book_of(recording).runs
+    assert sorted(runs) == [1, 2, 3]
+    assert {run.info.status for run in runs.values()} == {"finished"}
+    assert [span.name for span in runs[1].stages()] == ["load", "preprocess", "vision", "prefill", "decode"]
+    assert runs[3].rounds
+    assert runs[3].rejected
+    assert runs[2].info.text == runs[3].info.text
+    assert all(run.memory and run.memory[0].rss_bytes > 1 << 20 for run in runs.values())
+    states = [message.state for message in recording.messages() if isinstance(message, EngineChanged)]
+    assert states[0] == "starting"
+    assert states.index("ready") < states.index("busy")
+
+
+def test_whoever_sees_a_run_end_has_seen_its_rows(start_host, request_for):
+    """Reads as a view does, all the time, and counts at each end what was there by then."""
+    host, recording = start_host("script:60")
+    host.submit(request_for())
+    cursor, seen, at_end = recording.cursor(), dict.fromkeys(recording.streams, 0), {}
+    deadline = time.monotonic() + 20
+    while len(at_end) < 2 and time.monotonic() < deadline:
+        news = cursor.read()
+        for name, (_, stop) in news.ranges.items():
+            seen[name] = stop
+        for message in news.messages:
+            if isinstance(message, RunEnded):
+                at_end[message.run_id] = {
+                    name: sum(1 for row in recording.streams[name].rows(0, seen[name]) if row[0] == message.run_id)
+                    for name in seen
+                }
+    final = {
+        run_id: {name: sum(1 for row in stream.rows() if row[0] == run_id) for name, stream in recording.streams.items()}
+        for run_id in (1, 2)
+    }
+    assert at_end == final
+    assert final[2]["tokens"] > 20
+
+
+def test_a_killed_engine_fails_its_run_keeps_the_records_and_the_next_run_works(
+    start_host, request_for, wait_until, book_of
+):
+    host, recording = start_host("rate:2000:30")
+    host.submit(request_for())
+    wait_until(lambda: len(recording.streams["tokens"]) > 200)
+    before, first_pid = len(recording.streams["tokens"]), host.pid
+    os.kill(first_pid, signal.SIGKILL)
+    wait_until(lambda: not host.is_busy)
+    run = book_of(recording).runs[1]
+    assert run.info.status == "failed"
+    assert "SIGKILL" in run.info.error
+    assert run.info.error.endswith(".")
+    assert len(run.tokens) >= before
+    assert isinstance(recording.messages()[-1], EngineChanged | RequestEnded)
+    host.submit(request_for(first_run_id=2, group_id=2))
+    wait_until(lambda: 2 in book_of(recording).runs and host.pid not in (None, first_pid))
+    wait_until(lambda: len(book_of(recording).runs[2].tokens) > 20)
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    assert book_of(recording).runs[2].info.status == "cancelled"
+
+
+def test_an_engine_killed_while_idle_is_replaced_without_a_word_about_any_run(
+    start_host, request_for, wait_until, book_of
+):
+    host, recording = start_host("script:60")
+    host.start()
+    wait_until(lambda: any(getattr(message, "state", "") == "ready" for message in recording.messages()))
+    os.kill(host.pid, signal.SIGKILL)
+    wait_until(lambda: host.pid is None)
+    assert not [message for message in recording.messages() if isinstance(message, RunStarted)]
+    host.submit(request_for())
+    wait_until(lambda: not host.is_busy)
+    assert [run.info.status for run in book_of(recording).runs.values()] == ["finished", "finished"]
+
+
+def test_stop_is_answered_and_the_process_stays(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("rate:1000:30")
+    host.submit(request_for())
+    wait_until(lambda: len(recording.streams["tokens"]) > 20)
+    pid, asked = host.pid, time.monotonic()
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    assert time.monotonic() - asked < STOP_PATIENCE_S
+    assert host.pid == pid
+    assert book_of(recording).runs[1].info.status == "cancelled"
+    time.sleep(0.1)
+    host.submit(request_for(first_run_id=2))
+    wait_until(lambda: 2 in book_of(recording).runs)
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    assert host.pid == pid
+
+
+def test_stop_without_an_answer_ends_the_process_and_says_so(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("deaf:1000:60")
+    host.submit(request_for())
+    wait_until(lambda: len(recording.streams["tokens"]) > 20)
+    pid, asked = host.pid, time.monotonic()
+    host.stop()
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    assert STOP_PATIENCE_S <= time.monotonic() - asked < STOP_PATIENCE_S + 2
+    run = book_of(recording).runs[1]
+    assert run.info.status == "cancelled"
+    assert "loaded again at the next run" in run.info.error
+    # Everything up to the end was kept: tokens came for the two seconds of waiting, too.
+    assert (run.tokens[-1].t_ns - run.tokens[0].t_ns) / 1e9 > STOP_PATIENCE_S * 0.8
+    wait_until(lambda: not psutil.pid_exists(pid))
+    host.submit(request_for(first_run_id=2))
+    wait_until(lambda: 2 in book_of(recording).runs)
+    assert host.pid != pid
+
+
+def test_an_engine_that_cannot_start_fails_the_run_with_its_last_words(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("die")
+    host.submit(request_for())
+    wait_until(lambda: not host.is_busy)
+    run = book_of(recording).runs[1]
+    assert (run.info.status, run.info.mode) == ("failed", "side-by-side")
+    assert "exit code 3" in run.info.error
+
+
+def test_an_engine_whose_making_raises_says_why(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("no such engine")
+    host.submit(request_for())
+    wait_until(lambda: not host.is_busy)
+    assert "no synthetic engine is called 'no such engine'" in book_of(recording).runs[1].info.error
+
+
+def test_a_program_that_does_not_exist_is_named(request_for, wait_until, book_of):
+    recording = Recording()
+    host = EngineHost(["/nonexistent/evprof", "_engine"], recording)
+    host.submit(request_for(mode="draft"))
+    wait_until(lambda: not host.is_busy)
+    run = book_of(recording).runs[1]
+    assert (run.info.status, run.info.role) == ("failed", "draft")
+    assert "/nonexistent/evprof" in run.info.error
+    host.close()
+
+
+def test_one_request_at_a_time(start_host, request_for, wait_until):
+    host, _ = start_host("rate:100:30")
+    host.submit(request_for())
+    with pytest.raises(UserError, match="going on"):
+        host.submit(request_for(first_run_id=2))
+    with pytest.raises(UserError, match="going on"):
+        host.attach(Recording())
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+
+
+def test_closing_in_mid_run_cancels_it_and_leaves_no_process(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("deaf:1000:60")
+    host.submit(request_for())
+    wait_until(lambda: len(recording.streams["tokens"]) > 20)
+    pid = host.pid
+    host.close()
+    assert not psutil.pid_exists(pid)
+    assert book_of(recording).runs[1].info.status == "cancelled"
+    host.close()
+    host.stop()
+    with pytest.raises(UserError, match="closed"):
+        host.submit(request_for())
+
+
+def test_an_attached_recording_begins_with_the_state_of_the_engine(start_host, request_for, wait_until, book_of):
+    host, first = start_host("script:60")
+    host.submit(request_for(mode="draft"))
+    wait_until(lambda: not host.is_busy and getattr(first.messages()[-1], "state", "") == "ready")
+    second = Recording()
+    host.attach(second)
+    wait_until(lambda: second.message_count > 0)
+    state = second.messages()[0]
+    assert (state.state, state.environment["device"]) == ("ready", "scripted")
+    count = first.message_count
+    host.submit(request_for(mode="target"))
+    wait_until(lambda: not host.is_busy)
+    assert book_of(second).runs[1].info.role == "target"
+    assert first.message_count == count
+
+
+def test_unload_makes_the_next_run_load_again(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("script:60")
+    for run_id in (1, 2):
+        host.submit(request_for(mode="draft", first_run_id=run_id))
+        wait_until(lambda: not host.is_busy)
+    pid = host.pid
+    host.unload()
+    host.submit(request_for(mode="draft", first_run_id=3))
+    wait_until(lambda: not host.is_busy)
+    setups = [run.info.setup["draft"].weights_ms for run in book_of(recording).runs.values()]
+    assert setups[0] is not None
+    assert setups[1] is None
+    assert setups[2] is not None
+    assert host.pid == pid
+
+
+def test_a_run_book_over_a_live_run_sees_it_grow(start_host, request_for, wait_until):
+    host, recording = start_host("script:3")
+    host.submit(request_for(mode="draft"))
+    book, counts = RunBook(recording), set()
+    while host.is_busy:
+        book.update()
+        if 1 in book.runs and not book.runs[1].info.is_over:
+            counts.add(len(book.runs[1].tokens))
+        time.sleep(0.005)
+    assert len(counts) > 10
+
+
+_FLOOD = """
+import sys
+from evprof.run.channel import connect_to_host
+from evprof.run.wire import greeting
+connection = connect_to_host()
+connection.send(greeting(0))
+sys.stderr.write("x" * 5_000_000 + "\\n")
+sys.stderr.write("the very last words\\n")
+sys.exit(7)
+"""
+
+
+def test_an_engine_that_talks_without_end_is_neither_blocked_nor_kept(request_for, wait_until, book_of):
+    recording = Recording()
+    host = EngineHost([sys.executable, "-c", _FLOOD], recording)
+    host.submit(request_for())
+    wait_until(lambda: not host.is_busy)
+    error = book_of(recording).runs[1].info.error
+    assert "exit code 7" in error
+    assert "the very last words" in error
+    assert len(error) < 500
+    host.close()
