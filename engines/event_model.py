@@ -8,11 +8,12 @@ from torch import nn
 from engines.eventgpt import EventGptModel
 from engines.model import EVENTS, HostInputs, ModelInputs, splice
 from engines.preparation import prepare
-from engines.preprocessing import ClipTransform, Picture
+from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_V1
 from engines.reading import read_events
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
+from evprof.core.events import EventArray
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
@@ -48,16 +49,13 @@ class EventLanguageModel:
 
     def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
         """Stage 1."""
-        return read_events(sample, settings.event_frames, DEFAULT_EVENT_FRAMES, spans)
+        return read_events(sample, settings.event_frames, spans)
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: renders event frames (unless the sample brought them), then CLIP's preparation and the prompt."""
-        pictures, times_us, labels = host.pictures, host.times_us, host.labels
+        drawn = host
         if host.events is not None:
-            count = settings.event_frames or DEFAULT_EVENT_FRAMES
-            pictures, times_us = self._render(host, count, spans)
-            labels = tuple(f"event frame {index + 1} of {count}" for index in range(count))
-        drawn = HostInputs(host.path, None, pictures, times_us, labels, host.warnings)
+            drawn = self._render(host, host.events, settings.event_frames or DEFAULT_EVENT_FRAMES, spans)
         return prepare(
             self,
             drawn,
@@ -66,23 +64,27 @@ class EventLanguageModel:
             spans,
             template=EVENTGPT_V1,
             slots=1,
-            visual=len(pictures) + self.network.tokens_per_frame,
+            visual=len(drawn.pictures) + self.network.tokens_per_frame,
         )
 
-    def _render(
-        self, host: HostInputs, count: int, spans: StageClock
-    ) -> tuple[tuple[Picture, ...], tuple[tuple[int, int], ...]]:
-        from evprof.loaders.render import render_event_frames
+    @staticmethod
+    def _render(host: HostInputs, events: EventArray, count: int, spans: StageClock) -> HostInputs:
+        from evprof.loaders.render import render_event_frames, slice_times
 
-        if host.events is None:
-            raise ValueError("nothing to render")
         with spans.child("render") as span:
-            span.input("t_us", host.events.t_us)
-            pictures = tuple(render_event_frames(host.events, count))
+            span.input("t_us", events.t_us)
+            pictures = tuple(render_event_frames(events, count))
             for index, picture in enumerate(pictures):
                 span.output(f"event frame {index + 1}", picture)
-        slices = host.events.split_equal_count(count)
-        return pictures, tuple((int(part.t_us[0]), int(part.t_us[-1])) for part in slices)
+        times = slice_times(events, count)
+        return HostInputs(
+            host.path,
+            None,
+            pictures,
+            tuple((time.start_us, time.end_us) for time in times),
+            tuple(f"event frame {index + 1}: {time.label}" for index, time in enumerate(times)),
+            host.warnings,
+        )
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
         """Stage 3: [T + N, hidden]."""

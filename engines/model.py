@@ -10,13 +10,14 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from engines.preprocessing import Picture, thumbnails
+from engines.preprocessing import thumbnails
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from evprof.core.events import EventArray
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.sample import Sample
+from evprof.loaders.render import Picture
 
 EVENTS, VIDEO = "events", "video"
 """The inputs a model can want."""

@@ -6,7 +6,6 @@ from nor any tensor library but numpy.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ import numpy.typing as npt
 
 from engines.config import read_json
 from evprof.core.errors import UserError
-
-Picture = npt.NDArray[np.uint8]
-"""An RGB picture, uint8 [H, W, 3]."""
+from evprof.loaders.png import encode_png
+from evprof.loaders.render import Picture
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -113,7 +111,7 @@ def _centre(picture: Picture, size: tuple[int, int]) -> Picture:
     # Counted from the original's corner, so that an odd remainder falls on the same side as in transformers.
     top = (height - size[0]) // 2 + math.ceil((canvas_height - height) / 2)
     left = (width - size[1]) // 2 + math.ceil((canvas_width - width) / 2)
-    return picture[top : top + size[0], left : left + size[1]]
+    return np.ascontiguousarray(picture[top : top + size[0], left : left + size[1]])
 
 
 def _triple(
@@ -129,17 +127,7 @@ def thumbnails(pictures: Sequence[Picture], max_bytes: int = THUMBNAIL_BYTES) ->
     """The pictures as PNG, longest edge at most 256 px, smaller where together they would pass `max_bytes`."""
     encoded: list[bytes] = []
     for edge in (THUMBNAIL_EDGE, 192, 128, 96, 64, 48, 32):
-        encoded = [_png(picture, edge) for picture in pictures]
+        encoded = [encode_png(picture, longest_edge=edge) for picture in pictures]
         if sum(map(len, encoded)) <= max_bytes:
             break
     return encoded
-
-
-def _png(picture: Picture, longest_edge: int) -> bytes:
-    from PIL import Image
-
-    image = Image.fromarray(np.ascontiguousarray(picture))
-    image.thumbnail((longest_edge, longest_edge), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG", compress_level=3)
-    return buffer.getvalue()

@@ -43,6 +43,8 @@ _SMALL_CLIP: dict[str, Any] = {
 _PUBLISHED_ROWS = 32_064
 """Rows of the published LLaVA-1.5 and Video-LLaVA vocabularies: 32,000 shared, a few own tokens, padding."""
 
+_GAINS = {"q_proj": 4.0, "k_proj": 4.0, "o_proj": 2.0}
+
 _EXTRA_TOKENS = {VIDEO_LLAVA: ("<image>", "<video>", "<pad>"), LLAVA: ("<image>", "<pad>")}
 
 
@@ -111,8 +113,8 @@ def build_random(
 def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: LlamaConfig) -> None:
     """Norms are one, biases zero; the rest is drawn so that signals keep their size through the layers.
 
-    Token embeddings are large against what a layer adds: the next token then hangs on the last ones rather than on
-    the long prompt before them, and the text does not fall into repeating one word.
+    Queries and keys of the language model are larger than that: its attention then picks out single positions, other
+    ones at each step, instead of averaging the whole prompt, and the text does not fall into repeating a few words.
     """
     if tensor.dim() == 1 and not name.endswith("class_embedding"):
         tensor.fill_(1.0 if name.endswith("weight") else 0.0)
@@ -121,7 +123,8 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
         tensor.normal_(0.0, 1.0, generator=generator)
         return
     fan_in = tensor[0].numel() if tensor.dim() > 1 else tensor.numel()
-    tensor.normal_(0.0, fan_in**-0.5, generator=generator)
+    gain = next((gain for part, gain in _GAINS.items() if name.startswith("language_model.") and part in name), 1.0)
+    tensor.normal_(0.0, gain * fan_in**-0.5, generator=generator)
     if name.endswith("lm_head.weight"):
         _silence(tensor, text)
 
