@@ -1,0 +1,1 @@
+"""Dialogs and popovers: model choice, shortcuts, about, export."""

@@ -1,0 +1,42 @@
+"""The window's icons: small drawings of ours, tinted with the theme's colours."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QRectF, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+from ui.theme import Theme
+
+SIZE = 16
+
+
+@cache
+def _drawing(name: str) -> str:
+    import assets
+
+    return (Path(assets.__file__).parent / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def pixmap(name: str, color: QColor, scale: float = 1.0) -> QPixmap:
+    """The drawing in one colour, 16 logical px wide."""
+    renderer = QSvgRenderer(QByteArray(_drawing(name).replace("currentColor", color.name()).encode()))
+    picture = QPixmap(round(SIZE * scale), round(SIZE * scale))
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    renderer.render(painter, QRectF(0, 0, SIZE * scale, SIZE * scale))
+    painter.end()
+    picture.setDevicePixelRatio(scale)
+    return picture
+
+
+def icon(name: str, theme: Theme, color: QColor | None = None) -> QIcon:
+    """An icon in the text colour (or another), dim when disabled, for screens of 100 % to 300 %."""
+    found = QIcon()
+    for scale in (1.0, 2.0, 3.0):
+        found.addPixmap(pixmap(name, color or theme.text, scale), QIcon.Mode.Normal)
+        found.addPixmap(pixmap(name, theme.text_dim, scale), QIcon.Mode.Disabled)
+    return found

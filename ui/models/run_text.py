@@ -1,0 +1,130 @@
+"""Runs in the words and figures of the window: names, statuses, paths, counters; it knows no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.core.records import STAGES
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
+from evprof.core.run_log import RunLog, Span
+from evprof.core.units import NS_PER_S
+from evprof.metrics.decoding import decode_throughput_tok_s
+from evprof.metrics.kv_cache import live_bytes
+from evprof.view.columns import Column
+
+SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+FAMILY_NAMES = {
+    "eventgpt": "EventGPT",
+    "llava": "LLaVA-1.5",
+    "video_llava": "Video-LLaVA",
+    "llava_next_video": "LLaVA-NeXT-Video",
+}
+MODE_NAMES = {
+    "side-by-side": "Side by side",
+    "speculative": "Speculative",
+    "draft": "Event model alone",
+    "target": "Video model alone",
+}
+
+
+def input_path(run: RunLog, kind: str) -> str | None:
+    """Path of the run's `kind` ("events" or "video"), None when it had none."""
+    sample = run.info.sample
+    described = sample.get(kind)
+    path = described.get("path") if isinstance(described, dict) else sample.get(f"{kind}_path")
+    return str(path) if path else None
+
+
+def input_name(path: str) -> str:
+    """The part of a path people go by."""
+    return Path(path).name or path
+
+
+def chips(model: ModelFacts) -> str:
+    """Family, arithmetic and device: `eventgpt · bf16 · cuda:0`."""
+    dtype = model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype)
+    return f"{FAMILY_NAMES.get(model.family, model.family)} · {dtype} · {model.device}"
+
+
+def mode_name(mode: str) -> str:
+    """A mode in words."""
+    return MODE_NAMES.get(mode, mode.replace("-", " ").capitalize())
+
+
+def run_title(run: RunLog) -> str:
+    """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
+    parts = mode_name(run.info.mode)
+    if run.info.mode == "speculative" and run.info.settings.get("gamma"):
+        parts += f" γ={run.info.settings['gamma']}"
+    if run.info.warmup:
+        parts += " · warm-up"
+    if run.info.profiled:
+        parts += " · torch trace"
+    return f"{run.run_id} · {parts}"
+
+
+def stage_now(run: RunLog, role: str) -> str:
+    """What one model of a run is doing: a stage, "waiting", or how the run ended."""
+    if run.info.status == FAILED:
+        return "failed"
+    if run.info.status == CANCELLED:
+        return "cancelled"
+    if run.info.status == FINISHED:
+        return "finished"
+    running = open_stage(run, role)
+    if running is not None:
+        return running.name
+    if role != run.info.role and any(span.role == role for span in run.stages()):
+        decoding = open_stage(run, run.info.role)
+        return "drafting" if decoding is not None and decoding.name == "decode" else "waiting"
+    return "loading weights" if not run.spans else "waiting"
+
+
+def open_stage(run: RunLog, role: str) -> Span | None:
+    """The stage one model is in, None between stages and after the end."""
+    if run.info.is_over:
+        return None
+    return next(
+        (span for span in reversed(run.spans.values()) if span.is_stage and span.role == role and span.end_ns is None),
+        None,
+    )
+
+
+def stages_in_order(run: RunLog, role: str) -> list[Span]:
+    """Stages of one model, in the order of STAGES."""
+    return sorted(run.stages(role), key=lambda span: STAGES.index(span.name))
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a column counts while it runs. None where there is nothing to count yet."""
+
+    tokens: int
+    tokens_per_s: float | None
+    first_token_ns: int | None
+    kv_bytes: int | None
+
+
+def counters(column: Column) -> Counters:
+    """Counts of one model of a run: its answer's tokens, or those it drafted."""
+    run, role = column
+    if not column.is_answer:
+        drafted = sum(entry.drafted for entry in run.rounds)
+        return Counters(drafted, None, None, live_bytes(run, role))
+    tokens = run.tokens
+    zero = run.info.start_ns
+    return Counters(
+        tokens=len(tokens),
+        tokens_per_s=decode_throughput_tok_s(run) or _pace(run),
+        first_token_ns=tokens[0].t_ns - zero if tokens and zero is not None else None,
+        kv_bytes=live_bytes(run, role),
+    )
+
+
+def _pace(run: RunLog) -> float | None:
+    """Tokens 2…n per second so far, by the host's clock."""
+    if len(run.tokens) < 2:
+        return None
+    passed = run.tokens[-1].t_ns - run.tokens[0].t_ns
+    return (len(run.tokens) - 1) * NS_PER_S / passed if passed > 0 else None

@@ -1,0 +1,190 @@
+"""A small screen that shows one input at the shared position, or the run's own frames when the file is gone.
+
+It pulls: the feed's thread makes pictures, the screen takes the latest when its timer comes round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from ui.models.frame_pictures import FramePictures
+from ui.models.picture_feed import FeedState, PictureFeed, PictureSource
+from ui.models.play_clock import TICK_MS, PlayClock
+from ui.models.run_text import input_name
+from ui.theme import SMALL_PX, ThemeHolder
+
+_PATIENCE_TICKS = 90
+"""Ticks without news after which the timer rests until the next wish."""
+
+
+class FramePlayer(QWidget):
+    """One input. Event and video players differ in how their file is opened."""
+
+    def __init__(
+        self,
+        themes: ThemeHolder,
+        clock: PlayClock,
+        open_source: Callable[[str], PictureSource],
+        what: str,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._clock = clock
+        self._open_source = open_source
+        self._what = what
+        self._feed: PictureFeed | None = None
+        self._seen = FeedState()
+        self._image: QImage | None = None
+        self._frames: FramePictures | None = None
+        self._path: str | None = None
+        self._note = ""
+        self._quiet_ticks = 0
+        self._timer = QTimer(self)
+        self._timer.setInterval(TICK_MS)
+        self._timer.timeout.connect(self._take)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        self.setAccessibleName(f"{what} player")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        themes.changed.connect(self._redraw)
+        clock.position_changed.connect(self._seek)
+        clock.changed.connect(self._note_clock)
+
+    @property
+    def note(self) -> str:
+        """Why the file itself is not shown; empty when it is."""
+        return self._note
+
+    @property
+    def image(self) -> QImage | None:
+        """The picture on the screen: the file's, or the run's frame at the position."""
+        if self._image is not None:
+            return self._image
+        index = None if self._frames is None else self._frames.index_at(self._clock.position_us)
+        return None if index is None or self._frames is None else self._frames.images[index]
+
+    def sizeHint(self) -> QSize:
+        return QSize(150, 112)
+
+    def show_input(self, path: str | None, frames: FramePictures | None) -> None:
+        """Shows a file, falling back to `frames` (the run's own) when it is gone or cannot be read."""
+        self._frames = frames
+        if path != self._path:
+            self.close_feed()
+            self._path = path
+            self._open()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Notes frames that have come since; their length counts while there is no file."""
+        if self._feed is None:
+            has_length = self._frames is not None and self._frames.records
+            self._clock.set_duration(self, self._frames.duration_us if has_length and self._frames else None)
+        self.update()
+
+    def close_feed(self) -> None:
+        """Ends the thread that makes the pictures."""
+        self._timer.stop()
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+        self._image = None
+        self._seen = FeedState()
+        self._clock.set_duration(self, None)
+
+    def _open(self) -> None:
+        self._note = ""
+        if self._path is None:
+            return
+        if not Path(self._path).exists():
+            self._note = f"{input_name(self._path)} is gone; these are the frames of the run"
+            return
+        self._feed = PictureFeed(self._path, self._open_source)
+        self._feed.set_paused(self._clock.is_suspended)
+        self._seek(self._clock.position_us)
+
+    def _seek(self, position_us: int) -> None:
+        if self._feed is not None:
+            self._feed.want(position_us)
+            self._quiet_ticks = 0
+            if not self._clock.is_suspended:
+                self._timer.start()
+        self.update()
+
+    def _note_clock(self) -> None:
+        if self._feed is not None:
+            self._feed.set_paused(self._clock.is_suspended)
+            if self._clock.is_suspended:
+                self._timer.stop()
+            elif self._seen.serial == 0:
+                self._timer.start()
+        self.update()
+
+    def _take(self) -> None:
+        self._quiet_ticks += 1
+        feed = self._feed
+        if feed is None or self._quiet_ticks > _PATIENCE_TICKS:
+            self._timer.stop()
+            return
+        state = feed.state
+        if state.serial == self._seen.serial:
+            return
+        self._seen = state
+        self._quiet_ticks = 0
+        if state.duration_us is not None:
+            self._clock.set_duration(self, state.duration_us)
+        if state.picture is None:
+            self._note = state.sentence
+            self._image = None
+        else:
+            height, width, _ = state.picture.shape
+            self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()
+        self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._clock.set_playing(not self._clock.is_playing)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
+        theme = self._themes.theme
+        screen = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        image = self.image
+        if image is None or image.isNull():
+            painter.fillRect(screen, theme.raised)
+            painter.setPen(theme.text_dim)
+            painter.setFont(theme.font(SMALL_PX))
+            text = self._note or ("" if self._feed else f"No {self._what}")
+            painter.drawText(
+                screen.adjusted(8, 8, -8, -8), int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap), text
+            )
+            return
+        size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
+        place = QRectF(screen.left(), screen.top(), size.width(), size.height())
+        painter.drawImage(place, image)
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawRect(place)
+        if self._clock.is_suspended and self._clock.is_playing:
+            self._caption(painter, place, "paused while a run is measured")
+        elif self._note:
+            self._caption(painter, place, self._note)
+
+    def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
+        theme = self._themes.theme
+        painter.setFont(theme.font(10.0))
+        metrics = QFontMetricsF(painter.font())
+        flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+        inner = metrics.boundingRect(QRectF(0, 0, place.width() - 12, 200), flags, text)
+        band = QRectF(place.left(), place.bottom() - inner.height() - 6, place.width(), inner.height() + 6)
+        painter.fillRect(band, theme.alpha(theme.panel, 0.88))
+        painter.setPen(theme.text)
+        painter.drawText(band.adjusted(6, 3, -6, -3), flags, text)
+
+    def _redraw(self) -> None:
+        self.update()

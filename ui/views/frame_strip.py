@@ -1,0 +1,150 @@
+"""The frames a model really saw, with their sensor time; a click takes the players there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from evprof.core.records import DRAFT
+from ui.models.frame_pictures import FramePictures
+from ui.models.play_clock import PlayClock
+from ui.theme import ThemeHolder
+
+GAP = 4.0
+LABEL = 14.0
+_LABEL_PX = 10.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How frames share the room: columns, rows and the size of one picture in px."""
+
+    columns: int
+    rows: int
+    width: float
+    height: float
+
+
+def best_grid(count: int, aspect: float, width: float, height: float) -> Grid:
+    """The arrangement of `count` pictures of `aspect` (width / height) that draws them largest."""
+    best = Grid(max(1, count), 1, 0.0, 0.0)
+    for columns in range(1, max(1, count) + 1):
+        rows = -(-count // columns)
+        cell_width = (width - (columns - 1) * GAP) / columns
+        cell_height = (height - (rows - 1) * GAP) / rows - LABEL
+        scale = min(cell_width, cell_height * aspect)
+        if scale > best.width + 0.5:
+            best = Grid(columns, rows, scale, scale / aspect)
+    return best
+
+
+class FrameStrip(QWidget):
+    """Small pictures in reading order; the one the players stand at is framed."""
+
+    def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._clock = clock
+        self._pictures: FramePictures | None = None
+        self._current: int | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setAccessibleName("Frames the model saw")
+        themes.changed.connect(self._redraw)
+        clock.position_changed.connect(self._follow)
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, 112)
+
+    def show_pictures(self, pictures: FramePictures | None) -> None:
+        """Shows a model's frames."""
+        self._pictures = pictures
+        self._current = None
+        self._follow(self._clock.position_us)
+        self.update()
+
+    def refresh(self) -> None:
+        """Draws frames that have come since."""
+        self._follow(self._clock.position_us)
+        self.update()
+
+    def cells(self) -> list[QRectF]:
+        """Where each picture is drawn."""
+        pictures = self._pictures
+        if pictures is None or not pictures.images:
+            return []
+        first = pictures.images[0]
+        aspect = first.width() / first.height() if first.height() else 4 / 3
+        grid = best_grid(len(pictures.images), aspect, self.width(), self.height())
+        return [
+            QRectF(
+                (index % grid.columns) * (grid.width + GAP),
+                (index // grid.columns) * (grid.height + LABEL + GAP),
+                grid.width,
+                grid.height,
+            )
+            for index in range(len(pictures.images))
+        ]
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        pictures = self._pictures
+        if pictures is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
+        theme = self._themes.theme
+        painter.setFont(theme.font(_LABEL_PX))
+        metrics = QFontMetricsF(painter.font())
+        # A run that has frames from another build of it may hold fewer pictures than cells: zip stops at the shorter.
+        for index, (cell, image) in enumerate(zip(self.cells(), pictures.images, strict=False)):
+            painter.drawImage(cell, image)
+            is_current = index == self._current
+            painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
+            painter.drawRect(cell)
+            painter.setPen(theme.text if is_current else theme.text_dim)
+            label = metrics.elidedText(self._label(index), Qt.TextElideMode.ElideRight, cell.width() + GAP)
+            painter.drawText(
+                QRectF(cell.left(), cell.bottom(), cell.width() + GAP, LABEL), Qt.AlignmentFlag.AlignVCenter, label
+            )
+
+    def _label(self, index: int) -> str:
+        """The record's own label, less its unit except in the first one, as on an axis."""
+        if self._pictures is None:
+            return ""
+        label = self._pictures.records[index].label
+        return label.removesuffix(" ms") if index else label
+
+    def index_at(self, point: QPoint) -> int | None:
+        """The picture under a point."""
+        return next((index for index, cell in enumerate(self.cells()) if cell.contains(point.toPointF())), None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        index = self.index_at(event.position().toPoint())
+        if index is not None and self._pictures is not None:
+            record = self._pictures.records[index]
+            # An event slice shows what led up to its end, a video frame itself.
+            moment = record.end_us if self._pictures.column.role == DRAFT else record.start_us
+            self._clock.set_playing(False)
+            self._clock.seek(moment - self._pictures.origin_us)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            index = self.index_at(event.pos())
+            if index is None or self._pictures is None:
+                QToolTip.hideText()
+            else:
+                record = self._pictures.records[index]
+                QToolTip.showText(event.globalPos(), f"frame {index + 1} · {record.label}", self)
+            return True
+        return super().event(event)
+
+    def _follow(self, position_us: int) -> None:
+        current = None if self._pictures is None else self._pictures.index_at(position_us)
+        if current != self._current:
+            self._current = current
+            self.update()
+
+    def _redraw(self) -> None:
+        self.update()

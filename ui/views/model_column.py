@@ -1,0 +1,191 @@
+"""One model: what it is, what it saw, where its time went, what it says, what it counts.
+
+The parts are separate rows, so that `ModelPair` can line both models up on one grid.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
+
+from evprof.core.records import DRAFT
+from evprof.core.run_info import FAILED
+from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.view.columns import Column
+from ui.models.frame_pictures import FramePictures
+from ui.models.play_clock import PlayClock
+from ui.models.run_text import chips, counters, input_path, stage_now
+from ui.selection import Selection
+from ui.theme import GRID, ThemeHolder
+from ui.views.counter_row import CounterRow
+from ui.views.empty_state import EmptyState
+from ui.views.event_player import EventPlayer
+from ui.views.frame_player import FramePlayer
+from ui.views.frame_strip import FrameStrip
+from ui.views.stage_strip import StageStrip
+from ui.views.token_text import TokenText
+from ui.views.video_player import VideoPlayer
+
+NOTHING = "–"
+"""Stands where a figure is not known yet."""
+
+_ROLE_NAMES = {"draft": "event model", "target": "video model"}
+_EMPTY = {
+    "draft": "The event model's answer appears here, token by token, while it runs.",
+    "target": "The video model's answer appears here. In speculative runs accepted tokens are underlined, "
+    "rejected ones struck through, the target's own dotted.",
+}
+
+
+class ModelHead(QWidget):
+    """Name, family · arithmetic · device, part in the run, and what it is doing now."""
+
+    def __init__(self, side: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._side = side
+        self._name = QLabel()
+        self._name.setProperty("role", "title")
+        self._name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._chips = QLabel()
+        self._chips.setProperty("role", "chip")
+        self._part = QLabel()
+        self._part.setProperty("role", "chip")
+        self._state = QLabel()
+        self._state.setProperty("role", "dim")
+        self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._state.setMinimumWidth(104)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self._name, 1)
+        for widget in (self._chips, self._part, self._state):
+            row.addWidget(widget)
+
+    def show_column(self, column: Column | None) -> None:
+        """Shows a model of a run; called again while the run goes on."""
+        model = column.run.info.models.get(column.role) if column else None
+        self._name.setText(model.name if model else _ROLE_NAMES[self._side].capitalize())
+        self._name.setToolTip(model.name if model else "")
+        self._chips.setVisible(model is not None)
+        if model is not None:
+            self._chips.setText(chips(model))
+        self._part.setVisible(column is not None)
+        if column is None:
+            self._set_state("", "dim")
+            return
+        self._part.setText(column.role)
+        state = stage_now(column.run, column.role)
+        self._set_state(state, "bad" if column.run.info.status == FAILED else "dim")
+
+    def _set_state(self, text: str, role: str) -> None:
+        if self._state.property("role") != role:
+            self._state.setProperty("role", role)
+            self._state.style().unpolish(self._state)
+            self._state.style().polish(self._state)
+        if self._state.text() != text:
+            self._state.setText(text)
+
+
+class ModelColumn:
+    """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`. Not a widget itself."""
+
+    def __init__(self, side: str, selection: Selection, themes: ThemeHolder, clock: PlayClock) -> None:
+        """`side` is "draft" (left, events) or "target" (right, video)."""
+        self.side = side
+        self.head = ModelHead(side)
+        self.player: FramePlayer = EventPlayer(themes, clock) if side == DRAFT else VideoPlayer(themes, clock)
+        self.frames = FrameStrip(themes, clock)
+        self.input = _row(self.player, self.frames)
+        self.input.setFixedHeight(112)
+        self.strip = StageStrip(selection, themes)
+        self.counters = CounterRow(themes)
+        self.text = TokenText(selection, themes)
+        self.failure = QLabel()
+        self.failure.setProperty("role", "bad")
+        self.failure.setWordWrap(True)
+        self.failure.hide()
+        self.answer = QWidget()
+        self._stack = QStackedLayout(self.answer)
+        self._stack.addWidget(self.text)
+        self._stack.addWidget(EmptyState("No answer yet", _EMPTY[side]))
+        self.pictures: FramePictures | None = None
+        self._column: Column | None = None
+        self._version = -1
+        self.show_column(None)
+
+    @property
+    def column(self) -> Column | None:
+        """What is shown."""
+        return self._column
+
+    def show_column(self, column: Column | None, sample_path: str | None = None) -> None:
+        """Shows one model of a run, or, before any run, just the input at `sample_path`."""
+        is_new = column != self._column
+        if is_new:
+            self._column = column
+            self._version = -1
+            self.pictures = FramePictures(column) if column else None
+            if self.pictures is not None:
+                self.pictures.update()
+            self.frames.show_pictures(self.pictures)
+            self.strip.show_column(column)
+            self.text.show_column(column)
+        kind = "events" if self.side == DRAFT else "video"
+        path = input_path(column.run, kind) if column else None
+        self.player.show_input(path if column else sample_path, self.pictures)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Follows the run: cheap when nothing happened."""
+        self.strip.refresh()
+        column = self._column
+        if column is None:
+            self.head.show_column(None)
+            self.counters.set_entries([])
+            self._stack.setCurrentIndex(1)
+            self.failure.hide()
+            return
+        if column.run.version == self._version:
+            return
+        self._version = column.run.version
+        if self.pictures is not None and self.pictures.update():
+            self.frames.refresh()
+            self.player.refresh()
+        self.text.refresh()
+        self.head.show_column(column)
+        self.counters.set_entries(_entries(column))
+        sentence = column.run.info.error or ""
+        self.failure.setText(sentence)
+        self.failure.setVisible(bool(sentence) and column.is_answer)
+        self._stack.setCurrentIndex(0)
+
+    def close(self) -> None:
+        """Ends the player's thread."""
+        self.player.close_feed()
+
+
+def _entries(column: Column) -> list[tuple[str, str]]:
+    found = counters(column)
+    kv = ("KV cache", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
+    if not column.is_answer:
+        accepted = sum(entry.accepted for entry in column.run.rounds)
+        share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
+        return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("of the drafted", share), kv]
+    first = found.first_token_ns
+    pace = found.tokens_per_s
+    return [
+        ("tokens", str(found.tokens)),
+        ("tok/s", NOTHING if pace is None else f"{pace:.1f}"),
+        ("to first token", NOTHING if first is None else ms_text(ms_from_ns(first))),
+        kv,
+    ]
+
+
+def _row(*widgets: QWidget) -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(GRID)
+    for widget in widgets:
+        row.addWidget(widget)
+    return holder

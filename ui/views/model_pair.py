@@ -1,0 +1,74 @@
+"""Both models side by side on one grid, with one scrubber under both inputs."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.sample import Sample
+from evprof.view.columns import Column
+from ui.models.play_clock import PlayClock
+from ui.selection import Selection
+from ui.theme import GRID, ThemeHolder
+from ui.views.model_column import ModelColumn
+from ui.views.scrubber import Scrubber
+
+
+class ModelPair(QWidget):
+    """Left the event model (A), right the video model (B). Rows line up whatever each column holds."""
+
+    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.clock = PlayClock(self)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock)
+        self.scrubber = Scrubber(themes, self.clock)
+        self._sample: Sample | None = None
+        grid = QGridLayout(self)
+        grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        grid.setHorizontalSpacing(2 * GRID)
+        grid.setVerticalSpacing(GRID)
+        divider = QFrame()
+        divider.setProperty("role", "vrule")
+        grid.addWidget(divider, 0, 1, 2, 1)
+        lower = QFrame()
+        lower.setProperty("role", "vrule")
+        grid.addWidget(lower, 3, 1, 4, 1)
+        for place, column in ((0, self.left), (2, self.right)):
+            grid.addWidget(column.head, 0, place)
+            grid.addWidget(column.input, 1, place)
+            grid.addWidget(column.strip, 3, place)
+            grid.addWidget(column.counters, 4, place)
+            grid.addWidget(column.failure, 5, place)
+            grid.addWidget(column.answer, 6, place)
+            grid.setColumnStretch(place, 1)
+        grid.addWidget(self.scrubber, 2, 0, 1, 3)
+        grid.setRowStretch(6, 1)
+        grid.setRowMinimumHeight(6, 72)
+
+    def show_columns(self, a: Column | None, b: Column | None) -> None:
+        """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
+        self.left.show_column(a, self._sample.events_path if self._sample else None)
+        self.right.show_column(b, self._sample.video_path if self._sample else None)
+        self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
+
+    def show_sample(self, sample: Sample | None) -> None:
+        """Shows the inputs of a sample that no run has used yet; text and figures stay empty."""
+        self._sample = sample
+        self.show_columns(None, None)
+
+    def refresh(self) -> None:
+        """Follows both runs: at most once per pull of the controller."""
+        self.left.refresh()
+        self.right.refresh()
+        self.scrubber.track.update()
+
+    def set_measuring(self, is_measuring: bool) -> None:
+        """Players pause while a run is measured."""
+        self.clock.set_suspended(is_measuring)
+
+    def close_feeds(self) -> None:
+        """Ends the players' threads."""
+        self.left.close()
+        self.right.close()
