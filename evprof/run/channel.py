@@ -9,12 +9,15 @@ environment of the child.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
 import sys
 import threading
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
@@ -44,7 +47,7 @@ class InheritedChannel:
         """Descriptors the child must inherit."""
         return (self._child_end().fileno(),)
 
-    def connection(self) -> Wire:
+    def connection(self, is_alive: Callable[[], bool]) -> Wire:
         """The host's end, once the child was started: our copy of the child's end is closed, so that its end shows."""
         self.close()
         return self._connection
@@ -77,24 +80,27 @@ class ListeningChannel:
         """Descriptors the child must inherit: none."""
         return ()
 
-    def connection(self) -> Wire:
-        """Waits until the child has connected; raises UserError when it does not."""
+    def connection(self, is_alive: Callable[[], bool]) -> Wire:
+        """Waits until the child has connected; raises UserError when it does not, or is no longer alive."""
         accepted: list[Wire] = []
 
         def accept() -> None:
-            try:
+            with contextlib.suppress(OSError, EOFError, AuthenticationError):  # told below, in a sentence
                 accepted.append(self._listener.accept())
-            except (OSError, EOFError):
-                return  # told below, in a sentence
 
         waiting = threading.Thread(target=accept, name="evprof-accept", daemon=True)
         waiting.start()
-        waiting.join(self._accept_timeout_s)
+        deadline = time.monotonic() + self._accept_timeout_s
+        while waiting.is_alive() and is_alive() and time.monotonic() < deadline:
+            waiting.join(0.05)
+        if waiting.is_alive():
+            # Closing does not wake a thread that accepts; a caller who knows no key does, and is turned away.
+            with contextlib.suppress(OSError):
+                Client(self._listener.address).close()
+            waiting.join()
         self.close()
         if not accepted:
-            raise UserError(
-                f"The engine process did not connect within {self._accept_timeout_s:.0f} s; run evprof doctor."
-            )
+            raise UserError("The engine process did not connect to its window; run evprof doctor.")
         return accepted[0]
 
     def close(self) -> None:

@@ -56,10 +56,11 @@ class EngineProcess:
         self._tail = _Tail(self._process.stdout)
         self._has_greeted = False
         try:
-            self.connection: Wire = channel.connection()
+            self.connection: Wire = channel.connection(lambda: self._process.poll() is None)
         except UserError:
             self.kill()
-            self.bury()
+            self._process.wait()
+            self._tail.close()
             raise
 
     @property

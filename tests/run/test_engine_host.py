@@ -57,7 +57,9 @@ def test_whoever_sees_a_run_end_has_seen_its_rows(start_host, request_for):
                     for name in seen
                 }
     final = {
-        run_id: {name: sum(1 for row in stream.rows() if row[0] == run_id) for name, stream in recording.streams.items()}
+        run_id: {
+            name: sum(1 for row in stream.rows() if row[0] == run_id) for name, stream in recording.streams.items()
+        }
         for run_id in (1, 2)
     }
     assert at_end == final

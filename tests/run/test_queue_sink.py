@@ -1,0 +1,88 @@
+"""The queue between engine and sender: order, urgency, and pieces of bearable size."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.messages import RunWarned
+from evprof.core.records import BEGIN, TARGET, KvRecord, SpanRecord, TokenRecord
+from evprof.run.queue_sink import LARGEST_BATCH, QueueSink
+
+
+def kv(serial: int) -> KvRecord:
+    return KvRecord(1, TARGET, serial, serial, serial)
+
+
+def token(serial: int) -> TokenRecord:
+    return TokenRecord(1, TARGET, serial, 5, "target", -1, serial, "a")
+
+
+@given(st.lists(st.sampled_from("ktm"), max_size=60))
+def test_order_is_kept_within_streams_and_around_messages(kinds):
+    sink = QueueSink()
+    for serial, kind in enumerate(kinds):
+        if kind == "m":
+            sink.post(RunWarned(1, str(serial)))
+        else:
+            sink.append(kv(serial) if kind == "k" else token(serial))
+    seen = {"k": [], "t": [], "m": []}
+    for part in sink.take():
+        if isinstance(part, RunWarned):
+            # Every row appended before the message is there.
+            place = int(part.sentence)
+            assert len(seen["k"]) == kinds[:place].count("k")
+            assert len(seen["t"]) == kinds[:place].count("t")
+            seen["m"].append(place)
+        else:
+            stream, rows = part
+            seen[stream[0]] += [row[2] for row in rows]
+    assert seen == {kind: [place for place, each in enumerate(kinds) if each == kind] for kind in "ktm"}
+    assert sink.take() == []
+
+
+def test_what_piled_up_comes_in_pieces():
+    sink = QueueSink()
+    for serial in range(2 * LARGEST_BATCH + 1):
+        sink.append(kv(serial))
+    sizes = [sum(len(rows) for _, rows in sink.take()) for _ in range(4)]
+    assert sizes == [LARGEST_BATCH, LARGEST_BATCH, 1, 0]
+
+
+def waited_s(sink: QueueSink, timeout_s: float) -> float:
+    start = time.monotonic()
+    sink.wait(timeout_s)
+    return time.monotonic() - start
+
+
+def test_stages_and_messages_are_urgent_other_records_are_not():
+    sink = QueueSink()
+    sink.append(kv(1))
+    sink.append(SpanRecord(1, 7, 3, BEGIN, TARGET, "tower", 0, -1))
+    assert waited_s(sink, 0.05) >= 0.045
+    sink.append(SpanRecord(1, 8, -1, BEGIN, TARGET, "vision", 0, -1))
+    assert waited_s(sink, 5) < 1
+    sink.take()
+    assert waited_s(sink, 0.05) >= 0.045
+    sink.post(RunWarned(1, "now"))
+    assert waited_s(sink, 5) < 1
+
+
+def test_appending_never_waits_for_the_reader():
+    sink = QueueSink()
+    done = threading.Event()
+
+    def append_many() -> None:
+        for serial in range(200_000):
+            sink.append(kv(serial))
+        done.set()
+
+    threading.Thread(target=append_many).start()
+    assert done.wait(20)
+    count = 0
+    while parts := sink.take():
+        count += sum(len(rows) for _, rows in parts)
+    assert count == 200_000
