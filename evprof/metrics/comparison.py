@@ -47,7 +47,7 @@ class Column:
         """Number, mode and answering model, for headings."""
         run = self.runs[0]
         model = run.info.models.get(run.info.role)
-        return f"#{run.run_id} {run.info.mode} · {model.name if model else run.info.role}"
+        return f"{run.run_id} · {run.info.mode} · {model.name if model else run.info.role}"
 
 
 @dataclass(frozen=True)

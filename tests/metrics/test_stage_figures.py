@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evprof.core.records import STAGES
 from evprof.metrics import stages
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
@@ -24,7 +25,7 @@ def test_union_neither_shrinks_nor_exceeds_the_sum(one: list[tuple[int, int]], o
 
 
 def test_stages_wall_and_remainder(plain_run) -> None:
-    assert [stages.stage_ms(plain_run, name) for name in stages.STAGES] == [10, 20, 30, 25, 90]
+    assert [stages.stage_ms(plain_run, name) for name in STAGES] == [10, 20, 30, 25, 90]
     assert stages.wall_ms(plain_run) == 180
     assert stages.unattributed_ms(plain_run) == 5
     assert sum(stages.stage_shares(plain_run).values()) == pytest.approx(1)

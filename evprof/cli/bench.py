@@ -1,0 +1,95 @@
+"""`evprof bench`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+
+BENCHMARKS = ("overhead", "ui", "engine-process")
+
+
+class Bench(Command):
+    """Measure evprof itself.
+
+    overhead: what the instrumentation costs per token, in interleaved pairs against the same loop with a null recorder,
+    with the A/A ratio of the same run beside it.
+    ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
+    another process, and how fast it zooms and pans.
+    engine-process: starts the engine process that the window would own and says how long it took to answer.
+    """
+
+    name = "bench"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Which, and at what size."""
+        parser.add_argument("benchmark", choices=BENCHMARKS)
+        parser.add_argument("--shape", metavar="SHAPE", help="overhead: model shape (default: dispatch-32)")
+        parser.add_argument(
+            "--pairs", type=int, metavar="N", default=300, help="overhead: pairs (default: %(default)s)"
+        )
+        parser.add_argument("--trials", type=int, metavar="N", default=5, help="ui: trials (default: %(default)s)")
+        parser.add_argument(
+            "--seconds", type=float, metavar="S", default=30, help="ui: of a trial (default: %(default)s)"
+        )
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Measures and prints rows and summary."""
+        from evprof.cli.report import facts_lines
+
+        document = {"schema_version": 1, "benchmark": options.benchmark} | _measure(options, console)
+        if console.is_json:
+            console.document(document)
+            return 0
+        for line in facts_lines({"environment": document["environment"], "summary": document["summary"]}):
+            console.print(line)
+        return 0
+
+
+def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Environment, rows and summary of one benchmark."""
+    match options.benchmark:
+        case "overhead":
+            from engines.overhead import measure_overhead
+
+            return measure_overhead(options.shape or "dispatch-32", options.pairs, console.note)
+        case "ui":
+            from ui.bench import measure_window
+
+            from evprof.cli.program import engine_argv, program_argv
+
+            return measure_window(engine_argv(), program_argv("gui"), options.trials, options.seconds, console.note)
+        case _:
+            return measure_engine_process()
+
+
+def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
+    """Starts an engine process through the window's own host and waits until it is ready."""
+    import time
+
+    from evprof.cli.program import engine_argv
+    from evprof.core.errors import UserError
+    from evprof.core.messages import EngineChanged
+    from evprof.core.recording import Recording
+    from evprof.run.engine_host import EngineHost
+
+    recording = Recording()
+    cursor = recording.cursor()
+    host = EngineHost(engine_argv(), recording)
+    began = time.monotonic()
+    try:
+        host.start()
+        while time.monotonic() - began < timeout_s:
+            for message in cursor.read().messages:
+                if isinstance(message, EngineChanged) and message.state == "ready":
+                    ready_ms = 1000 * (time.monotonic() - began)
+                    return {"environment": message.environment, "rows": [], "summary": {"ready_ms": ready_ms}}
+                if isinstance(message, EngineChanged) and message.state == "gone" and message.sentence:
+                    raise UserError(f"The engine process did not start: {message.sentence}")
+            time.sleep(0.02)
+    finally:
+        host.close()
+    raise UserError(f"The engine process did not answer within {timeout_s:.0f} s.")

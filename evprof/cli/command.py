@@ -1,0 +1,37 @@
+"""What a command is: a name, options, and a way to run; its class docstring is its --help."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from abc import ABC, abstractmethod
+
+from evprof.cli.console import Console
+
+
+class Command(ABC):
+    """One command of `evprof`. Subclasses say their name, add their options and run."""
+
+    name: str
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - a command may have no options
+        """Adds arguments and options to the command's own parser."""
+
+    @abstractmethod
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Does the work and returns the exit code. Raises UserError for what a person can mend."""
+
+    @classmethod
+    def summary(cls) -> str:
+        """The docstring's first line, for the list of commands."""
+        return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
+
+    @classmethod
+    def description(cls) -> str:
+        """The whole docstring, for the command's --help."""
+        return inspect.cleandoc(cls.__doc__ or "")
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json`, which every command that reports something has."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")

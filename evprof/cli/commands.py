@@ -1,0 +1,17 @@
+"""The commands of this version, in the order of their list; what is not built is not here."""
+
+from __future__ import annotations
+
+from evprof.cli.bench import Bench
+from evprof.cli.command import Command
+from evprof.cli.compare import Compare
+from evprof.cli.demo import Demo
+from evprof.cli.doctor import Doctor
+from evprof.cli.export import Export
+from evprof.cli.gui import Gui
+from evprof.cli.inspect import Inspect
+from evprof.cli.models import Models
+from evprof.cli.run import Run
+from evprof.cli.show import Show
+
+COMMANDS: tuple[type[Command], ...] = (Gui, Demo, Run, Models, Inspect, Show, Compare, Export, Bench, Doctor)

@@ -1,0 +1,107 @@
+"""`evprof demo`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+
+if TYPE_CHECKING:
+    from evprof.core.request import RunRequest
+
+PICTURE_TIMEOUT_S = 120
+
+
+class Demo(Command):
+    """Run the bundled pair on the bundled sample.
+
+    First side by side, then with speculative decoding: three runs. With a display this happens in the window; without
+    one it says so, runs headless, and saves the session and a picture of the window.
+    """
+
+    name = "demo"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Where and whether."""
+        parser.add_argument("--headless", action="store_true", help="run without a window, even where one could open")
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="S.evprof",
+            type=Path,
+            help="session to write or to append to (default: a new one in the user's data folder)",
+        )
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """The window with the demo running, or the demo without it."""
+        from evprof.cli.display import missing_display
+
+        reason = missing_display()
+        if not (options.headless or options.json or reason or options.output):
+            from evprof.cli.gui import open_window
+
+            return open_window([], options, demo=True)
+        if reason and not options.headless:
+            console.note(f"Running without the window: {reason}")
+        return run_headless(options, console, with_picture=bool(reason) and not options.headless)
+
+
+def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
+    """Three runs, saved and printed; the exit code follows their status."""
+    from evprof.cli.recorded_session import RecordedSession, default_session_path, exit_code
+    from evprof.cli.report import print_runs
+    from evprof.metrics.document import session_document
+
+    path = options.output or default_session_path()
+    runs = []
+    with RecordedSession(path, console) as session:
+        for request in demo_requests():
+            runs += session.run(request)
+            if exit_code(runs):
+                break
+    if console.is_json:
+        console.document(session_document(runs, session.environment or None))
+    else:
+        print_runs(runs, console)
+    console.note(f"session saved: {path}")
+    if with_picture:
+        picture = path.with_suffix(".png")
+        console.note(
+            f"picture of the window saved: {picture}" if draw(path, picture, console) else "no picture was drawn"
+        )
+    return exit_code(runs)
+
+
+def demo_requests() -> list[RunRequest]:
+    """Side by side, then speculative, of the bundled pair on the bundled sample."""
+    from evprof.cli.run_options import DEFAULT_DRAFT, DEFAULT_TARGET
+    from evprof.core.request import ModelChoice, RunRequest
+    from evprof.loaders.bundled import bundled_sample
+
+    sample = bundled_sample()
+    draft, target = ModelChoice(DEFAULT_DRAFT), ModelChoice(DEFAULT_TARGET)
+    return [RunRequest(mode, sample, draft, target) for mode in ("side-by-side", "speculative")]
+
+
+def draw(session: Path, picture: Path, console: Console) -> bool:
+    """Draws the window showing `session` into `picture`, in a process of its own: Qt must not meet torch here."""
+    from evprof.cli.program import program_argv
+
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    argv = program_argv("gui", str(session), "--screenshot", str(picture))
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env=environment, timeout=PICTURE_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        console.note(f"warning: the window could not be drawn: {error}")
+        return False
+    if done.returncode:
+        console.note(f"warning: the window could not be drawn: {done.stderr.strip()}")
+    return done.returncode == 0 and picture.exists()

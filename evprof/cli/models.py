@@ -1,0 +1,108 @@
+"""`evprof models`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+from evprof.core.units import bytes_text
+
+
+class Models(Command):
+    """List the known model families, the bundled and cached checkpoints, and what each needs.
+
+    Any name listed can be given to --draft or --target. `evprof inspect MODEL` says more about one.
+    """
+
+    name = "models"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Only --json."""
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Lists without loading anything."""
+        document = list_models()
+        if console.is_json:
+            console.document(document)
+            return 0
+        console.print("Families")
+        for family in document["families"]:
+            console.print(f"  {family['name']:<14}{family['description']}")
+        console.print("\nModels")
+        rows = [
+            [f"  {entry['name']}", entry["role"], entry["reads"], entry["place"], bytes_text(entry["bytes"])]
+            for entry in document["models"]
+        ]
+        console.table(["  MODEL", "role", "reads", "where", "size on disk"], rows, left=4)
+        return 0
+
+
+def list_models() -> dict[str, Any]:
+    """The document: families, and every model that can be named."""
+    from engines import CATALOGUE, FAMILIES, WANTS, bundled_folder
+
+    listed = []
+    for entry in CATALOGUE:
+        folder = bundled_folder(entry.name)
+        place = "random weights" if entry.is_random else "bundled" if folder else "missing"
+        listed.append(_entry(entry.name, entry.family, place, folder, entry.sentence))
+    listed += cached_models()
+    return {
+        "schema_version": 1,
+        "families": [
+            {"name": name, "description": sentence, "reads": WANTS[name]} for name, sentence in FAMILIES.items()
+        ],
+        "models": listed,
+    }
+
+
+def cached_models() -> list[dict[str, Any]]:
+    """Checkpoints of known families in the Hugging Face cache."""
+    from engines import FAMILIES
+
+    found = []
+    for config in sorted(hub_cache_folder().glob("models--*/snapshots/*/config.json")):
+        try:
+            model_type = str(json.loads(config.read_text(encoding="utf-8")).get("model_type", "")).lower()
+        except (OSError, ValueError, AttributeError):
+            continue
+        family = "eventgpt" if "eventgpt" in model_type.replace("_", "") else model_type
+        if family in FAMILIES:
+            name = config.parents[2].name.removeprefix("models--").replace("--", "/")
+            found.append(_entry(name, family, "cached", config.parent, ""))
+    return found
+
+
+def _entry(name: str, family: str, place: str, folder: Path | None, sentence: str) -> dict[str, Any]:
+    from engines import WANTS
+
+    return {
+        "name": name,
+        "family": family,
+        "reads": WANTS[family],
+        "role": "draft" if WANTS[family] == "events" else "target",
+        "place": place,
+        "path": str(folder) if folder else None,
+        "bytes": _weight_bytes(folder) if folder else None,
+        "description": sentence,
+    }
+
+
+def _weight_bytes(folder: Path) -> int:
+    """Bytes of the weight files; the cache's links are followed."""
+    files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    return sum(path.stat().st_size for path in files if path.exists())
+
+
+def hub_cache_folder() -> Path:
+    """Where Hugging Face keeps what it fetched, by the variables its own library goes by."""
+    if folder := os.environ.get("HF_HUB_CACHE"):
+        return Path(folder)
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    return Path(home) / "hub"

@@ -1,0 +1,123 @@
+"""A session file being written while requests are carried out in this process; here commands meet their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.console import Console
+from evprof.cli.progress import RunProgress
+from evprof.core.errors import CANCELLED as CANCELLED_CODE
+from evprof.core.errors import FAILURE, UserError
+from evprof.core.protocols import Engine
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FINISHED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.run.runner import LocalRunner
+
+
+def make_engine() -> Engine:
+    """The real engine; importing it takes seconds, so not before it is needed."""
+    from engines import make_engine as make
+
+    return make()
+
+
+class RecordedSession:
+    """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
+
+    def __init__(self, path: Path, console: Console, engine: Callable[[], Engine] | None = None) -> None:
+        """`path`: a new file, or a session to append to. Raises UserError for any other file."""
+        from evprof.run.session_writer import SessionWriter
+
+        check_place(path)
+        self.path = path
+        self.environment: dict[str, Any] = {}
+        self.recording = Recording()
+        self.book = RunBook(self.recording)
+        self._console = console
+        # A new file only comes with its first run: a request that cannot start leaves nothing behind.
+        self._writer = SessionWriter(self.recording, path, waits_for_run=not path.exists())
+        self._next_run_id = self._writer.next_run_id
+        self._next_group_id = self._writer.next_group_id
+        self._runner = LocalRunner(engine or make_engine, self.recording)
+
+    def __enter__(self) -> RecordedSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None or not issubclass(kind, KeyboardInterrupt):
+                self._runner.close()
+        finally:
+            self._writer.close()
+
+    def run(self, request: RunRequest) -> list[RunLog]:
+        """Carries the request out with progress shown; returns its runs, whatever became of them."""
+        before = set(self.book.runs)
+        numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
+        progress = RunProgress(self.book, numbered, self._console)
+        try:
+            self._runner.run(numbered, progress.update)
+        finally:
+            progress.close()
+            self.environment = progress.environment or self.environment
+            self._next_run_id = max([self._next_run_id - 1, *self.book.runs]) + 1
+            self._next_group_id += 1
+        return [run for run_id, run in self.book.runs.items() if run_id not in before]
+
+    def known_runs(self) -> list[RunLog]:
+        """Every run of the file, those of earlier commands too; after leaving."""
+        return read_runs(str(self.path)) if self.book.runs else []
+
+
+def check_place(path: Path) -> None:
+    """Raises UserError unless a session can be made at `path` or continued there."""
+    from evprof.session.header import is_session
+
+    folder = path.absolute().parent
+    if path.is_dir() or (path.exists() and not is_session(path)):
+        raise UserError(f"-o: '{path}' exists and is no session, so no run can be added to it; name a new file.")
+    if not folder.is_dir():
+        raise UserError(f"-o: there is no folder '{folder}'; make it first.")
+
+
+def saved_runs(recording: Recording) -> list[RunLog]:
+    """Runs of a recording that is complete, in order of their numbers."""
+    book = RunBook(recording)
+    book.update()
+    return [book.runs[run_id] for run_id in sorted(book.runs)]
+
+
+def read_runs(path: str) -> list[RunLog]:
+    """Runs of a session file. Raises UserError for anything else."""
+    from evprof.session.reading import read_session
+
+    return saved_runs(read_session(Path(path)))
+
+
+def read_environment(path: str) -> dict[str, Any]:
+    """The environment block that was saved with a session; empty when there is none."""
+    from evprof.session.reading import load_session
+
+    return load_session(Path(path)).environment
+
+
+def default_session_path() -> Path:
+    """A new file in the folder of autosaved sessions."""
+    from evprof.session.autosave import autosave_path
+
+    path = autosave_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def exit_code(runs: list[RunLog]) -> int:
+    """130 when a run was cancelled, 1 when one failed or none began, otherwise 0."""
+    statuses = {run.info.status for run in runs}
+    if CANCELLED in statuses:
+        return CANCELLED_CODE
+    return 0 if statuses == {FINISHED} else FAILURE

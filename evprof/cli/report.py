@@ -1,0 +1,154 @@
+"""Runs for people to read in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evprof.cli.console import Console
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text, ms_text
+from evprof.metrics import decoding, kv_cache
+from evprof.metrics.comparison import Row
+from evprof.metrics.speculation import acceptance, speculation_sentence
+from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
+
+
+def print_runs(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog] | None = None) -> None:
+    """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline."""
+    for index, run in enumerate(runs):
+        if index:
+            console.print()
+        print_run(run, list(known or runs), console)
+
+
+def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
+    """One run."""
+    console.print(heading(run))
+    if run.info.error:
+        console.print(f"  {run.info.error}")
+    for warning in run.info.warnings:
+        console.print(f"  warning: {warning}")
+    for line in _stage_lines(run):
+        console.print(f"  {line}")
+    for name, value in _figures(run):
+        console.print(f"  {name:<22}{value}")
+    if acceptance(run) is not None:
+        console.print(f"  {speculation_sentence(run, known)}")
+    console.print(f'  "{decoding.answer_text(run).strip()}"')
+
+
+def heading(run: RunLog) -> str:
+    """Number, mode, model, place and status of a run in one line."""
+    info = run.info
+    model = info.models.get(info.role)
+    place = f"{model.name} · {model.dtype} on {model.device}" if model else info.role
+    marks = [word for word, holds in (("warm-up", info.warmup), ("profiled", info.profiled)) if holds]
+    return " · ".join([f"run {info.run_id}", info.mode, place, *marks, _status(info)])
+
+
+def _status(info: RunInfo) -> str:
+    return info.status if not info.repeat else f"{info.status} (repeat {info.repeat + 1})"
+
+
+def _stage_lines(run: RunLog) -> list[str]:
+    lines = []
+    for span in run.stages():
+        owner = f"{span.role} " if span.role != run.info.role else ""
+        parts = ", ".join(f"{child.name} {ms_text(span_ms(child))}" for child in run.children(span.span_id)[:6])
+        many = "" if len(run.children(span.span_id)) <= 6 else ", …"
+        lines.append(f"{owner + span.name:<22}{ms_text(span_ms(span)):>9}{f'   {parts}{many}' if parts else ''}")
+    lines.append(f"{'unattributed':<22}{ms_text(unattributed_ms(run)):>9}")
+    lines.append(f"{'wall':<22}{ms_text(wall_ms(run)):>9}")
+    return lines
+
+
+def _figures(run: RunLog) -> list[tuple[str, str]]:
+    figures = [
+        ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
+        ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
+        ("decode", _rate(decoding.decode_throughput_tok_s(run))),
+        ("prefill", _rate(decoding.prefill_throughput_tok_s(run))),
+        ("tokens in / visual / out", ""),
+        ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
+    ]
+    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
+    figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
+    counts = acceptance(run)
+    if counts is not None:
+        figures.append(
+            ("draft acceptance", f"{_share(counts.draft_acceptance_rate)} ({counts.accepted} of {counts.drafted})")
+        )
+        figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
+    return figures
+
+
+def _rate(tokens_per_s: float | None) -> str:
+    return "n/a" if tokens_per_s is None else f"{tokens_per_s:.1f} tok/s"
+
+
+def _share(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}"
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """A figure of the comparison with its unit."""
+    if value is None:
+        return "n/a"
+    match unit:
+        case "ms":
+            return ms_text(value)
+        case "bytes":
+            return bytes_text(value)
+        case "tokens":
+            return f"{value:g}"
+        case "":
+            return f"{value:.3f}"
+        case _:
+            return f"{value:.1f} {unit}"
+
+
+def print_rows(rows: Sequence[Row], labels: Sequence[str], baseline: int, console: Console) -> None:
+    """The comparison as a table: a column per configuration, ratios beside all but the baseline."""
+    headings = ["", *(part for index, label in enumerate(labels) for part in _headings(label, index == baseline))]
+    body = []
+    for row in rows:
+        cells = [row.metric]
+        for index, value in enumerate(row.values):
+            cells.append(figure_text(value, row.unit))
+            if index != baseline:
+                cells.append(_ratio(row, index))
+        body.append(cells)
+    console.table(headings, body)
+
+
+def _headings(label: str, is_baseline: bool) -> list[str]:
+    return [label] if is_baseline else [label, "ratio"]
+
+
+def _ratio(row: Row, index: int) -> str:
+    ratio, interval = row.ratio[index], row.ci95[index] if row.ci95 else None
+    if ratio is None:
+        return "n/a"
+    return f"{ratio:.2f}x" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
+
+
+def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:
+    """A flat description as lines of name and value; lists one entry per line."""
+    lines = []
+    for name, value in document.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}:", *facts_lines(value, indent + "  ")]
+        elif isinstance(value, list) and value and not all(isinstance(entry, int | float) for entry in value):
+            lines += [f"{indent}{name}:"]
+            for entry in value:
+                lines += facts_lines(entry, indent + "  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
+        else:
+            shown = "none" if value in ([], {}) else "n/a" if value is None else value
+            lines.append(f"{indent}{name:<26}{shown}")
+    return lines

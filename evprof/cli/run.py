@@ -1,0 +1,57 @@
+"""`evprof run`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+
+
+class Run(Command):
+    """Run models on a sample and save what was measured.
+
+    Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
+    became of it. MODEL is a bundled name (evprof-tiny-eventgpt, evprof-tiny-video-llava), a checkpoint folder, a hub
+    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-video-llava,
+    random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
+
+    Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.
+    """
+
+    name = "run"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Inputs, generation, machine, and where the session goes."""
+        from evprof.cli.run_options import add_generation_options, add_input_options, add_machine_options
+
+        add_input_options(parser)
+        add_generation_options(parser)
+        add_machine_options(parser)
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="S.evprof",
+            type=Path,
+            help="session to write or to append to (default: a new one in the user's data folder)",
+        )
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Carries the request out; the exit code follows the status of its runs."""
+        from evprof.cli.recorded_session import RecordedSession, default_session_path, exit_code
+        from evprof.cli.report import print_runs
+        from evprof.cli.run_options import request_of
+        from evprof.metrics.document import session_document
+
+        request = request_of(options)
+        path = options.output or default_session_path()
+        with RecordedSession(path, console) as session:
+            runs = session.run(request)
+        console.note(f"saved in {path}")
+        if console.is_json:
+            console.document(session_document(runs, session.environment or None))
+        else:
+            print_runs(runs, console, session.known_runs())
+        return exit_code(runs)

@@ -1,0 +1,170 @@
+"""The options of a run, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.sample import Sample
+
+DEFAULT_DRAFT = "evprof-tiny-eventgpt"
+DEFAULT_TARGET = "evprof-tiny-video-llava"
+"""The bundled pair."""
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what is asked about: inputs, prompt, models, mode."""
+    group = parser.add_argument_group("what to run")
+    group.add_argument("--events", metavar="PATH", help=".npy, .npz, or a folder of PNG event frames")
+    group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens")
+    group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
+    group.add_argument(
+        "--draft", metavar="MODEL", default=DEFAULT_DRAFT, help="reads the events (default: %(default)s)"
+    )
+    group.add_argument(
+        "--target", metavar="MODEL", default=DEFAULT_TARGET, help="watches the video (default: %(default)s)"
+    )
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        help="default: side-by-side with both inputs, draft with events only, target with video",
+    )
+
+
+def add_generation_options(parser: argparse.ArgumentParser) -> None:
+    """Adds how text is generated; the defaults are those of GenerationSettings."""
+    defaults = GenerationSettings()
+    group = parser.add_argument_group("generation")
+    group.add_argument(
+        "--max-new-tokens", type=int, metavar="N", default=defaults.max_new_tokens, help="default: %(default)s"
+    )
+    group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
+    group.add_argument(
+        "--temperature", type=float, metavar="T", default=defaults.temperature, help="0 is greedy (default)"
+    )
+    group.add_argument("--top-p", type=float, metavar="P", default=defaults.top_p, help="default: %(default)s (off)")
+    group.add_argument("--top-k", type=int, metavar="K", default=defaults.top_k, help="default: %(default)s (off)")
+    group.add_argument(
+        "--seed", type=int, metavar="N", default=defaults.seed, help="of sampling (default: %(default)s)"
+    )
+    group.add_argument("--frames", type=int, metavar="N", help="video frames (default: the model's own number)")
+    group.add_argument("--event-frames", type=int, metavar="N", help="event frames (default: the model's own number)")
+    group.add_argument(
+        "--gamma", type=int, metavar="N", default=defaults.gamma, help="tokens drafted per round (default: %(default)s)"
+    )
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Adds where models run, how often, and what is traced."""
+    group = parser.add_argument_group("machine")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
+    group.add_argument("--warmup", type=int, metavar="N", default=0, help="runs before the measured ones (default: 0)")
+    group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
+    group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
+    group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
+    group.add_argument("--memory-snapshot", metavar="FILE", help="save the CUDA allocator's history (CUDA only)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sample whose inputs exist, and the mode that fits it."""
+
+    sample: Sample
+    mode: str
+
+
+def question_of(options: argparse.Namespace) -> Question:
+    """Inputs, prompt and mode. Without any input the bundled sample; it never fills in for a missing half.
+
+    Raises UserError for a missing file (exit code 1), and for an empty prompt (2).
+    """
+    if options.prompt is not None and not options.prompt.strip():
+        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+    if options.events is None and options.video is None:
+        from evprof.loaders.bundled import bundled_sample
+
+        sample = bundled_sample()
+        if options.prompt is not None:
+            sample = replace(sample, prompt=options.prompt)
+    else:
+        sample = Sample(
+            events_path=existing(options.events, "--events"),
+            video_path=existing(options.video, "--video"),
+            prompt=options.prompt or Sample().prompt,
+            name=Path(options.events or options.video).stem,
+        )
+    return Question(sample, options.mode or inferred_mode(sample))
+
+
+def inferred_mode(sample: Sample) -> str:
+    """Both inputs: side-by-side; only events: draft; only video: target."""
+    if sample.events_path and sample.video_path:
+        return "side-by-side"
+    return "draft" if sample.events_path else "target"
+
+
+def existing(path: str | None, option: str) -> str | None:
+    """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
+    if path is None:
+        return None
+    if not Path(path).exists():
+        raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
+    return str(Path(path).resolve())
+
+
+def request_of(options: argparse.Namespace) -> RunRequest:
+    """The validated request. Raises UserError, exit code 2, for what cannot work together."""
+    question = question_of(options)
+    request = RunRequest(
+        mode=question.mode,
+        sample=question.sample,
+        draft=None if question.mode == "target" else _choice(options, "draft"),
+        target=None if question.mode == "draft" else _choice(options, "target"),
+        settings=GenerationSettings(
+            max_new_tokens=options.max_new_tokens,
+            ignore_eos=options.ignore_eos,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            top_k=options.top_k,
+            seed=options.seed,
+            frames=options.frames,
+            event_frames=options.event_frames,
+            gamma=options.gamma,
+        ),
+        warmup=options.warmup,
+        repeat=options.repeat,
+        trace=_trace(options),
+        memory_snapshot=str(Path(options.memory_snapshot).resolve()) if options.memory_snapshot else None,
+    )
+    request.validate()
+    if request.mode == "speculative" and request.settings.temperature > 0:
+        raise UserError(
+            "Speculative decoding is greedy in this version; leave --temperature out or choose another --mode.",
+            exit_code=USAGE,
+        )
+    return request
+
+
+def _choice(options: argparse.Namespace, role: str) -> ModelChoice:
+    return ModelChoice(
+        name=getattr(options, role),
+        device=getattr(options, f"{role}_device") or options.device or "auto",
+        dtype=getattr(options, f"{role}_dtype") or options.dtype or "auto",
+    )
+
+
+def _trace(options: argparse.Namespace) -> TraceSettings | None:
+    if options.torch_trace is None:
+        if options.trace_tokens is not None:
+            raise UserError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.", exit_code=USAGE)
+        return None
+    tokens = 8 if options.trace_tokens is None else options.trace_tokens
+    if tokens < 1:
+        raise UserError(f"--trace-tokens must be at least 1, not {tokens}.", exit_code=USAGE)
+    return TraceSettings(str(Path(options.torch_trace).resolve()), tokens)

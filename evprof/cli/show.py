@@ -1,0 +1,37 @@
+"""`evprof show`."""
+
+from __future__ import annotations
+
+import argparse
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+
+
+class Show(Command):
+    """Print the runs of a saved session.
+
+    Stages, tokens, figures, caches and texts, as they were measured; with --json the same document that `run` prints.
+    """
+
+    name = "show"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The session."""
+        parser.add_argument("session", metavar="S.evprof")
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads and prints; the file is not touched."""
+        from evprof.cli.recorded_session import read_environment, read_runs
+        from evprof.cli.report import print_runs
+        from evprof.metrics.document import session_document
+
+        runs = read_runs(options.session)
+        if console.is_json:
+            console.document(session_document(runs, read_environment(options.session) or None))
+        elif runs:
+            print_runs(runs, console)
+        else:
+            console.print("The session holds no runs.")
+        return 0
