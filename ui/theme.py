@@ -29,6 +29,8 @@ BASE_PX = 12.5
 SMALL_PX = 11.0
 """Size of section heads (upper case), axis labels and chips in logical px."""
 
+_WEIGHTS = ("Regular", "Medium", "SemiBold")
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -79,6 +81,7 @@ class Theme:
         font.setPointSizeF(points(size_px))
         font.setWeight(QFont.Weight(weight))
         font.setFeature(QFont.Tag("tnum"), 1)
+        font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
         return font
 
     def head_font(self) -> QFont:
@@ -163,12 +166,12 @@ def points(size_px: float) -> float:
 
 @cache
 def font_family() -> str:
-    """Loads the bundled sans once and returns its family name; the system's own sans when the file is missing."""
+    """Loads the bundled sans once and returns its family name; the system's own sans when the files are missing."""
     import assets
 
-    path = Path(assets.__file__).parent / "fonts" / "Inter.ttf"
-    number = QFontDatabase.addApplicationFont(str(path)) if path.is_file() else -1
-    families = QFontDatabase.applicationFontFamilies(number) if number >= 0 else []
+    folder = Path(assets.__file__).parent / "fonts"
+    numbers = [QFontDatabase.addApplicationFont(str(folder / f"Inter-{name}.ttf")) for name in _WEIGHTS]
+    families = QFontDatabase.applicationFontFamilies(numbers[0]) if numbers[0] >= 0 else []
     return families[0] if families else QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
 
 

@@ -106,20 +106,25 @@ class Lane(QWidget):
         painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
         name, second = self.names()
         marks = self.scale_marks()
-        small = theme.font(SMALL_PX)
-        metrics = QFontMetricsF(small)
-        room = GUTTER_PX - 12 - 10 - (max((metrics.horizontalAdvance(text) for _, text in marks), default=-6) + 6)
-        painter.setFont(theme.font(weight=500))
-        painter.setPen(theme.text)
-        self._write(painter, QRectF(12, 7, room, 18), name)
+        small = theme.font(10.5)
         painter.setFont(small)
         painter.setPen(theme.text_dim)
-        self._write(painter, QRectF(12, 24, room, 16), second)
+        taken: list[QRectF] = []
         for y, text in marks:
+            width = QFontMetricsF(small).horizontalAdvance(text)
             top = min(max(y - 7.0, 1.0), self.height() - 16.0)
-            painter.drawText(
-                QRectF(0, top, GUTTER_PX - 8, 14), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text
-            )
+            room = QRectF(GUTTER_PX - 8 - width, top, width, 14)
+            painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)
+            taken.append(room)
+        lines = ((name, 7.0, theme.font(weight=500), theme.text), (second, 24.0, theme.font(SMALL_PX), theme.text_dim))
+        for text, top, font, color in lines:
+            room = QRectF(12, top, GUTTER_PX - 20, 17)
+            for mark in taken:
+                if mark.intersects(room):
+                    room.setRight(mark.left() - 6)
+            painter.setFont(font)
+            painter.setPen(color)
+            self._write(painter, room, text)
 
     @staticmethod
     def _write(painter: QPainter, room: QRectF, text: str) -> None:

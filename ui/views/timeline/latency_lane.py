@@ -70,7 +70,7 @@ class LatencyLane(Lane):
         return marks
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """Stems, and a thin line at the median."""
+        """Stems, and a thin line at their mean, the inter-token latency."""
         bands = [band for band in self._bands() if len(band[1].latencies_ms()[0])]
         if not bands:
             self.paint_hint(painter, "One stem per generated token: the time since the token before it.")
@@ -116,11 +116,11 @@ class LatencyLane(Lane):
     ) -> None:
         theme = self.scene.theme
         top, bottom = band
-        median = float(np.median(track.latencies_ms()[1]))
-        y = bottom - min(median / ceiling, 1.0) * (bottom - top)
+        mean = float(np.mean(track.latencies_ms()[1]))
+        y = bottom - min(mean / ceiling, 1.0) * (bottom - top)
         painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
         painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
-        text = f"{self.scene.title(column)} · median {ms_text(median)}"
+        text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
         painter.setFont(theme.font(10.5))
         width = painter.fontMetrics().horizontalAdvance(text)
         room = QRectF(8, max(top - 8, 1.0), width + 8, 15)

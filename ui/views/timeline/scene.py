@@ -13,7 +13,7 @@ from evprof.view.timescale import Timescale
 from ui.selection import Selection, SpanRef, TimeRange, TokenRef
 from ui.theme import Theme
 
-GUTTER_PX = 128
+GUTTER_PX = 144
 """Width of the lane names, in logical px."""
 
 

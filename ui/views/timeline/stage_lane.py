@@ -113,11 +113,11 @@ class StageLane(Lane):
         low, high = np.searchsorted(times, [scale.start_ns, scale.end_ns])
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
-        painter.setPen(QPen(self.scene.theme.alpha(blended(color, self.scene.theme.panel, 0.75), 0.6), 1))
+        painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
         for t_ns in times[low:high].tolist():
             x = scale.x(t_ns)
             if rect.left() + 2 < x < rect.right() - 2:
-                painter.drawLine(QPointF(x, rect.top() + 0.5), QPointF(x, rect.bottom() - 0.5))
+                painter.drawLine(QPointF(x, rect.bottom() - 5.0), QPointF(x, rect.bottom()))
 
     def _paint_label(
         self, painter: QPainter, rect: QRectF, color: QColor, wordings: list[str], size_px: float = _LABEL_PX
@@ -131,7 +131,7 @@ class StageLane(Lane):
             painter.setFont(font)
             painter.setPen(self.scene.theme.ink(color))
             painter.drawText(
-                visible.adjusted(6, 0, -3, 0), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
+                visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
             )
 
     def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
