@@ -7,7 +7,6 @@ is unpacked.
 from __future__ import annotations
 
 import io
-import math
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -98,16 +97,15 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) ->
         if header.dtype is None:
             raise UserError(f"{name}: '{member.filename}' holds Python objects instead of numbers; save plain arrays.")
         check_length(header, member.file_size - file.tell(), name)
-        content = np.empty(math.prod(header.shape), dtype=header.dtype)
-        view = memoryview(content).cast("B") if content.nbytes else memoryview(bytearray())
+        buffer = bytearray(header.nbytes)
         done = 0
-        while done < len(view):
-            chunk = file.read(min(_CHUNK_BYTES, len(view) - done))
+        while done < len(buffer):
+            chunk = file.read(min(_CHUNK_BYTES, len(buffer) - done))
             if not chunk:
                 raise UserError(f"{name}: '{member.filename}' ends early; the file is damaged, copy it again.")
-            view[done : done + len(chunk)] = chunk
+            buffer[done : done + len(chunk)] = chunk
             done += len(chunk)
-        return shaped(content, header, name)
+        return shaped(np.frombuffer(buffer, dtype=header.dtype), header, name)
 
 
 @contextmanager

@@ -138,7 +138,8 @@ def event_problems(events: EventArray) -> list[str]:
         problems.append("The events are not in time order; event frames are cut in file order, as EventGPT does.")
     if duration_us >= _TRUSTED_SPAN_US:
         problems.append(
-            f"The recording spans {duration_us / 1000:.1f} ms; EventGPT was trained on 50 ms and refuses 100 ms or more."
+            f"The recording spans {duration_us / 1000:.1f} ms; EventGPT was made for 50 ms and its own code refuses "
+            "100 ms or more."
         )
     if duration_us == 0:
         problems.append("All events carry the same time.")

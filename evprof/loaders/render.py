@@ -118,13 +118,15 @@ class EventCanvas:
 
     def count(self, start_us: int, stop_us: int) -> int:
         """Events with start_us <= t < stop_us."""
-        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
-        return int(stop) - int(start)
+        return len(self._window(start_us, stop_us))
 
     def render(self, start_us: int, stop_us: int) -> Picture:
         """Picture uint8 [height, width, 3] of the events with start_us <= t < stop_us."""
-        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
-        shown = self._events.slice_count(int(start), int(stop))
+        shown = self._window(start_us, stop_us)
         self._palette.fill(0)
         self._palette[_flat(shown, self.width)] = shown.p + 1
         return np.take(self.colors, self._palette, axis=0).reshape(self.height, self.width, 3)
+
+    def _window(self, start_us: int, stop_us: int) -> EventArray:
+        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
+        return self._events.slice_count(int(start), max(int(start), int(stop)))

@@ -1,0 +1,97 @@
+"""Small videos with the frame's number painted into it, made once per session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BITS = 10
+SQUARE = 16
+WIDTH, HEIGHT = BITS * SQUARE, 48
+
+
+def paint(number: int) -> np.ndarray:
+    """A picture whose squares spell `number` in bits, above a moving texture that compresses like film."""
+    picture = np.full((HEIGHT, WIDTH, 3), 96, dtype=np.uint8)
+    picture[SQUARE:, :, 1] = (np.arange(WIDTH) * 3 + number * 5) % 256
+    for bit in range(BITS):
+        picture[:SQUARE, bit * SQUARE : (bit + 1) * SQUARE] = 235 if number >> bit & 1 else 16
+    return picture
+
+
+def number_of(picture: np.ndarray) -> int:
+    """The number painted into a decoded frame."""
+    number = 0
+    for bit in range(BITS):
+        square = picture[4 : SQUARE - 4, bit * SQUARE + 4 : (bit + 1) * SQUARE - 4]
+        number |= int(square.mean() > 127) << bit
+    return number
+
+
+def write_video(
+    path: Path,
+    frames: int,
+    *,
+    gop: int = 12,
+    b_frames: int = 2,
+    codec: str = "libx264",
+    ticks: Callable[[int], int] | None = None,
+    options: dict[str, str] | None = None,
+    container_options: dict[str, str] | None = None,
+) -> Path:
+    """Encodes `frames` painted frames; `ticks` gives a frame's time in 1/1000 s (30 fps without)."""
+    import av
+
+    with av.open(str(path), "w", options=container_options or {}) as container:
+        stream = container.add_stream(codec, rate=30, options=options or {})
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        context = stream.codec_context
+        context.thread_type = "FRAME"
+        context.gop_size = gop
+        if b_frames:
+            context.max_b_frames = b_frames
+        if ticks is not None:
+            context.time_base = Fraction(1, 1000)
+        for number in range(frames):
+            frame = av.VideoFrame.from_ndarray(paint(number), format="rgb24")
+            frame.pts = number if ticks is None else ticks(number)
+            frame.time_base = Fraction(1, 30) if ticks is None else Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+@pytest.fixture(scope="session")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name -> file, each of painted frames."""
+    folder = tmp_path_factory.mktemp("videos")
+    x264 = {"sc_threshold": "0", "preset": "veryfast"}
+    return {
+        "gop12": write_video(folder / "gop12.mp4", 100, gop=12, options=x264),
+        "gop250": write_video(folder / "gop250.mp4", 300, gop=250, b_frames=3, options=x264),
+        "open_gop": write_video(folder / "open.mp4", 90, gop=15, options={**x264, "x264-params": "open-gop=1"}),
+        "mkv": write_video(folder / "plain.mkv", 80, gop=20, options=x264),
+        "vfr": write_video(folder / "vfr.mp4", 60, gop=10, options=x264, ticks=lambda n: n * 33 + (n % 7) * 4),
+        "avi": write_video(folder / "mpeg4.avi", 50, codec="mpeg4", b_frames=0),
+        "ts": write_video(folder / "stream.ts", 50, gop=10, options=x264),
+        "raw": write_video(folder / "bare.h264", 40, gop=10, options=x264),
+        "vp8": write_video(
+            folder / "altref.webm",
+            60,
+            gop=30,
+            codec="libvpx",
+            b_frames=0,
+            options={"auto-alt-ref": "1", "lag-in-frames": "16", "deadline": "realtime", "b": "400k"},
+        ),
+        "one": write_video(folder / "one.mp4", 1, options=x264),
+    }
+
+
+@pytest.fixture(scope="session")
+def read_number() -> Callable[[np.ndarray], int]:
+    """`number_of`, for tests that cannot import this file."""
+    return number_of

@@ -1,0 +1,114 @@
+"""Recordings in .npz: read with and without compression; bombs and damage end in one sentence."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.loaders.npz import read_npz_events
+
+X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
+
+
+def as_npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("names", ["xytp", ("x", "y", "timestamp", "polarity"), ("X", "Y", "T", "P")])
+def test_named_columns_are_read(tmp_path: Path, save: object, names: object) -> None:
+    values = (np.array(X, np.uint16), np.array(Y, np.uint16), np.array(T, np.uint16), np.array(P, np.int8) * 2 - 1)
+    save(tmp_path / "a.npz", **dict(zip(names, values, strict=True)), other=np.zeros(3))  # type: ignore[operator, call-overload]  # either of numpy's two
+    events = read_npz_events(tmp_path / "a.npz")
+    assert [events.x.tolist(), events.y.tolist(), events.t_us.tolist(), events.p.tolist()] == [X, Y, T, P]
+
+
+def test_one_structured_table_or_pickled_member_is_read(tmp_path: Path) -> None:
+    rows = np.array(
+        list(zip(X, Y, T, P, strict=True)), dtype=[("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("p", "|b1")]
+    )
+    np.savez_compressed(tmp_path / "structured.npz", events=rows)
+    np.savez(tmp_path / "table.npz", np.array([T, X, Y, P]).T)
+    np.savez(tmp_path / "dict.npz", data=np.array({name: rows[name] for name in "xytp"}))
+    for name in ("structured", "table", "dict"):
+        events = read_npz_events(tmp_path / f"{name}.npz")
+        assert (events.x.tolist(), events.t_us.tolist(), events.p.tolist()) == (X, T, P)
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        content = as_npy(np.zeros(24 << 20, np.uint8))
+        for name in "xytp":
+            archive.writestr(f"{name}.npy", content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"bomb\.npz.*times its size"):
+            read_npz_events(tmp_path / "bomb.npz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_a_directory_that_lies_about_sizes_allocates_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "lie.npz"
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in "xytp":
+            archive.writestr(f"{name}.npy", as_npy(np.arange(4)))
+    whole = file.read_bytes()
+    true_size = struct.pack("<I", len(as_npy(np.arange(4))))
+    for lie in (0xFFFFFFF0, 0x30000000):
+        file.write_bytes(whole.replace(true_size, struct.pack("<I", lie)))
+        tracemalloc.start()
+        try:
+            with pytest.raises(UserError, match=r"lie\.npz"):
+                read_npz_events(file)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 8 << 20
+
+
+def test_a_member_that_announces_more_than_it_holds(tmp_path: Path) -> None:
+    text = b"{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000,), }\n"
+    member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"\0" * 32
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in "xytp":
+            archive.writestr(f"{name}.npy", member)
+    with pytest.raises(UserError, match="announces 8,000,000,000 bytes"):
+        read_npz_events(tmp_path / "a.npz")
+
+
+def test_foreign_and_damaged_archives(tmp_path: Path) -> None:
+    def write(name: str, members: dict[str, bytes]) -> Path:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
+        return tmp_path / name
+
+    good = {f"{name}.npy": as_npy(np.arange(9) % 2) for name in "xytp"}
+    cases = {
+        "arrays x, y, t and p": write("doc.npz", {"word/document.xml": b"<xml/>"}),
+        "no column 'p'": write("three.npz", {key: value for key, value in good.items() if key != "p.npy"}),
+        "Python objects": write("object.npz", {**good, "x.npy": as_npy(np.array({"a": 1}))}),
+        "is not a .npy file": write("text.npz", {**good, "x.npy": b"just some text"}),
+        "members": write("many.npz", {f"{index}.npy": b"" for index in range(1001)}),
+    }
+    for words, path in cases.items():
+        with pytest.raises(UserError, match=words):
+            read_npz_events(path)
+    whole = write("good.npz", good).read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "bits.npz").write_bytes(whole.replace(good["t.npy"][-20:], b"\x01" * 20, 1))
+    for name in ("cut.npz", "bits.npz"):
+        with pytest.raises(UserError, match="damaged"):
+            read_npz_events(tmp_path / name)

@@ -1,0 +1,104 @@
+"""Event frames equal a plain loop over events, pixel for pixel, whoever fires twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.render import EventCanvas, render_event_frames, render_events, slice_bounds, slice_times
+
+Rows = list[tuple[int, int, int, int]]
+
+
+def loop(rows: Rows, width: int | None = None, height: int | None = None) -> np.ndarray:
+    """The reference: one event after the other onto a white canvas."""
+    columns = max(x for x, _, _, _ in rows) + 1 if width is None else width
+    lines = max(y for _, y, _, _ in rows) + 1 if height is None else height
+    picture = np.full((lines, columns, 3), 255, dtype=np.uint8)
+    for x, y, _, p in rows:
+        if x < columns and y < lines:
+            picture[y, x] = (0, 0, 255) if p == 0 else (255, 0, 0)
+    return picture
+
+
+def events_of(rows: Rows) -> EventArray:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return EventArray.from_columns(*columns)
+
+
+# Few pixels and many events: nearly every pixel is hit again and again, with both signs.
+crowded = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 99), st.integers(0, 1)), min_size=5, max_size=120
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(crowded, st.integers(1, 5))
+def test_frames_equal_the_loop(rows: Rows, count: int) -> None:
+    frames = render_event_frames(events_of(rows), count)
+    size = len(rows) // count
+    for index, frame in enumerate(frames):
+        part = rows[index * size :] if index == count - 1 else rows[index * size : (index + 1) * size]
+        expected = loop(part)
+        assert frame.shape == expected.shape
+        assert (frame == expected).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(crowded, st.integers(1, 6), st.integers(1, 6))
+def test_a_fixed_canvas_leaves_out_what_lies_outside(rows: Rows, width: int, height: int) -> None:
+    assert (render_events(events_of(rows), width=width, height=height) == loop(rows, width, height)).all()
+
+
+def test_a_large_crowd_equals_the_loop() -> None:
+    random = np.random.default_rng(5)
+    rows = np.stack(
+        [random.integers(0, 64, 60_000), random.integers(0, 48, 60_000), np.arange(60_000), random.integers(0, 2, 60_000)]
+    )
+    listed = [tuple(row) for row in rows.T.tolist()]
+    assert (render_events(EventArray.from_columns(*rows)) == loop(listed)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(crowded, st.integers(-5, 105), st.integers(-5, 105))
+def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: int, stop: int) -> None:
+    canvas = EventCanvas(events_of(rows), width=5, height=4)
+    in_time = sorted(rows, key=lambda row: row[2])
+    window = [row for row in in_time if start <= row[2] < stop]
+    assert (canvas.render(start, stop) == loop(window, 5, 4)).all()
+    assert canvas.count(start, stop) == len(window)
+
+
+def test_a_canvas_forgets_the_last_window_and_takes_colours() -> None:
+    colors = np.array([[1, 1, 1], [2, 2, 2], [3, 3, 3]], dtype=np.uint8)
+    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), colors=colors)
+    assert canvas.render(0, 5)[0, :, 0].tolist() == [2, 1]
+    assert canvas.render(5, 20)[0, :, 0].tolist() == [1, 3]
+    with pytest.raises(ValueError, match="colors"):
+        EventCanvas(events_of([(0, 0, 0, 0)]), colors=np.zeros((2, 3), np.uint8))
+
+
+def test_bounds_and_times_of_the_slices() -> None:
+    assert slice_bounds(132_268, 5) == [
+        (0, 26453),
+        (26453, 52906),
+        (52906, 79359),
+        (79359, 105812),
+        (105812, 132268),
+    ]
+    times = slice_times(events_of([(0, 0, 5, 0), (0, 0, 900, 1), (0, 0, 1000, 1), (0, 0, 8340, 1)]), 2)
+    assert [(part.start_us, part.end_us) for part in times] == [(5, 900), (1000, 8340)]
+    assert times[1].label == "1.0–8.3 ms"
+
+
+def test_too_few_events_and_empty_canvases_are_refused() -> None:
+    with pytest.raises(UserError, match="too few for 5"):
+        render_event_frames(events_of([(0, 0, 0, 1)]), 5)
+    with pytest.raises(UserError, match="ask for fewer"):
+        slice_bounds(3, 4)
+    with pytest.raises(UserError, match="empty"):
+        render_events(events_of([]))
