@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evprof.core.clock import monotonic_ns
+from evprof.core.units import ms_from_ns
+
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
 
@@ -62,7 +65,8 @@ def bundled_folder(name: str) -> Path | None:
 
 
 def make_engine() -> Engine:
-    """The engine of this process; imports torch."""
+    """The engine of this process; imports torch, and knows how long that took."""
+    began_ns = monotonic_ns()
     from engines.engine import LocalEngine
 
-    return LocalEngine()
+    return LocalEngine(import_ms=ms_from_ns(monotonic_ns() - began_ns))

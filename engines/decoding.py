@@ -164,10 +164,11 @@ def decode(
     reader = reader or make_reader(model.device)
     token, chosen = first, len(answer.ids)
     while chosen < limits.max_new_tokens and not limits.is_over(answer) and not stop.is_set():
+        clock.begin_step()
         token = sampler(model.step(token)[:, -1])
         chosen += 1
         _take(reader.push(token), model, answer, limits)
-        clock.token_boundary()
+        clock.end_step()
     _take(reader.flush(), model, answer, limits)
     model.crop_to(answer)
     if stop.is_set() and not limits.is_over(answer):

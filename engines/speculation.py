@@ -42,8 +42,9 @@ def speculate(
     turns = _Rounds(target, draft, answer, limits, gamma=gamma, clock=clock, stop=stop, shared=shared)
     try:
         while not limits.is_over(answer):
+            clock.begin_step()
             turns.play()
-            clock.token_boundary()
+            clock.end_step()
         turns.catch_up()
     finally:
         target.crop_to(answer)
@@ -87,7 +88,7 @@ class _Rounds:
             both = self._verify(proposed)
         # The round's one read. Everything before it has happened on the device then, so both spans can settle.
         ids: list[int] = both.tolist()
-        clock.token_boundary()
+        clock.settle()
         drafted, choices = ids[: len(proposed)], ids[len(proposed) :]
         accepted, emitted = accept(drafted, choices, self._limits.eos_ids)
         known_ns = now()

@@ -155,8 +155,15 @@ class StageClock:
         """A part of the innermost open span whose work runs on a device of its own."""
         return Span(self, name, role, self._timers.get(str(device)))
 
-    def token_boundary(self) -> None:
-        """Called once per token or round: settles what the device has finished, without waiting."""
+    def begin_step(self) -> None:
+        """Called before each token or round of stage decode; traces mark their steps here."""
+
+    def end_step(self) -> None:
+        """Called after each token or round."""
+        self.settle()
+
+    def settle(self) -> None:
+        """Settles what the devices have finished by now, without waiting."""
         pending = self._pending
         while pending and pending[0].settle():
             self._write_settled(pending.popleft())
@@ -246,7 +253,10 @@ class NullClock(StageClock):
         """A span that measures nothing."""
         return self._span
 
-    def token_boundary(self) -> None:
+    def end_step(self) -> None:
+        """Nothing to settle."""
+
+    def settle(self) -> None:
         """Nothing to settle."""
 
 

@@ -1,0 +1,73 @@
+"""The engine: takes requests, keeps models warm, and makes the runs of a mode one after the other.
+
+It decides which runs and in what order; how one run goes is `measured_run`, which models fit is `memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from engines.environment import describe_environment
+from engines.loading import load_model
+from engines.measured_run import MeasuredRun, RunPlan, RunTools
+from engines.warm_models import Loader, WarmModels
+from evprof.core.messages import RequestEnded
+from evprof.core.protocols import Sink, StopFlag
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FAILED
+
+ROLES_OF = {
+    "side-by-side": (DRAFT, TARGET),
+    "speculative": (TARGET,),
+    "draft": (DRAFT,),
+    "target": (TARGET,),
+}
+"""Mode -> the roles whose answers are wanted, a run each, in order."""
+
+
+class LocalEngine:
+    """An Engine in this process. `loader` brings models (tests bring their own); one thread uses it at a time."""
+
+    def __init__(self, *, loader: Loader = load_model, import_ms: float | None = None) -> None:
+        self._tools = RunTools(WarmModels(loader, import_ms))
+
+    def describe(self) -> dict[str, Any]:
+        """The environment block."""
+        return describe_environment()
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
+        request.validate()
+        failed: set[str] = set()
+        for plan in plan_runs(request):
+            if plan.role in failed:
+                continue  # the same again would fail the same way
+            status = MeasuredRun(request, plan, self._tools, sink, stop=stop).perform()
+            if status == CANCELLED:
+                break
+            if status == FAILED:
+                failed.add(plan.role)
+        sink.post(RequestEnded(request.first_run_id))
+
+    def close(self) -> None:
+        """Frees models and device memory."""
+        self._tools.warm.clear()
+        self._tools.pools.clear()
+
+
+def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
+    """The runs of a request in order: warm-ups, repetitions, and the traced one last."""
+    run_id = request.first_run_id
+    for repeat in range(-request.warmup, request.repeat):
+        for role in ROLES_OF[request.mode]:
+            yield RunPlan(run_id, role, repeat, request.settings)
+            run_id += 1
+    if request.trace is not None:
+        # Decode covers tokens 2…n: so many decode steps are one token more.
+        count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
+        for role in ROLES_OF[request.mode]:
+            yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), profiled=True)
+            run_id += 1

@@ -1,0 +1,257 @@
+"""One run from its start message to its end message: setup, the measured stages, and what is told afterwards.
+
+However it ends (finished, stopped, out of memory, bad input, a defect) it ends in a status with what was measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from engines.answer import Answer
+from engines.decoding import decode
+from engines.environment import describe_environment
+from engines.kv_cache import weigh
+from engines.model import VisionLanguageModel
+from engines.pipeline import ModelPass
+from engines.sampling import Sampler, greedy, make_sampler
+from engines.speculation import speculate
+from engines.stage_memory import StageMemory
+from engines.timing import StageClock, make_timers
+from engines.tokenization import shared_ids
+from engines.warm_models import WarmModels, free_memory
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
+from evprof.core.protocols import Sink, StopFlag
+from evprof.core.records import DRAFT, TARGET, FrameRecord
+from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.units import bytes_text
+
+ClockMaker = Callable[..., StageClock]
+"""Makes a run's clock: StageClock itself, or a trace's."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up."""
+
+    run_id: int
+    role: str
+    repeat: int
+    settings: GenerationSettings
+    profiled: bool = False
+
+    def roles(self, mode: str) -> tuple[str, ...]:
+        """The models it takes: both in a speculative mode, the draft first."""
+        return (DRAFT, TARGET) if mode == "speculative" else (self.role,)
+
+
+@dataclass
+class RunTools:
+    """What runs share: the warm models, CUDA event pools, and how their clocks are made.
+
+    `wrap` surrounds the measured part (a profiler); it is entered before the run's zero and left after its end.
+    """
+
+    warm: WarmModels
+    pools: dict[str, list[Any]] = field(default_factory=dict)
+    make_clock: ClockMaker = StageClock
+    wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    end_facts: Callable[[], dict[str, Any]] = dict
+
+
+class MeasuredRun:
+    """Carries one RunPlan out."""
+
+    def __init__(self, request: RunRequest, plan: RunPlan, tools: RunTools, sink: Sink, *, stop: StopFlag) -> None:
+        self._request = request
+        self._plan = plan
+        self._tools = tools
+        self._sink = sink
+        self._stop = stop
+        self._passes: dict[str, ModelPass] = {}
+        self._clock: StageClock | None = None
+        self._answer: Answer | None = None
+        self._memory: StageMemory | None = None
+        self._end_ns: int | None = None
+        self._environment: dict[str, Any] = {}
+        self._sampler: Sampler = greedy
+
+    def perform(self) -> str:
+        """Runs; returns the status it ended with. Raises nothing."""
+        self._environment = describe_environment()
+        self._sink.post(RunStarted(self._plan.run_id, self._info()))
+        status, error = FAILED, None
+        try:
+            models = self._set_up()
+            with self._tools.wrap, torch.inference_mode():
+                self._measure(models)
+            status = FINISHED
+        except Cancelled:
+            status = CANCELLED
+        except UserError as problem:
+            error = problem.sentence
+        except (torch.OutOfMemoryError, MemoryError):
+            error = self._out_of_memory()
+        except Exception as defect:  # noqa: BLE001 - a run that meets a defect has failed; the engine goes on
+            traceback.print_exc(file=sys.stderr)
+            error = self._out_of_memory() if _is_allocation(defect) else f"{type(defect).__name__}: {defect}"
+        facts = self._outcome()
+        self._passes.clear()
+        if status == FAILED:
+            free_memory()
+        self._sink.post(RunEnded(self._plan.run_id, status, error, facts))
+        return status
+
+    def _info(self) -> RunInfo:
+        sample, plan = self._request.sample, self._plan
+        return RunInfo(
+            run_id=plan.run_id,
+            group_id=self._request.group_id,
+            repeat=max(plan.repeat, 0),
+            role=plan.role,
+            mode=self._request.mode,
+            settings=plan.settings.to_json(),
+            sample={
+                "events": {"path": sample.events_path} if sample.events_path else None,
+                "video": {"path": sample.video_path} if sample.video_path else None,
+                "prompt": sample.prompt,
+                "name": sample.name,
+            },
+            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            warmup=plan.repeat < 0,
+            profiled=plan.profiled,
+            environment=self._environment,
+        )
+
+    def _set_up(self) -> dict[str, VisionLanguageModel]:
+        """Loads what is not warm; all of it before the run's zero."""
+        if self._request.mode == "speculative" and self._plan.settings.temperature > 0:
+            raise UserError("Speculative decoding is greedy; set the temperature to 0 or choose another mode.")
+        models: dict[str, VisionLanguageModel] = {}
+        for role in self._plan.roles(self._request.mode):
+            choice = self._request.draft if role == DRAFT else self._request.target
+            if choice is None:
+                raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
+            warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
+            models[role] = warm.model
+            self._describe({"models": {role: warm.model.facts}, "setup": {role: warm.setup}})
+            for sentence in warm.model.warnings:
+                self._warn(sentence)
+        device = models[self._plan.role].device
+        if device.type == "cuda":
+            self._environment = describe_environment(device)
+            self._describe({"environment": self._environment})
+        return models
+
+    def _progress(self, role: str) -> Callable[[int, int], None]:
+        return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))
+
+    def _measure(self, models: dict[str, VisionLanguageModel]) -> None:
+        plan, settings = self._plan, self._plan.settings
+        devices = [model.device for model in models.values()]
+        clock = self._tools.make_clock(self._sink, plan.run_id, timers=make_timers(devices, self._tools.pools))
+        memory = StageMemory(devices)
+        answering = models[plan.role]
+        answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces)
+        shared = shared_ids(models[DRAFT].vocabulary, models[TARGET].vocabulary) if len(models) == 2 else 0
+        self._clock, self._memory, self._answer = clock, memory, answer
+        self._sampler = make_sampler(settings, answering.device)
+        for role, model in models.items():
+            self._passes[role] = ModelPass(model, role, settings, clock=clock, memory=memory, stop=self._stop)
+        self._describe({"start_ns": monotonic_ns()})
+        try:
+            first: torch.Tensor | None = None
+            for role, model_pass in self._passes.items():
+                visual = model_pass.up_to_vision(self._request.sample, self._lengths_of(role))
+                first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
+            self._decode(first, shared)
+        finally:
+            self._end_ns = clock.finish()
+
+    def _decode(self, first: torch.Tensor | None, shared: int) -> None:
+        plan, clock, answer, memory = self._plan, self._clock, self._answer, self._memory
+        if first is None or clock is None or answer is None or memory is None:
+            raise RuntimeError("decode before prefill")
+        answering = self._passes[plan.role]
+        limits = answering.limits()
+        with memory.stage("decode"), clock.stage("decode", plan.role, answering.model.device) as span:
+            span.input("first token", first)
+            try:
+                if len(self._passes) == 2:
+                    speculate(
+                        answering.cached,
+                        self._passes[DRAFT].cached,
+                        answer,
+                        limits,
+                        gamma=plan.settings.gamma,
+                        clock=clock,
+                        stop=self._stop,
+                        shared=shared,
+                    )
+                else:
+                    decode(answering.cached, first, answer, limits, sampler=self._sampler, clock=clock, stop=self._stop)
+            finally:
+                span.output("token ids", answer.ids)
+
+    def _lengths_of(self, role: str) -> Callable[[Any], None]:
+        return lambda lengths: self._describe({"lengths": {role: lengths}})
+
+    def _outcome(self) -> dict[str, Any]:
+        """What is told at the end: nothing of this is inside the measured time."""
+        facts: dict[str, Any] = {"end_ns": self._end_ns} if self._end_ns is not None else {}
+        facts.update(self._tools.end_facts())
+        for role, model_pass in self._passes.items():
+            self._tell_inputs(role, model_pass)
+        if self._passes and self._memory is not None:
+            weights = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
+            facts["memory"] = self._memory.facts(weights)
+            facts["kv"] = {
+                role: weigh(model_pass.cached.cache).facts(model_pass.cached.rolled_back)
+                for role, model_pass in self._passes.items()
+                if model_pass.cached.length
+            }
+        if self._answer is not None and self._answer.ids:
+            model = self._passes[self._plan.role].model
+            ids = [token_id for token_id in self._answer.ids if token_id not in model.vocabulary.eos_ids]
+            facts["text"] = model.vocabulary.decode(ids)
+        return facts
+
+    def _tell_inputs(self, role: str, model_pass: ModelPass) -> None:
+        inputs = model_pass.inputs
+        if inputs is None:
+            return
+        for sentence in inputs.warnings:
+            self._warn(sentence)
+        for index, frame in enumerate(inputs.frames):
+            self._sink.append(
+                FrameRecord(self._plan.run_id, role, index, frame.start_us, frame.end_us, frame.label, frame.png)
+            )
+
+    def _out_of_memory(self) -> str:
+        device = next((str(model_pass.model.device) for model_pass in self._passes.values()), "this machine")
+        held = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
+        weights = f" with {bytes_text(held)} of weights loaded" if held else ""
+        return (
+            f"Memory ran out on {device}{weights}; choose a smaller model or dtype, fewer frames or fewer new tokens."
+        )
+
+    def _describe(self, facts: dict[str, Any]) -> None:
+        self._sink.post(RunDescribed(self._plan.run_id, facts))
+
+    def _warn(self, sentence: str) -> None:
+        self._sink.post(RunWarned(self._plan.run_id, sentence))
+
+
+def _is_allocation(defect: Exception) -> bool:
+    """Whether a RuntimeError is the CPU allocator's way of saying that memory ran out."""
+    return isinstance(defect, RuntimeError) and "not enough memory" in str(defect)

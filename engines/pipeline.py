@@ -1,0 +1,128 @@
+"""One model's way through a run: load, preprocess, vision and prefill as explicit calls, each a measured stage.
+
+Stage decode is `decoding` or `speculation`, because two models may share it. Nothing here knows a family of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from engines.answer import Answer
+from engines.decoding import CachedModel, Limits
+from engines.kv_cache import bytes_per_position
+from engines.model import HostInputs, ModelInputs, VisionLanguageModel
+from engines.sampling import Sampler
+from engines.stage_memory import StageMemory
+from engines.timing import StageClock
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
+from evprof.core.request import GenerationSettings
+from evprof.core.run_info import LengthFacts
+from evprof.core.sample import Sample
+
+
+class ModelPass:
+    """A loaded model in one run. After `prefill`, `cached` is ready to decode."""
+
+    def __init__(
+        self,
+        model: VisionLanguageModel,
+        role: str,
+        settings: GenerationSettings,
+        *,
+        clock: StageClock,
+        memory: StageMemory,
+        stop: StopFlag,
+    ) -> None:
+        self.model = model
+        self.role = role
+        self.inputs: ModelInputs | None = None
+        self.cached = CachedModel(
+            model.language_model,
+            role,
+            model.device,
+            rows(model),
+            bytes_per_position(model.facts),
+        )
+        self._settings = settings
+        self._clock = clock
+        self._memory = memory
+        self._stop = stop
+
+    def up_to_vision(self, sample: Sample, told: Callable[[LengthFacts], None]) -> torch.Tensor:
+        """Stages load, preprocess and vision -> visual embeddings [V, hidden]; `told` gets the prompt's lengths."""
+        host = self._load(sample)
+        self.inputs = self._preprocess(host, sample.prompt)
+        told(self.inputs.lengths)
+        return self._vision(self.inputs)
+
+    def limits(self) -> Limits:
+        """When this model's answer ends under the run's settings."""
+        eos_ids = frozenset() if self._settings.ignore_eos else self.model.vocabulary.eos_ids
+        return Limits(self._settings.max_new_tokens, eos_ids)
+
+    def prefill(self, visual: torch.Tensor, answer: Answer, sampler: Sampler | None) -> torch.Tensor | None:
+        """Stage prefill; with a `sampler` also the answer's first token [1, 1], on the device and in `answer`."""
+        self._check_stop()
+        if self.inputs is None:
+            raise RuntimeError("prefill before preprocess")
+        first: torch.Tensor | None = None
+        with self._memory.stage("prefill"), self._clock.stage("prefill", self.role, self.model.device) as span:
+            with self._clock.child("embeddings") as part:
+                part.input("visual embeddings", visual)
+                embeddings = self.model.embed_prompt(self.inputs, visual)
+                part.output("embeddings", embeddings)
+            span.input("embeddings", embeddings)
+            with self._clock.child("language model"):
+                logits = self.cached.prefill(embeddings, self._stop)
+            span.output("logits", logits)
+            if sampler is not None:
+                first = sampler(logits)
+                # The one wait before decode: when the first token is there is what a person asks about.
+                answer.add(int(first))
+        self.cached.note_length(answer)
+        return first
+
+    def _load(self, sample: Sample) -> HostInputs:
+        self._check_stop()
+        with self._memory.stage("load"), self._clock.stage("load", self.role) as span:
+            host = self.model.load(sample, self._settings, self._clock)
+            note_host(span.output, host)
+        return host
+
+    def _preprocess(self, host: HostInputs, prompt: str) -> ModelInputs:
+        self._check_stop()
+        with self._memory.stage("preprocess"), self._clock.stage("preprocess", self.role, self.model.device) as span:
+            note_host(span.input, host)
+            inputs = self.model.preprocess(host, prompt, self._settings, self._clock)
+            span.output("pixel_values", inputs.pixel_values)
+            span.output("text_ids", inputs.text_ids)
+        return inputs
+
+    def _vision(self, inputs: ModelInputs) -> torch.Tensor:
+        self._check_stop()
+        with self._memory.stage("vision"), self._clock.stage("vision", self.role, self.model.device) as span:
+            span.input("pixel_values", inputs.pixel_values)
+            visual = self.model.encode_vision(inputs, self._clock)
+            span.output("visual embeddings", visual)
+        return visual
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled
+
+
+def rows(model: VisionLanguageModel) -> int:
+    """Rows of the model's head: ids it can choose, padding included."""
+    head = model.language_model.get_output_embeddings()  # type: ignore[operator]  # a method, which torch cannot type
+    return int(head.weight.shape[0])
+
+
+def note_host(note: Callable[[str, object], None], host: HostInputs) -> None:
+    """Writes what stage load hands on: events, or pictures as one stack."""
+    if host.events is not None:
+        note("events", host.events)
+    if host.pictures:
+        note("frames", list(host.pictures))

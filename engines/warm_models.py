@@ -1,0 +1,75 @@
+"""Models kept loaded between runs, and what a run pays when one is not; it knows no stage and no record."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from engines.model import VisionLanguageModel
+from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import StopFlag
+from evprof.core.request import ModelChoice
+from evprof.core.run_info import SetupFacts
+from evprof.core.units import ms_from_ns
+
+Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], VisionLanguageModel]
+"""`engines.loading.load_model`, or a test's own."""
+
+_Key = tuple[ModelChoice, str]
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A model ready to run, and what getting it took (nothing when it was loaded already)."""
+
+    model: VisionLanguageModel
+    setup: SetupFacts
+
+
+class WarmModels:
+    """Holds models by choice and role. `import_ms` is told once, with the first model loaded."""
+
+    def __init__(self, loader: Loader, import_ms: float | None = None) -> None:
+        self._loader = loader
+        self._import_ms = import_ms
+        self._held: dict[_Key, VisionLanguageModel] = {}
+
+    def holds(self, choice: ModelChoice, role: str) -> bool:
+        """Whether that model is loaded."""
+        return (choice, role) in self._held
+
+    def get(self, choice: ModelChoice, role: str, progress: Callable[[int, int], None], stop: StopFlag) -> Warm:
+        """The model, loaded if need be. Raises what the loader raises, UserError and Cancelled among it."""
+        held = self._held.get((choice, role))
+        if held is not None:
+            return Warm(held, SetupFacts())
+        began_ns = monotonic_ns()
+        model = self._loader(choice, role, progress, stop)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize(model.device)
+        setup = SetupFacts(import_ms=self._import_ms, weights_ms=ms_from_ns(monotonic_ns() - began_ns))
+        self._import_ms = None
+        self._held[(choice, role)] = model
+        return Warm(model, setup)
+
+    def keep_only(self, wanted: set[_Key]) -> None:
+        """Frees every model but those."""
+        surplus = [key for key in self._held if key not in wanted]
+        for key in surplus:
+            del self._held[key]
+        if surplus:
+            free_memory()
+
+    def clear(self) -> None:
+        """Frees all models."""
+        self.keep_only(set())
+
+
+def free_memory() -> None:
+    """Hands unreferenced tensors' memory back to the device."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
