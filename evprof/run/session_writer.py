@@ -50,7 +50,6 @@ class SessionWriter:
         self._dirty: set[int] = set()
         self._untold: list[int] = []
         self._unhashed: list[SampleFile] = []
-        self._hashes: dict[tuple[str, int, int], str] = {}
         if skips_existing:
             self._remember(recording.messages())
             self._dirty.clear()
@@ -220,15 +219,11 @@ class SessionWriter:
 
     def _hash_samples(self) -> None:
         """Only between requests: reading a large video through would disturb the run that reads it, too."""
-        for sample in self._unhashed:
-            with contextlib.suppress(OSError, UserError):  # the file may be gone by now; then it has no hash
-                status = os.stat(sample.path)
-                key = (sample.path, status.st_mtime_ns, status.st_size)
-                if key not in self._hashes:
-                    from evprof.loaders.content import content_hash
+        from evprof.loaders.content import content_hash
 
-                    self._hashes[key] = content_hash(Path(sample.path))
-                found = self._hashes[key]
+        for sample in self._unhashed:
+            with contextlib.suppress(UserError):  # the file may be gone by now; then it has no hash
+                found = content_hash(sample.path)
                 self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
         self._unhashed.clear()
 

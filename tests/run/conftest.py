@@ -16,12 +16,9 @@ from evprof.core.sample import Sample
 from evprof.run.engine_host import EngineHost
 from evprof.run.engine_process import EngineProcess
 
-_COMMAND = "import sys; from evprof.cli._engine import main; sys.exit(main(sys.argv[1:]))"
-
-
 def engine_argv(words: str) -> list[str]:
     """The hidden command with an engine that needs no models."""
-    return [sys.executable, "-c", _COMMAND, "--synthetic", words]
+    return [sys.executable, "-m", "evprof", "_engine", "--synthetic", words]
 
 
 @pytest.fixture

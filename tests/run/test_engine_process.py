@@ -82,10 +82,8 @@ time.sleep(60)
 
 
 def test_a_killed_host_leaves_no_orphan(wait_until):
-    from_here = [sys.executable, "-c", "import sys; from evprof.cli._engine import main; sys.exit(main(sys.argv[1:]))"]
-    host = subprocess.Popen(
-        [sys.executable, "-c", _HOST, *from_here, "--synthetic", "deaf:1000:60"], stdout=subprocess.PIPE, text=True
-    )
+    engine_argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "deaf:1000:60"]
+    host = subprocess.Popen([sys.executable, "-c", _HOST, *engine_argv], stdout=subprocess.PIPE, text=True)
     engine = psutil.Process(int(host.stdout.readline()))
     assert engine.is_running()
     host.kill()

@@ -1,0 +1,201 @@
+"""What goes into a session file comes out of it: known content, arbitrary rows, several writers one after another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import STREAMS, column_kinds
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
+from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import load_session, read_session
+
+
+def runs_of(recording: Recording):
+    book = RunBook(recording)
+    book.update()
+    for run in book.runs.values():
+        run.version = 0
+    return book.runs
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {entry.name: (entry.read_bytes(), entry.stat().st_mtime_ns) for entry in folder.iterdir()}
+
+
+def test_the_known_session_comes_back_whole(recording, write_session):
+    path = write_session(recording)
+    session = load_session(path)
+    assert runs_of(session.recording) == runs_of(recording)
+    for name, stream in recording.streams.items():
+        assert session.recording.streams[name].rows() == stream.rows(), name
+        assert len(stream) > 0
+    assert session.environment["torch"] == "2.13.0"
+    assert session.created_at.endswith("+00:00")
+
+
+def test_a_closed_session_is_exactly_one_file_and_reading_changes_nothing(write_session, tmp_path):
+    path = write_session()
+    before = files_of(tmp_path)
+    assert list(before) == ["s.evprof"]
+    os.chmod(tmp_path, 0o500)
+    try:
+        read_session(path)
+        read_session(path)
+    finally:
+        os.chmod(tmp_path, 0o700)
+    assert files_of(tmp_path) == before
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_session_with_odd_letters_in_its_path(recording, tmp_path):
+    folder = tmp_path / "a b?c#d%20é"
+    folder.mkdir()
+    with SessionWriter(recording, folder / "sé#1.evprof"):
+        pass
+    assert read_session(folder / "sé#1.evprof").row_count == recording.row_count
+
+
+NUMBERS = st.lists(st.integers(-(10**12), 10**12), max_size=4).map(lambda numbers: ",".join(map(str, numbers)))
+TEXT = st.text(max_size=8)
+# Ordinary rows are SQL text, which has no lone surrogates; chunks have them (see test_chunk).
+PLAIN_TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=8)
+SMALL_INT = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def column(stream: str, name: str, kind: str):
+    if name in ("shape", "drafted_ids"):
+        return NUMBERS
+    if kind == "int":
+        return SMALL_INT
+    return (PLAIN_TEXT if stream == "tensors" else TEXT) if kind == "str" else st.binary(max_size=30)
+
+
+ROWS = st.fixed_dictionaries(
+    {
+        name: st.lists(st.tuples(*(column(name, each, kind) for each, kind in column_kinds(name).items())), max_size=6)
+        for name in STREAMS
+    }
+)
+
+
+@given(ROWS)
+@settings(max_examples=25, deadline=None)
+def test_arbitrary_rows_come_back(tmp_path_factory, rows):
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    for name, content in rows.items():
+        recording.extend(name, content)
+    recording.post(RunEnded(1, "finished"))
+    path = tmp_path_factory.mktemp("session") / "s.evprof"
+    with SessionWriter(recording, path):
+        pass
+    again = read_session(path)
+    for name, stream in recording.streams.items():
+        assert again.streams[name].rows() == stream.rows(), name
+
+
+def test_a_continued_session_keeps_the_first_runs_and_numbers_go_on(write_session):
+    path = write_session()
+    more = Recording()
+    with SessionWriter(more, path) as writer:
+        assert (writer.next_run_id, writer.next_group_id) == (2, 2)
+        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        more.post(RunEnded(2, "finished", facts={"text": "second"}))
+        more.post(RequestEnded(2))
+        writer.flush()
+        assert (writer.next_run_id, writer.next_group_id) == (3, 3)
+    runs = runs_of(read_session(path))
+    assert [runs[1].info.text, runs[2].info.text] == ["A café€ naïve 道路", "second"]
+    assert len(runs[1].tokens) == 8
+
+
+def test_a_session_that_was_read_and_goes_on_is_not_written_twice(write_session):
+    path = write_session()
+    recording = read_session(path)
+    with SessionWriter(recording, path, skips_existing=True) as writer:
+        assert writer.next_run_id == 2
+        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        recording.extend("kv", [(2, "target", 5, 6, 7)])
+        recording.post(RunEnded(2, "finished"))
+    again = read_session(path)
+    assert again.row_count == recording.row_count
+    assert runs_of(again) == runs_of(recording)
+
+
+@pytest.mark.parametrize("content", [b"", b"notes\n" * 40, b"SQLite format 3\0" + bytes(200)])
+def test_any_other_existing_file_is_refused_and_left_alone(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="no evprof session"):
+        SessionWriter(Recording(), path)
+    assert files_of(tmp_path).keys() == {"notes.txt"}
+    assert path.read_bytes() == content
+
+
+def test_a_place_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"the folder .* does not exist"):
+        SessionWriter(Recording(), tmp_path / "no" / "s.evprof")
+
+
+def test_two_writers_of_one_session_are_one_too_many(tmp_path):
+    with (
+        SessionWriter(Recording(), tmp_path / "s.evprof"),
+        pytest.raises(UserError, match="being recorded by another evprof"),
+    ):
+        SessionWriter(Recording(), tmp_path / "s.evprof")
+
+
+def test_bulk_rows_lie_in_chunks_with_their_times_and_facts_in_ordinary_rows(recording, write_session):
+    connection = sqlite3.connect(write_session(recording))
+    chunks = connection.execute(
+        "SELECT stream, sum(row_count), min(first_ns), max(last_ns) FROM chunks GROUP BY stream"
+    )
+    found = {stream: (count, first, last) for stream, count, first, last in chunks}
+    times = recording.streams["tokens"].column("t_ns")
+    assert found["tokens"] == (8, times.min(), times.max())
+    assert found["frames"] == (2, None, None)
+    assert connection.execute("SELECT text, status FROM runs").fetchall() == [("A café€ naïve 道路", "finished")]
+    assert connection.execute("SELECT shape FROM tensors WHERE span_id = 3").fetchall() == [("1,3,512",)]
+    assert connection.execute("SELECT kind, path FROM samples").fetchall() == [("events", "/gone/événements.npy")]
+    connection.close()
+
+
+def test_samples_that_are_there_are_known_by_their_content(tmp_path):
+    sample = tmp_path / "events.npy"
+    sample.write_bytes(b"some events")
+    recording = Recording()
+    info = RunInfo(1, 1, 0, "draft", "draft", {}, {"events": {"path": str(sample)}, "video": None, "prompt": "?"})
+    recording.post(RunStarted(1, info))
+    recording.post(RunEnded(1, "finished"))
+    recording.post(RequestEnded(1))
+    with SessionWriter(recording, tmp_path / "s.evprof"):
+        pass
+    sample.unlink()
+    events = runs_of(read_session(tmp_path / "s.evprof"))[1].info.sample["events"]
+    assert events["content_hash"] == f"sha256:{hashlib.sha256(b'some events').hexdigest()}"
+
+
+def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    recording.extend("kv", [(1, "draft", serial * 100, serial, serial * 4096) for serial in range(100_000)])
+    recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(8)])
+    recording.post(RunEnded(1, "finished"))
+    with SessionWriter(recording, tmp_path / "s.evprof"):
+        pass
+    again = read_session(tmp_path / "s.evprof")
+    assert again.streams["kv"].column("length").tolist() == list(range(100_000))
+    assert again.streams["frames"].column("png") == recording.streams["frames"].column("png")
