@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from evprof.core.errors import UserError
-from evprof.core.text import join_pieces
+from evprof.core.text import UNKNOWN, join_pieces
 
 SPACE = "▁"
 """How sentencepiece writes a space."""
 
-_UNKNOWN_TEXT = " ⁇ "
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
 
 
@@ -138,7 +137,8 @@ class FileVocabulary:
 class SyntheticVocabulary:
     """32,000 made-up words for models with random weights: printable, distinct, the same on every machine.
 
-    Ids 0, 1, 2 are unknown, begin and end, 3 to 258 the bytes, the rest pronounceable words with a space in front.
+    Ids 0, 1, 2 are unknown, begin and end, 3 to 258 the bytes, 259 a space, the rest pronounceable words with a
+    space in front.
     `extra` names special tokens above them, as Video-LLaVA has.
     """
 
@@ -148,9 +148,9 @@ class SyntheticVocabulary:
         self.bos_id, self.eos_ids = 1, frozenset({2})
         self._extra = {name: self.SHARED + index for index, name in enumerate(extra)}
         bytes_ = [f"<0x{value:02X}>" for value in range(256)]
-        self._words = [f" {word}" for word in _words(self.SHARED - 3 - len(bytes_))]
-        self.pieces = [_UNKNOWN_TEXT, "", "", *bytes_, *self._words, *("" for _ in extra)]
-        self._ids = {word: 259 + index for index, word in enumerate(self._words)}
+        words = [" ", *(f" {word}" for word in _words(self.SHARED - 4 - len(bytes_)))]
+        self.pieces = [UNKNOWN, "", "", *bytes_, *words, *("" for _ in extra)]
+        self._ids = {word: 259 + index for index, word in enumerate(words)}
 
     @property
     def size(self) -> int:
@@ -197,7 +197,7 @@ def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
     if is_special:
         return ""
     if is_unknown:
-        return _UNKNOWN_TEXT
+        return UNKNOWN
     return piece if _BYTE.match(piece) else piece.replace(SPACE, " ")
 
 

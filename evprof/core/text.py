@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
+
+UNKNOWN = " ⁇ "
+"""How sentencepiece shows a token it has no text for."""
+
+_EACH_BYTE = "evprof-each-byte"
+
+
+def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(_EACH_BYTE, _replace_each_byte)
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 
@@ -11,21 +26,24 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 def join_pieces(pieces: Iterable[str]) -> str:
     """The text of consecutive pieces: runs of byte pieces (`<0xE2><0x82><0xAC>`) become the characters they spell.
 
-    Bytes that spell no character become U+FFFD, as in sentencepiece's decoder. A single leading space, which
-    sentencepiece's dummy prefix puts before the first word, is dropped.
+    As in sentencepiece's decoder, each byte that belongs to no character becomes U+FFFD, and a single leading space,
+    which the dummy prefix puts before the first word, is dropped (the space of a byte or of "unknown" is not).
     """
     parts: list[str] = []
     pending = bytearray()
     for piece in pieces:
+        if not piece:
+            continue
         match = _BYTE.match(piece)
+        if not (parts or pending or match or piece == UNKNOWN):
+            piece = piece.removeprefix(" ")  # noqa: PLW2901 - from here on the piece as it is shown
         if match:
             pending.append(int(match.group(1), 16))
             continue
         if pending:
-            parts.append(pending.decode("utf-8", errors="replace"))
+            parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
             pending.clear()
         parts.append(piece)
     if pending:
-        parts.append(pending.decode("utf-8", errors="replace"))
-    text = "".join(parts)
-    return text.removeprefix(" ")
+        parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
+    return "".join(parts)

@@ -1,0 +1,188 @@
+"""Vocabularies: ids equal to sentencepiece's, pieces that add up to the text, prompts as EventGPT tokenizes them."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, normalizers
+from tokenizers.models import BPE
+
+from engines.prompts import EVENTGPT_V1, LLAVA_V1_5, SLOT, VIDEO_LLAVA, prompt_ids
+from engines.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary, shared_ids
+from evprof.core.errors import UserError
+from evprof.core.text import join_pieces
+
+QUESTION = "What are the key elements in this scene?"
+CORPUS = [
+    EVENTGPT_V1.before,
+    EVENTGPT_V1.after.format(question=QUESTION),
+    "A person with a cap and jacket holding a large fish, with water and trees behind.",
+    "The car turns left on a curved road; it is night and the street is empty.",
+    "USER: ASSISTANT: scene scenes screen street straight strange",
+] * 3
+
+
+def train() -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(line.replace("\n", " ") for line in CORPUS),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=420,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        character_coverage=1.0,
+        unk_id=0,
+        bos_id=1,
+        eos_id=2,
+        pad_id=-1,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+MODEL = train()
+PROCESSOR = sentencepiece.SentencePieceProcessor(model_proto=MODEL)
+OURS = SentencePieceVocabulary(MODEL)
+
+
+def tokenizer_json(extra: tuple[str, ...] = ("<image>", "<video>", "<pad>")) -> bytes:
+    """The same vocabulary as a tokenizer.json, the way published Llama ones are built."""
+    pieces = [PROCESSOR.id_to_piece(index) for index in range(PROCESSOR.get_piece_size())]
+    ranks = {piece: index for index, piece in enumerate(pieces)}
+    merges = [
+        (-PROCESSOR.get_score(index), ranks[piece[:cut]], ranks[piece[cut:]], (piece[:cut], piece[cut:]))
+        for piece, index in ranks.items()
+        if index > 258
+        for cut in range(1, len(piece))
+        if piece[:cut] in ranks and piece[cut:] in ranks
+    ]
+    tokenizer = Tokenizer(
+        BPE(ranks, [pair for *_, pair in sorted(merges)], unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens(
+        [AddedToken(name, normalized=False, special=True) for name in ("<unk>", "<s>", "</s>")]
+    )
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False, special=True) for name in extra])
+    return tokenizer.to_str().encode()
+
+
+FILE = FileVocabulary(tokenizer_json())
+PLAIN_TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="▁\x00"), max_size=40)
+
+
+@given(PLAIN_TEXT)
+def test_encode_is_sentencepieces_own(text: str) -> None:
+    assert OURS.encode(text) == PROCESSOR.encode(text)
+
+
+@given(PLAIN_TEXT)
+def test_text_comes_back(text: str) -> None:
+    assert OURS.decode(OURS.encode(text)) == text
+    assert join_pieces(OURS.pieces[index] for index in OURS.encode(text)) == text
+
+
+@given(st.lists(st.integers(0, 419), max_size=30))
+def test_decode_is_sentencepieces_for_any_ids(ids: list[int]) -> None:
+    assert OURS.decode(ids) == PROCESSOR.decode(ids)
+    assert FILE.decode(ids) == PROCESSOR.decode(ids)
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyzABS .:?é漢\n", max_size=60))
+def test_a_tokenizer_file_gives_the_same_ids(text: str) -> None:
+    if text:
+        assert FILE.encode(text) == PROCESSOR.encode(text)
+    assert FILE.decode(PROCESSOR.encode(text)) == PROCESSOR.decode(PROCESSOR.encode(text))
+
+
+def test_pieces_are_what_a_reader_sees() -> None:
+    assert OURS.pieces[OURS.bos_id] == OURS.pieces[2] == ""
+    assert OURS.pieces[PROCESSOR.piece_to_id("<0xE2>")] == "<0xE2>"
+    assert OURS.pieces[PROCESSOR.piece_to_id("▁scene")] == " scene"
+    assert FILE.pieces[: OURS.size] == OURS.pieces
+    assert FILE.pieces[OURS.size :] == ["", "", ""]
+    assert shared_ids(OURS, FILE) == OURS.size == 420
+
+
+def test_vocabularies_that_part_ways_are_told_apart() -> None:
+    changed = json.loads(tokenizer_json())
+    first, second = PROCESSOR.id_to_piece(300), PROCESSOR.id_to_piece(301)
+    vocabulary = changed["model"]["vocab"]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    assert shared_ids(OURS, FileVocabulary(json.dumps(changed).encode())) == 300
+
+
+def test_eventgpt_prompt_is_tokenized_around_the_slot() -> None:
+    tokens = prompt_ids(OURS, EVENTGPT_V1, QUESTION)
+    before, after = EVENTGPT_V1.before, f"<ev_end>\n{QUESTION} ASSISTANT:"
+    assert before.endswith("the human's questions. USER: <ev_start>")
+    assert list(tokens.ids) == [1, *PROCESSOR.encode(before), SLOT, *PROCESSOR.encode(after)]
+    assert tokens.ids.count(1) == tokens.ids.count(-200) == 1
+    assert tokens.system == 1 + len(PROCESSOR.encode(EVENTGPT_V1.system))
+    assert tokens.system + tokens.text == len(tokens.ids) - 1
+
+
+def test_video_prompt_is_tokenized_whole() -> None:
+    tokens = prompt_ids(FILE, VIDEO_LLAVA, QUESTION)
+    whole = FILE.encode(f"USER: <video>\n{QUESTION} ASSISTANT:")
+    slot = FILE.token_id("<video>")
+    assert slot == 421
+    assert [index if index != SLOT else slot for index in tokens.ids] == [1, *whole]
+    assert tokens.ids.count(SLOT) == 1
+    by_chunks = prompt_ids(OURS, VIDEO_LLAVA, QUESTION)
+    assert by_chunks == tokens
+
+
+def test_images_get_a_slot_each() -> None:
+    tokens = prompt_ids(OURS, LLAVA_V1_5, QUESTION, slots=3)
+    newline = PROCESSOR.encode("\n")
+    expected = [1, *PROCESSOR.encode("USER: "), SLOT, *newline, SLOT, *newline, SLOT]
+    assert list(tokens.ids[: len(expected)]) == expected
+    assert tokens == prompt_ids(FILE, LLAVA_V1_5, QUESTION, slots=3)
+
+
+def test_a_question_cannot_smuggle_a_slot_in() -> None:
+    with pytest.raises(UserError, match="<event>"):
+        prompt_ids(OURS, EVENTGPT_V1, "what is <event> here?")
+
+
+@pytest.mark.parametrize("kind", [SentencePieceVocabulary, FileVocabulary])
+def test_a_file_that_is_no_vocabulary_is_refused(kind: type[SentencePieceVocabulary] | type[FileVocabulary]) -> None:
+    with pytest.raises(UserError, match="somewhere/t"):
+        kind(b"not a vocabulary at all", "somewhere/t")
+
+
+SYNTHETIC = SyntheticVocabulary()
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=40))
+def test_synthetic_words_and_bytes_spell_any_prompt(text: str) -> None:
+    ids = SYNTHETIC.encode(text)
+    assert SYNTHETIC.decode(ids) == text
+    assert all(0 <= index < 32_000 for index in ids)
+
+
+@given(st.lists(st.integers(260, 31_999), min_size=1, max_size=20))
+def test_synthetic_ids_are_printable_words(ids: list[int]) -> None:
+    text = SYNTHETIC.decode(ids)
+    assert len(text.split(" ")) == len(ids)
+    assert text.isprintable()
+    assert SYNTHETIC.encode(text) == ids
+
+
+def test_synthetic_vocabulary_is_shared_between_the_models() -> None:
+    other = SyntheticVocabulary(("<image>", "<video>", "<pad>"))
+    assert len(set(SYNTHETIC.pieces[259:])) == 32_000 - 259
+    assert shared_ids(SYNTHETIC, other) == 32_000
+    assert other.token_id("<video>") == 32_001
+    assert other.size == 32_003
