@@ -161,8 +161,12 @@ class SyntheticVocabulary:
         """Words that are in the vocabulary as themselves, everything else byte by byte."""
         ids: list[int] = []
         for part in re.findall(r" [a-z]+|.", f" {text}", flags=re.DOTALL):
-            known = self._ids.get(part)
-            ids += [known] if known is not None else [3 + byte for byte in part.encode()]
+            if part in self._ids:
+                ids.append(self._ids[part])
+                continue
+            # A space is always the piece, never the byte: only so is the first one known to be the dummy.
+            ids += [self._ids[" "]] if part.startswith(" ") else []
+            ids += [3 + byte for byte in part.removeprefix(" ").encode()]
         return ids
 
     def token_id(self, piece: str) -> int | None:
