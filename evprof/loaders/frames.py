@@ -27,7 +27,8 @@ class EventFrames:
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sorts digits by value: `a2` before `a10`; usable with any names, ties broken by spelling."""
     parts = re.split(r"([0-9]+)", name)
-    keys = [(0, int(part[:300]), part) if part.isdecimal() else (1, 0, part.lower()) for part in parts]
+    # Every second part is the digits; file names are short, so they never make a number too long to read.
+    keys = [(0, int(part), part) if place % 2 else (1, 0, part.lower()) for place, part in enumerate(parts)]
     return (*keys, (2, 0, name))
 
 

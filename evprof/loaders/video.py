@@ -291,9 +291,12 @@ class VideoFile:
         from av.container import InputContainer
 
         with self._sentences():
-            opened = av.open(
-                f"file:{self._file.resolve()}", options={"protocol_whitelist": "file"}, metadata_errors="replace"
-            )
+            # Playlists are not opened even to be refused: they name other files and hosts, and wait for them.
+            options = {
+                "protocol_whitelist": "file",
+                "format_whitelist": ",".join(sorted(av.formats_available - _NOT_VIDEOS)),
+            }
+            opened = av.open(f"file:{self._file.resolve()}", options=options, metadata_errors="replace")
         if not isinstance(opened, InputContainer):
             raise UserError(f"{self.path}: cannot be opened for reading.")
         self._container = opened

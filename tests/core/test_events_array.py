@@ -49,7 +49,7 @@ def test_polarity_becomes_0_and_1(p: list[float]) -> None:
     ],
 )
 def test_what_is_no_recording_is_refused_by_name(columns: tuple[list[object], ...], words: str) -> None:
-    with pytest.raises(UserError, match="street.npy") as caught:
+    with pytest.raises(UserError, match=r"street\.npy") as caught:
         EventArray.from_columns(*columns, source="street.npy")  # type: ignore[arg-type]  # wrong on purpose
     assert words in caught.value.sentence
 

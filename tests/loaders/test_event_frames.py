@@ -43,7 +43,7 @@ def test_frames_come_in_the_order_people_count(tmp_path: Path) -> None:
 
 def test_any_names_can_be_sorted_together() -> None:
     names = ["2", "a", "10", "a2b", "a10b", "", "A2b", "02", "٣"]
-    assert sorted(names, key=natural_key) == ["", "2", "02", "10", "٣", "A2b", "a2b", "a10b", "a"]
+    assert sorted(names, key=natural_key) == ["02", "2", "10", "", "A2b", "a2b", "a10b", "a", "٣"]
     assert sorted(["a10b", "a2b"], key=natural_key) == ["a2b", "a10b"]
 
 
@@ -79,7 +79,7 @@ def test_a_decompression_bomb_is_refused_unopened(tmp_path: Path, size: tuple[in
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     body = chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + body)
-    with pytest.raises(UserError, match="megapixels|far too large"):
+    with pytest.raises(UserError, match=r"megapixels|far too large"):
         read_event_frames(tmp_path)
 
 

@@ -226,7 +226,7 @@ def test_a_truncated_recording_says_so(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array(columns()), allow_pickle=True)
     whole = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(whole[:-40])
-    with pytest.raises(UserError, match="cut short|damaged"):
+    with pytest.raises(UserError, match=r"cut short|damaged"):
         read_npy_events(tmp_path / "a.npy")
 
 

@@ -33,9 +33,7 @@ def test_named_columns_are_read(tmp_path: Path, save: object, names: object) -> 
 
 
 def test_one_structured_table_or_pickled_member_is_read(tmp_path: Path) -> None:
-    rows = np.array(
-        list(zip(X, Y, T, P, strict=True)), dtype=[("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("p", "|b1")]
-    )
+    rows = np.array(list(zip(X, Y, T, P, strict=True)), dtype=[("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("p", "|b1")])
     np.savez_compressed(tmp_path / "structured.npz", events=rows)
     np.savez(tmp_path / "table.npz", np.array([T, X, Y, P]).T)
     np.savez(tmp_path / "dict.npz", data=np.array({name: rows[name] for name in "xytp"}))

@@ -57,7 +57,12 @@ def test_a_fixed_canvas_leaves_out_what_lies_outside(rows: Rows, width: int, hei
 def test_a_large_crowd_equals_the_loop() -> None:
     random = np.random.default_rng(5)
     rows = np.stack(
-        [random.integers(0, 64, 60_000), random.integers(0, 48, 60_000), np.arange(60_000), random.integers(0, 2, 60_000)]
+        [
+            random.integers(0, 64, 60_000),
+            random.integers(0, 48, 60_000),
+            np.arange(60_000),
+            random.integers(0, 2, 60_000),
+        ]
     )
     listed = [tuple(row) for row in rows.T.tolist()]
     assert (render_events(EventArray.from_columns(*rows)) == loop(listed)).all()
