@@ -54,28 +54,19 @@ class Demo(Command):
 
 def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
     """Three runs, saved and printed; the exit code follows their status."""
-    from evprof.cli.recorded_session import RecordedSession, default_session_path, exit_code
-    from evprof.cli.report import print_runs
-    from evprof.metrics.document import session_document
+    from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, exit_code
 
     path = options.output or default_session_path()
-    runs = []
     with RecordedSession(path, console) as session:
         for request in demo_requests():
-            runs += session.run(request)
-            if exit_code(runs):
+            if exit_code(session.run(request)):
                 break
-    if console.is_json:
-        console.document(session_document(runs, session.environment or None))
-    else:
-        print_runs(runs, console)
-    console.note(f"session saved: {path}")
-    if with_picture:
+    code = conclude(session, console)
+    if with_picture and session.problem is None:
         picture = path.with_suffix(".png")
-        console.note(
-            f"picture of the window saved: {picture}" if draw(path, picture, console) else "no picture was drawn"
-        )
-    return exit_code(runs)
+        if draw(path, picture, console):
+            console.note(f"picture of the window saved: {picture}")
+    return code
 
 
 def demo_requests() -> list[RunRequest]:

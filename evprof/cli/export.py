@@ -29,8 +29,8 @@ class Export(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Session, format and place."""
         parser.add_argument("session", metavar="S.evprof")
-        parser.add_argument("--format", choices=FORMATS, required=True)
-        parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True)
+        parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
+        parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads the session and writes the files."""

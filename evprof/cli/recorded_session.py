@@ -35,6 +35,7 @@ class RecordedSession:
 
         check_place(path)
         self.path = path
+        self.problem: str | None = None
         self.environment: dict[str, Any] = {}
         self.recording = Recording()
         self.book = RunBook(self.recording)
@@ -53,7 +54,11 @@ class RecordedSession:
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self._runner.close()
         finally:
-            self._writer.close()
+            try:
+                self._writer.close()
+            except UserError as error:
+                # The runs are still in memory: they are printed, and the exit code tells.
+                self.problem = error.sentence
 
     def run(self, request: RunRequest) -> list[RunLog]:
         """Carries the request out with progress shown; returns its runs, whatever became of them."""
@@ -69,9 +74,12 @@ class RecordedSession:
             self._next_group_id += 1
         return [run for run_id, run in self.book.runs.items() if run_id not in before]
 
-    def known_runs(self) -> list[RunLog]:
-        """Every run of the file, those of earlier commands too; after leaving."""
-        return read_runs(str(self.path)) if self.book.runs else []
+    def saved(self) -> list[RunLog]:
+        """Every run of the file, those of earlier commands too; those in memory when nothing could be saved.
+
+        To be asked after leaving.
+        """
+        return list(self.book.runs.values()) if self.problem or not self.book.runs else read_runs(str(self.path))
 
 
 def check_place(path: Path) -> None:
@@ -113,6 +121,24 @@ def default_session_path() -> Path:
     path = autosave_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def conclude(session: RecordedSession, console: Console) -> int:
+    """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
+    from evprof.cli.report import print_runs
+    from evprof.metrics.document import session_document
+
+    known = session.saved()
+    runs = [run for run in known if run.run_id in session.book.runs]
+    if console.is_json:
+        console.document(session_document(runs, session.environment or None))
+    else:
+        print_runs(runs, console, known)
+    if session.problem:
+        console.note(f"evprof: {session.problem}")
+        return FAILURE
+    console.note(f"session saved: {session.path}")
+    return exit_code(runs)
 
 
 def exit_code(runs: list[RunLog]) -> int:

@@ -40,18 +40,10 @@ class Run(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
-        from evprof.cli.recorded_session import RecordedSession, default_session_path, exit_code
-        from evprof.cli.report import print_runs
+        from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path
         from evprof.cli.run_options import request_of
-        from evprof.metrics.document import session_document
 
         request = request_of(options)
-        path = options.output or default_session_path()
-        with RecordedSession(path, console) as session:
-            runs = session.run(request)
-        console.note(f"saved in {path}")
-        if console.is_json:
-            console.document(session_document(runs, session.environment or None))
-        else:
-            print_runs(runs, console, session.known_runs())
-        return exit_code(runs)
+        with RecordedSession(options.output or default_session_path(), console) as session:
+            session.run(request)
+        return conclude(session, console)

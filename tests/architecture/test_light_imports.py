@@ -1,0 +1,108 @@
+"""The front door loads nothing heavy, and every module keeps to its floor. Each import in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HEAVY = (
+    *("torch", "transformers", "safetensors", "sentencepiece", "tokenizers", "huggingface_hub", "tensorboard"),
+    *("PySide6", "pyqtgraph", "av", "PIL", "h5py", "psutil", "rich", "platformdirs", "pynvml"),
+)
+
+LIGHT = (
+    *("evprof", "evprof.cli", "evprof.cli.commands", "evprof.__main__", "evprof.core.run_log", "evprof.run.runner"),
+    *("evprof.session.store", "evprof.session.reading", "evprof.metrics.document", "evprof.metrics.comparison"),
+    *("evprof.export.chrome_trace", "evprof.loaders.probe", "evprof.loaders.bundled", "evprof.view.lanes", "engines"),
+)
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nimport json; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_importing_loads_nothing_heavy(module: str) -> None:
+    assert loaded_by(f"import {module}").isdisjoint(HEAVY)
+
+
+def test_the_check_itself_sees_what_is_loaded() -> None:
+    assert "psutil" in loaded_by("import psutil")
+
+
+def test_building_every_command_loads_no_numpy() -> None:
+    # The window must be visible within a second: arguments are read before anything is computed.
+    assert "numpy" not in loaded_by("import evprof.cli; evprof.cli.build_parser()")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["models"]])
+def test_small_commands_load_neither_torch_nor_qt(words: list[str]) -> None:
+    loaded = loaded_by(f"from evprof.cli import main; assert main({words!r}) == 0")
+    assert loaded.isdisjoint({"torch", "transformers", "PySide6", "pyqtgraph"})
+
+
+def _imports(path: Path) -> list[tuple[str, bool]]:
+    """Every module that a file imports, and whether at its top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    top = set(map(id, tree.body))
+    found = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        found += [(name, id(node) in top) for name in names]
+    return found
+
+
+PACKAGES = ("evprof", "engines", "ui")
+SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_file_keeps_to_its_floor(path: Path) -> None:
+    parts = path.relative_to(ROOT).parts
+    for name, is_top in _imports(path):
+        root = name.split(".")[0]
+        if parts[0] != "engines":
+            assert root not in ("torch", "transformers"), f"{name}: only engines computes"
+        if parts[0] != "ui":
+            assert root not in ("PySide6", "pyqtgraph"), f"{name}: only ui draws"
+        if parts[0] in ("ui", "engines"):
+            assert root != {"ui": "engines", "engines": "ui"}[parts[0]], f"{name}: ui and engines are siblings"
+        if parts[:2] == ("evprof", "cli"):
+            assert root not in ("ui", "engines") or not is_top, f"{name}: only inside functions"
+        elif parts[0] == "evprof":
+            assert root not in ("ui", "engines"), f"{name}: only evprof.cli puts the parts together"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_file_says_what_it_is_for(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstring = ast.get_docstring(tree)
+    assert docstring, "a module docstring is missing"
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    empty = {"utils", "util", "helpers", "helper", "common", "manager", "types", "misc"}
+    assert [str(path) for path in SOURCES if path.stem in empty] == []
+
+
+def test_tests_have_no_packages() -> None:
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+    assert not (ROOT / "packaging" / "__init__.py").exists()

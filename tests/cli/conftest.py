@@ -1,0 +1,75 @@
+"""Commands run in this process with an engine that plays a script, in folders of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.cli import main, recorded_session
+from evprof.run.script import Script
+from evprof.run.synthetic import ScriptedEngine
+
+
+@dataclass
+class Outcome:
+    """What a command left: exit code and both streams."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def document(self) -> Any:
+        """Standard output, which must be exactly one JSON document."""
+        return json.loads(self.output)
+
+
+@pytest.fixture(autouse=True)
+def folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test writes into the person's own data, log or cache folders."""
+    for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "HF_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs `evprof WORDS`."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine plays a script instead of computing."""
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=50.0))
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> tuple[Path, Path]:
+    """An events file and a video that exist; the script does not read them."""
+    events, video = tmp_path / "road.npy", tmp_path / "road.mp4"
+    for path in (events, video):
+        path.write_bytes(b"not read by a script")
+    return events, video
+
+
+@pytest.fixture
+def session(scripted: None, evprof: Callable[..., Outcome], inputs: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A saved session: side by side (runs 1 and 2), then speculative (3)."""
+    path = tmp_path / "saved.evprof"
+    for mode in ("side-by-side", "speculative"):
+        found = evprof("run", "--events", inputs[0], "--video", inputs[1], "--mode", mode, "-o", path)
+        assert found.code == 0, found.errors
+    return path

@@ -1,0 +1,233 @@
+"""The commands themselves: help, usage errors, the crash path, JSON and tables."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evprof
+from evprof.cli import build_parser, main
+from evprof.cli.commands import COMMANDS
+from evprof.cli.display import missing_display
+from evprof.cli.show import Show
+
+NOT_BUILT = ("convert", "suite", "import", "report", "trace", "adapter")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_help_is_the_docstring(evprof, command) -> None:
+    found = evprof(command.name, "--help")
+    assert found.code == 0
+    assert " ".join(command.description().split()) in " ".join(found.output.split())
+
+
+def test_the_list_holds_every_command_and_no_hidden_one(evprof) -> None:
+    found = evprof("--help")
+    assert found.code == 0
+    listed = [line.split()[0] for line in found.output.splitlines() if line.startswith("    ") and line[4] != " "]
+    assert [word for word in listed if word != "COMMAND"] == [command.name for command in COMMANDS]
+    assert "_engine" not in found.output
+
+
+@pytest.mark.parametrize("name", NOT_BUILT)
+def test_commands_that_are_not_built_are_unknown(evprof, name) -> None:
+    found = evprof(name)
+    assert found.code == 2
+    assert "invalid choice" in found.errors
+
+
+def test_every_option_has_help() -> None:
+    parser = build_parser()
+    choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    for name, entry in choices.choices.items():
+        for action in entry._actions:
+            if action.option_strings:
+                assert action.help, f"{name} {action.option_strings}"
+
+
+def test_version(evprof) -> None:
+    assert evprof("--version").output.split() == ["evprof", _version()]
+
+
+def _version() -> str:
+    return sys.modules["evprof"].__version__
+
+
+@pytest.mark.logs_warnings
+def test_a_defect_is_one_line_and_a_file(evprof, monkeypatch) -> None:
+    def fail(self, options, console) -> int:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(Show, "run", fail)
+    found = evprof("show", "x.evprof")
+    assert found.code == 1
+    (line,) = found.errors.splitlines()
+    assert "ZeroDivisionError: by nothing" in line
+    path = Path(line.split("the details are in ")[1].removesuffix(")."))
+    assert "Traceback" in path.read_text()
+    loud = evprof("show", "--debug", "x.evprof")
+    assert loud.code == 1
+    assert "Traceback" in loud.errors
+
+
+def test_hidden_commands_do_not_serve_people(evprof, monkeypatch) -> None:
+    for words in (["_engine", "x"], ["_examine"], ["_examine", "soul"]):
+        assert evprof(*words).code == 2
+
+
+def test_show_refuses_what_is_no_session(evprof, tmp_path) -> None:
+    gone = evprof("show", tmp_path / "gone.evprof")
+    assert (gone.code, len(gone.errors.splitlines())) == (1, 1)
+    (tmp_path / "text.evprof").write_text("hello")
+    foreign = evprof("show", tmp_path / "text.evprof", "--json")
+    assert (foreign.code, foreign.output) == (1, "")
+    assert "text.evprof" in foreign.errors
+
+
+def test_compare(evprof, session) -> None:
+    found = evprof("compare", session, "--json")
+    assert found.code == 0
+    document = found.document
+    assert set(document) >= {
+        "schema_version",
+        "basis",
+        "baseline",
+        "rows",
+        "contributions",
+        "generation",
+        "token_match",
+    }
+    assert document["basis"] == "end-to-end"
+    assert document["baseline"] == 1
+    assert [column["run_ids"] for column in document["columns"]] == [[1], [2], [3]]
+    text = evprof("compare", session, "--baseline", "2", "--basis", "model-only")
+    assert text.code == 0
+    assert "the baseline" in text.output
+    assert "generation:" in text.output
+
+
+def test_compare_refuses(evprof, session, inputs, tmp_path) -> None:
+    assert evprof("compare", session, "--baseline", "9").code == 2
+    assert evprof("compare", session, "--basis", "guess").code == 2
+    single = tmp_path / "single.evprof"
+    assert evprof("run", "--video", inputs[1], "-o", single).code == 0
+    alone = evprof("compare", single)
+    assert alone.code == 1
+    assert "two finished runs" in alone.errors
+
+
+def test_exports(evprof, session, tmp_path) -> None:
+    shown = evprof("show", session, "--json").document
+    assert evprof("export", session, "--format", "json", "-o", tmp_path / "s.json").code == 0
+    assert json.loads((tmp_path / "s.json").read_text())["runs"] == shown["runs"]
+    assert evprof("export", session, "--format", "chrome", "-o", tmp_path / "t.json.gz").code == 0
+    assert json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes()))["traceEvents"]
+    assert evprof("export", session, "--format", "csv", "-o", tmp_path / "runs.csv").code == 0
+    with (tmp_path / "runs.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["text"] for row in rows] == [run["text"] for run in shown["runs"]]
+    kind = evprof("inspect", tmp_path / "t.json.gz", "--json").document
+    assert (kind["kind"], kind["steps"]) == ("trace", 0)
+
+
+def test_an_export_never_overwrites_a_session(evprof, session) -> None:
+    before = session.read_bytes()
+    found = evprof("export", session, "--format", "json", "-o", session)
+    assert found.code == 1
+    assert session.read_bytes() == before
+
+
+def test_inspect_a_session_and_the_bundled_sample(evprof, session, tmp_path) -> None:
+    from evprof.loaders.bundled import bundled_sample
+
+    found = evprof("inspect", session, "--json").document
+    assert (found["kind"], found["run_count"], found["problems"]) == ("session", 3, [])
+    sample = bundled_sample()
+    events = evprof("inspect", sample.events_path, "--json").document
+    assert events["kind"] == "events"
+    assert events["events"] > 1000
+    frames = evprof("inspect", sample.video_path, "--frames", 3, "--save-frames", tmp_path / "f", "--json").document
+    assert frames["kind"] == "video"
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["frame_00.png", "frame_01.png", "frame_02.png"]
+
+
+@pytest.mark.parametrize("words", [["--frames", "3"], ["--frames", "0", "--save-frames", "d"]])
+def test_inspect_refuses_frames_without_a_place(evprof, session, words) -> None:
+    assert evprof("inspect", session, *words).code == 2
+
+
+def test_inspect_refuses_the_unknown(evprof, tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of ours")
+    for path in (tmp_path / "notes.txt", tmp_path / "gone"):
+        found = evprof("inspect", path, "--json")
+        assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1)
+
+
+def test_models_are_listed_with_what_they_read(evprof, tmp_path, monkeypatch) -> None:
+    snapshot = tmp_path / "hub" / "models--someone--Video-LLaVA" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text('{"model_type": "video_llava"}')
+    (snapshot / "model.safetensors").write_bytes(b"12345")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    document = evprof("models", "--json").document
+    by_name = {entry["name"]: entry for entry in document["models"]}
+    assert by_name["evprof-tiny-eventgpt"]["reads"] == "events"
+    assert by_name["someone/Video-LLaVA"]["bytes"] == 5
+    assert by_name["random:7b-video-llava"]["place"] == "random weights"
+    assert "random:160m-eventgpt" in evprof("models").output
+
+
+@pytest.mark.parametrize(
+    ("variables", "platform", "is_missing"),
+    [
+        ({}, "linux", True),
+        ({"DISPLAY": ":0"}, "linux", False),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", False),
+        ({"DISPLAY": ":0", "QT_QPA_PLATFORM": "offscreen"}, "linux", True),
+        ({}, "win32", False),
+        ({"QT_QPA_PLATFORM": "offscreen"}, "darwin", True),
+    ],
+)
+def test_display(variables, platform, is_missing) -> None:
+    assert (missing_display(variables, platform) is not None) == is_missing
+
+
+def test_gui_without_a_display_says_what_to_do(evprof, monkeypatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    for words in ([], ["gui"]):
+        found = evprof(*words)
+        assert found.code == 1
+        assert "demo --headless" in found.errors
+
+
+@pytest.mark.parametrize("words", [["--size", "big"], ["--theme", "pink"], ["--scale", "2"]])
+def test_gui_refuses_wrong_options(evprof, words) -> None:
+    assert evprof("gui", *words).code == 2
+
+
+def test_a_closed_pipe_is_no_defect() -> None:
+    code = "import sys; from evprof.__main__ import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(30) in (0, 1)
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_main_reads_the_process_arguments(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["evprof", "--version"])
+    assert main() == 0
+    assert capsys.readouterr().out.strip() == f"evprof {evprof.__version__}"

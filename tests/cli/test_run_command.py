@@ -1,0 +1,214 @@
+"""`evprof run`: what is printed, what is saved, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evprof.cli import recorded_session
+from evprof.core.errors import UserError
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.run.synthetic import ENVIRONMENT, SyntheticEngine
+
+INFERRED = [("both", "side-by-side", 2), ("events", "draft", 1), ("video", "target", 1)]
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(("given", "mode", "runs"), INFERRED)
+def test_the_mode_follows_from_the_inputs(evprof, inputs, given, mode, runs) -> None:
+    words = (["--events", inputs[0]] if given != "video" else []) + (
+        ["--video", inputs[1]] if given != "events" else []
+    )
+    found = evprof("run", *words, "--json")
+    assert found.code == 0, found.errors
+    assert [run["mode"] for run in found.document["runs"]] == [mode] * runs
+    assert [run["status"] for run in found.document["runs"]] == ["finished"] * runs
+    assert found.document["environment"]["device"] == "scripted"
+
+
+@pytest.mark.usefixtures("scripted")
+def test_without_inputs_the_bundled_sample_and_its_prompt(evprof, tmp_path) -> None:
+    from evprof.loaders.bundled import bundled_sample
+
+    found = evprof("run", "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 0, found.errors
+    sample = found.document["runs"][0]["sample"]
+    assert sample["prompt"] == bundled_sample().prompt
+    assert Path(sample["events"]["path"]).name == "events.npy"
+    assert found.document["runs"][0]["group_id"] == found.document["runs"][1]["group_id"]
+
+
+def test_a_session_is_appended_to_and_shown_again(evprof, inputs, session) -> None:
+    before = evprof("show", session, "--json").document
+    assert [run["run_id"] for run in before["runs"]] == [1, 2, 3]
+    assert [run["group_id"] for run in before["runs"]] == [1, 1, 2]
+    added = evprof("run", "--video", inputs[1], "-o", session, "--json").document
+    assert [run["run_id"] for run in added["runs"]] == [4]
+    assert added["runs"][0]["group_id"] == 3
+    after = evprof("show", session, "--json").document
+    assert after["runs"][:3] == before["runs"]
+    assert after["runs"][3] == added["runs"][0]
+    assert after["environment"] == added["environment"]
+
+
+def test_text_for_people(evprof, session) -> None:
+    found = evprof("show", session)
+    assert found.code == 0
+    assert "run 3 · speculative · scripted-video-llava" in found.output
+    assert "unattributed" in found.output
+    assert "Speculation" in found.output
+    assert "A red car drives" in found.output
+
+
+@pytest.mark.usefixtures("scripted")
+def test_no_output_named_means_a_new_session_that_is_named(evprof, inputs) -> None:
+    found = evprof("run", "--video", inputs[1])
+    assert found.code == 0
+    line = next(line for line in found.errors.splitlines() if line.startswith("session saved: "))
+    assert Path(line.removeprefix("session saved: ")).is_file()
+
+
+@pytest.mark.usefixtures("scripted")
+def test_progress_goes_to_standard_error(evprof, inputs, tmp_path) -> None:
+    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof", "--json")
+    assert "run 1: target decode" in found.errors
+    assert found.errors.index("target decode") < found.errors.index("run 1: finished")
+
+
+REFUSED = [
+    (["--events", "EVENTS", "--mode", "speculative"], "needs a video"),
+    (["--events", "EVENTS", "--mode", "target"], "needs a video"),
+    (["--video", "VIDEO", "--mode", "draft"], "needs an event recording"),
+    (["--video", "VIDEO", "--mode", "side-by-side"], "needs an event recording"),
+    (["--mode", "parallel-prefill"], "invalid choice"),
+    (["--draft-quant", "int4"], "Unrecognized"),
+    (["--max-new-tokens", "0"], "--max-new-tokens must be at least 1"),
+    (["--temperature", "-1"], "--temperature"),
+    (["--top-p", "0"], "--top-p"),
+    (["--gamma", "0"], "--gamma"),
+    (["--frames", "0"], "--frames"),
+    (["--repeat", "0"], "--repeat"),
+    (["--prompt", "  "], "prompt is empty"),
+    (["--trace-tokens", "4"], "--torch-trace"),
+    (["--torch-trace", "T", "--trace-tokens", "0"], "--trace-tokens"),
+    (["--mode", "speculative", "--temperature", "0.5"], "greedy"),
+    (["--max", "3"], "Unrecognized"),
+]
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(
+    ("words", "part"), REFUSED, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_what_cannot_work_is_refused_in_one_sentence(evprof, inputs, tmp_path, words, part) -> None:
+    places = {"EVENTS": inputs[0], "VIDEO": inputs[1]}
+    path = tmp_path / "s.evprof"
+    found = evprof("run", *[places.get(word, word) for word in words], "-o", path)
+    assert found.code == 2
+    assert part in found.errors
+    assert len(found.errors.splitlines()) == 1
+    assert found.output == ""
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_missing_input_is_named_before_anything_starts(evprof, tmp_path) -> None:
+    found = evprof("run", "--events", tmp_path / "gone.npy", "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 1
+    assert "gone.npy" in found.errors
+    assert found.output == ""
+    assert not (tmp_path / "s.evprof").exists()
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize("kind", ["text", "folder", "no folder"])
+def test_a_place_that_is_no_session_is_refused_and_left_alone(evprof, inputs, tmp_path, kind) -> None:
+    path = tmp_path / "notes.txt"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "text":
+        path.write_text("precious")
+    else:
+        path = tmp_path / "nowhere" / "s.evprof"
+    found = evprof("run", "--video", inputs[1], "-o", path)
+    assert found.code == 1
+    assert "-o:" in found.errors
+    if kind == "text":
+        assert path.read_text() == "precious"
+
+
+class RefusingEngine(SyntheticEngine):
+    """Begins a run, then finds that the input is no good."""
+
+    def run(self, request, sink, stop) -> None:
+        from evprof.run.synthetic import _synthetic_info
+
+        sink.post(RunStarted(request.first_run_id, _synthetic_info(request, 0)))
+        raise UserError("video.mp4 holds no frames; name another file.")
+
+
+class CrashingEngine(SyntheticEngine):
+    """Has a defect."""
+
+    def run(self, request, sink, stop) -> None:
+        raise RuntimeError("a defect")
+
+
+@pytest.mark.parametrize(("engine", "part"), [(RefusingEngine, "holds no frames"), (CrashingEngine, "a defect")])
+def test_a_failed_run_is_saved_printed_and_exit_code_1(evprof, inputs, monkeypatch, engine, part) -> None:
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: engine(1000, 1))
+    path = inputs[0].with_name("s.evprof")
+    found = evprof("run", "--video", inputs[1], "-o", path, "--json")
+    assert found.code == 1
+    (run,) = found.document["runs"]
+    assert run["status"] == "failed"
+    assert part in run["error"]
+    shown = evprof("show", path, "--json")
+    assert shown.code == 0
+    assert shown.document["runs"] == [run]
+
+
+def test_an_engine_that_cannot_start_is_one_sentence(evprof, inputs, tmp_path, monkeypatch) -> None:
+    def refuse():
+        raise UserError("This machine lacks something; install it.")
+
+    monkeypatch.setattr(recorded_session, "make_engine", refuse)
+    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof")
+    assert found.code == 1
+    assert "This machine lacks something" in found.errors
+
+
+def test_a_library_that_prints_does_not_spoil_the_document(evprof, inputs, tmp_path, monkeypatch) -> None:
+    class Chatty(SyntheticEngine):
+        def run(self, request, sink, stop) -> None:
+            print("loading, please wait")
+            sink.post(RunStarted(request.first_run_id, _info(request)))
+            sink.post(RunEnded(request.first_run_id, "finished"))
+
+    def _info(request):
+        from evprof.run.synthetic import _synthetic_info
+
+        return _synthetic_info(request, 0)
+
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: Chatty(1, 1))
+    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof", "--json")
+    assert found.document["environment"] == ENVIRONMENT
+    assert "loading, please wait" in found.errors
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_disk_that_refuses_still_gets_the_runs_printed(evprof, inputs, tmp_path, monkeypatch) -> None:
+    import sqlite3
+
+    from evprof.session.store import SessionFile
+
+    def refuse(self, streams, news) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(SessionFile, "commit", refuse)
+    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 1
+    assert "disk is full" in found.errors
+    assert found.document["runs"][0]["status"] == "finished"
+    assert found.document["runs"][0]["token_ids"]
