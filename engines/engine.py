@@ -45,12 +45,20 @@ class LocalEngine:
         for plan in plan_runs(request):
             if plan.role in failed:
                 continue  # the same again would fail the same way
-            status = MeasuredRun(request, plan, self._tools, sink, stop=stop).perform()
+            status = MeasuredRun(request, plan, self._tools_for(request, plan), sink, stop=stop).perform()
             if status == CANCELLED:
                 break
             if status == FAILED:
                 failed.add(plan.role)
         sink.post(RequestEnded(request.first_run_id))
+
+    def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
+        if not plan.profiled or request.trace is None:
+            return self._tools
+        from engines.torch_profiler import TorchTrace, trace_folder
+
+        trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
+        return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
 
     def close(self) -> None:
         """Frees models and device memory."""

@@ -142,6 +142,11 @@ class StageClock:
         self._pending: deque[Span] = deque()
         self._next_id = 0
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether a span is open: a new one is a part of it."""
+        return bool(self._open)
+
     def stage(self, name: str, role: str, device: Any = None) -> Span:
         """A stage of `role`; `device` is where its work runs, None for host work."""
         return Span(self, name, role, None if device is None else self._timers.get(str(device)))
