@@ -186,7 +186,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         transform = ClipTransform.square(edge(config.vision))
     else:
         vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT)
-        transform = _transform(folder, config)
+        transform = preprocessing_of(folder, config)
         network = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
     facts = model_facts(checkpoint, network, device, dtype)
@@ -231,7 +231,8 @@ def _read_network(
     return network
 
 
-def _transform(folder: Path, config: ModelConfig) -> ClipTransform:
+def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
+    """CLIP's preparation as the folder describes it, else CLIP's own for the tower's size. Raises UserError."""
     places = [folder / "preprocessor_config.json"]
     if isinstance(config, EventGptConfig):
         places.insert(0, folder / "visual_tower" / "preprocessor_config.json")
