@@ -6,9 +6,9 @@ The parts are separate rows, so that `ModelPair` can line both models up on one 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QWidget
 
-from evprof.core.records import DRAFT
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
@@ -30,6 +30,7 @@ NOTHING = "–"
 """Stands where a figure is not known yet."""
 
 _ROLE_NAMES = {"draft": "event model", "target": "video model"}
+_KINDS = {DRAFT: "events", TARGET: "video"}
 _EMPTY = {
     "draft": "The event model's answer appears here, token by token, while it runs.",
     "target": "The video model's answer appears here. In speculative runs accepted tokens are underlined, "
@@ -45,7 +46,7 @@ class ModelHead(QWidget):
         self._side = side
         self._name = QLabel()
         self._name.setProperty("role", "title")
-        self._name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._name.setMinimumWidth(64)
         self._chips = QLabel()
         self._chips.setProperty("role", "chip")
         self._part = QLabel()
@@ -53,13 +54,14 @@ class ModelHead(QWidget):
         self._state = QLabel()
         self._state.setProperty("role", "dim")
         self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._state.setMinimumWidth(104)
+        self._state.setMinimumWidth(96)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        row.addWidget(self._name, 1)
-        for widget in (self._chips, self._part, self._state):
+        for widget in (self._name, self._chips, self._part):
             row.addWidget(widget)
+        row.addStretch(1)
+        row.addWidget(self._state)
 
     def show_column(self, column: Column | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
@@ -93,9 +95,15 @@ class ModelColumn:
         """`side` is "draft" (left, events) or "target" (right, video)."""
         self.side = side
         self.head = ModelHead(side)
-        self.player: FramePlayer = EventPlayer(themes, clock) if side == DRAFT else VideoPlayer(themes, clock)
+        self._players: dict[str, FramePlayer] = {
+            "events": EventPlayer(themes, clock),
+            "video": VideoPlayer(themes, clock),
+        }
+        self._kind = _KINDS[side]
+        for kind, player in self._players.items():
+            player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
-        self.input = _row(self.player, self.frames)
+        self.input = _row(*self._players.values(), self.frames)
         self.input.setFixedHeight(112)
         self.strip = StageStrip(selection, themes)
         self.counters = CounterRow(themes)
@@ -114,6 +122,11 @@ class ModelColumn:
         self.show_column(None)
 
     @property
+    def player(self) -> FramePlayer:
+        """The player of the model's kind of input."""
+        return self._players[self._kind]
+
+    @property
     def column(self) -> Column | None:
         """What is shown."""
         return self._column
@@ -130,10 +143,17 @@ class ModelColumn:
             self.frames.show_pictures(self.pictures)
             self.strip.show_column(column)
             self.text.show_column(column)
-        kind = "events" if self.side == DRAFT else "video"
-        path = input_path(column.run, kind) if column else None
-        self.player.show_input(path if column else sample_path, self.pictures)
+        self._show_player(_KINDS[column.role if column else self.side])
+        self.player.show_input(input_path(column.run, self._kind) if column else sample_path, self.pictures)
         self.refresh()
+
+    def _show_player(self, kind: str) -> None:
+        """Any model may stand on either side; its input decides what plays."""
+        if kind != self._kind:
+            self.player.show_input(None, None)
+            self.player.hide()
+            self._kind = kind
+            self.player.show()
 
     def refresh(self) -> None:
         """Follows the run: cheap when nothing happened."""
@@ -160,8 +180,9 @@ class ModelColumn:
         self._stack.setCurrentIndex(0)
 
     def close(self) -> None:
-        """Ends the player's thread."""
-        self.player.close_feed()
+        """Ends the players' threads."""
+        for player in self._players.values():
+            player.close_feed()
 
 
 def _entries(column: Column) -> list[tuple[str, str]]:
@@ -176,7 +197,7 @@ def _entries(column: Column) -> list[tuple[str, str]]:
     return [
         ("tokens", str(found.tokens)),
         ("tok/s", NOTHING if pace is None else f"{pace:.1f}"),
-        ("to first token", NOTHING if first is None else ms_text(ms_from_ns(first))),
+        ("TTFT", NOTHING if first is None else ms_text(ms_from_ns(first))),
         kv,
     ]
 

@@ -1,0 +1,191 @@
+"""Rows of the comparison: two models' figures, their ratio, and whether it means better or worse.
+
+Figures come from `evprof.metrics`, so that the window and the command line say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evprof.core.records import STAGES
+from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text
+from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.comparison import Column as Repeats
+from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
+from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
+from evprof.view.columns import Column
+
+NOTHING = "–"
+BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
+_EVEN = 0.02
+"""Ratios nearer to 1 than this are neither better nor worse."""
+
+_DEFINITIONS = {
+    "visual_tokens": ("visual tokens", "positions of the prompt that carry pictures"),
+    "input_sequence_length": ("prefill tokens", "positions of the whole prompt"),
+    "output_sequence_length": ("output tokens", "tokens of the answer, end of sequence included"),
+    "load_ms": ("load", "files to events or frames on the host"),
+    "preprocess_ms": ("preprocess", "rendering, resizing, prompt and tokens, up to the device"),
+    "vision_ms": ("vision", "tower, projector, adaptor and pooling"),
+    "prefill_ms": ("prefill", "one pass over visual and text embeddings, up to the first token"),
+    "decode_ms": ("decode", "tokens 2 to n"),
+    "time_to_first_token_ms": ("first token", "from the run's zero to the first token"),
+    "inter_token_latency_ms": ("per token", "(last token - first token) / (n - 1)"),
+    "decode_throughput_tok_s": ("decode rate", "(n - 1) / decode time"),
+    "kv_cache_bytes": ("KV cache", "measured in the cache when the run ended"),
+    "total_ms": ("total", "from the run's zero to its end"),
+    "unattributed_ms": ("unattributed", "wall time that no stage covers"),
+}
+_ORDER = tuple(_DEFINITIONS)
+_GROUPS = frozenset(("load_ms", "preprocess_ms", "time_to_first_token_ms", "kv_cache_bytes", "total_ms"))
+"""Rows that may begin a group: the first of the stages, and what follows them."""
+
+_LOWER_IS_BETTER = frozenset(name for name in _ORDER if name.endswith("_ms")) | {"kv_cache_bytes"}
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One line. `judgement` is "good", "bad" or "" for column B against column A."""
+
+    metric: str
+    name: str
+    unit: str
+    a: str
+    b: str
+    ratio: str = ""
+    judgement: str = ""
+    tip: str = ""
+    begins_group: bool = False
+
+
+def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list[FigureRow]:
+    """The lines for two columns; a missing column leaves its figures out."""
+    values = _values(a, b, basis)
+    rows: list[FigureRow] = []
+    for metric in _ORDER:
+        if metric not in values:
+            continue
+        unit, first, second = values[metric]
+        name, tip = _DEFINITIONS[metric]
+        share = ratio_of(second, first)
+        rows.append(
+            FigureRow(
+                metric,
+                name,
+                "MiB" if unit == "bytes" else unit,
+                figure_text(first, unit),
+                figure_text(second, unit),
+                ratio_text(share),
+                judge(metric, share),
+                tip,
+                metric in _GROUPS and not (metric == "preprocess_ms" and rows and rows[-1].metric == "load_ms"),
+            )
+        )
+    return rows
+
+
+def _values(a: Column | None, b: Column | None, basis: str) -> dict[str, tuple[str, float | None, float | None]]:
+    if a is not None and b is not None and a.run is not b.run:
+        listed = (Repeats((a.run,)), Repeats((b.run,)))
+        return {
+            row.metric: (row.unit, row.values[0], row.values[1])
+            for row in comparison_rows(listed, 0, basis)
+            if row.metric in _DEFINITIONS
+        }
+    found: dict[str, tuple[str, float | None, float | None]] = {}
+    for metric, unit, figure in _figures(basis):
+        first, second = (None if column is None else figure(column) for column in (a, b))
+        if first is not None or second is not None:
+            found[metric] = (unit, first, second)
+    return found
+
+
+def _figures(basis: str) -> list[tuple[str, str, Callable[[Column], float | None]]]:
+    """How one model's figures are read; those of the whole run belong to the model that answers."""
+    names = stages.MODEL_STAGES if basis == MODEL_ONLY else STAGES[0 if basis == END_TO_END else 1 :]
+    found: list[tuple[str, str, Callable[[Column], float | None]]] = [
+        ("visual_tokens", "tokens", lambda column: decoding.visual_tokens(*column)),
+        ("input_sequence_length", "tokens", lambda column: decoding.input_length(*column)),
+        ("output_sequence_length", "tokens", _of_answer(decoding.output_length)),
+        *((f"{name}_ms", "ms", _stage(name)) for name in names),
+        ("time_to_first_token_ms", "ms", _of_answer(lambda run: decoding.time_to_first_token_ms(run, basis))),
+        ("inter_token_latency_ms", "ms", _of_answer(decoding.inter_token_latency_ms)),
+        ("decode_throughput_tok_s", "tok/s", _of_answer(decoding.decode_throughput_tok_s)),
+        ("kv_cache_bytes", "bytes", lambda column: kv_cache.live_bytes(*column)),
+        ("total_ms", "ms", _of_answer(lambda run: stages.total_ms(run, basis))),
+    ]
+    if basis != MODEL_ONLY:
+        found.append(("unattributed_ms", "ms", _of_answer(stages.unattributed_ms)))
+    return found
+
+
+def _stage(name: str) -> Callable[[Column], float | None]:
+    return lambda column: stages.stage_ms(column.run, name, column.role)
+
+
+def _of_answer(figure: Callable[[RunLog], float | None]) -> Callable[[Column], float | None]:
+    return lambda column: figure(column.run) if column.is_answer else None
+
+
+def judge(metric: str, ratio: float | None) -> str:
+    """ "good" or "bad" for B against A where the metric has a better side; "" otherwise or when nearly even."""
+    if ratio is None or abs(ratio - 1) <= _EVEN:
+        return ""
+    if metric in _LOWER_IS_BETTER:
+        return "good" if ratio < 1 else "bad"
+    if metric.endswith("_tok_s"):
+        return "good" if ratio > 1 else "bad"
+    return ""
+
+
+def ratio_text(ratio: float | None) -> str:
+    """`8.0×`, `0.64×`; empty without a ratio."""
+    if ratio is None:
+        return ""
+    if ratio >= 100:
+        return f"{ratio:,.0f}×"
+    return f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×"
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """A figure without its unit: whole counts, times and rates to three or four digits, bytes in MiB."""
+    if value is None:
+        return NOTHING
+    if unit == "tokens":
+        return f"{value:.0f}"
+    if unit == "bytes":
+        return bytes_text(value).removesuffix(" MiB")
+    return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
+
+
+def left_out(a: Column | None, b: Column | None) -> str:
+    """Why a pair is not compared; empty when it is."""
+    for column in (a, b):
+        if column is not None and not is_comparable(column.run):
+            kind = "a torch trace" if column.run.info.profiled else "a warm-up"
+            return f"Run {column.run.run_id} is {kind}: it takes no part in comparisons."
+    return ""
+
+
+def generation_sentence(a: Column | None, b: Column | None) -> str:
+    """`Decode takes 3.2× as long: 1.9× the tokens × 1.7× the time per token.`; empty while unknown."""
+    if a is None or b is None or a.run is b.run:
+        return ""
+    found = generation(a.run, b.run)
+    parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
+    return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
+
+
+def match_sentence(a: Column | None, b: Column | None) -> str:
+    """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
+    if a is None or b is None or a.run is b.run:
+        return ""
+    found = token_match(a.run, b.run)
+    if found["rate"] is None:
+        return ""
+    return f"{found['matched']} of {found['compared']} tokens match by position, {found['rate']:.0%}"
+
+
+__all__ = ["BASES", "BASIS_NAMES", "FigureRow", "compare", "generation_sentence", "left_out", "match_sentence"]

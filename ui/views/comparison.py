@@ -1,0 +1,121 @@
+"""The comparison: every figure of both columns, their ratio, and where the difference in decoding comes from."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QElapsedTimer, QTimer
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from evprof.core.run_info import ModelFacts
+from evprof.view.columns import Column
+from ui.models import figures
+from ui.models.run_text import FAMILY_NAMES
+from ui.theme import GRID, ThemeHolder
+from ui.views.empty_state import EmptyState
+from ui.views.figure_table import FigureTable, TableRow
+from ui.views.panel_parts import WordSwitch, say, section_head, sentence
+
+INTERVAL_MS = 250
+"""Figures change at most this often while a run goes on; nobody reads faster."""
+
+_STAGES = ("load", "preprocess", "vision", "prefill", "decode")
+
+
+class ComparisonPanel(QWidget):
+    """Metric, A, B, ratio B / A; ratios are coloured only when they say better or worse."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pair: tuple[Column | None, Column | None] = (None, None)
+        self._versions: tuple[int, ...] = ()
+        self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._fill)
+        self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
+        self.basis.setToolTip("What the totals and the time to the first token count")
+        self.basis.chosen.connect(self._fill)
+        self.table = FigureTable(themes)
+        self.table.setAccessibleName("Comparison")
+        self.generation = sentence()
+        self.match = sentence()
+        self.left_out = sentence()
+        self._empty = EmptyState(
+            "Nothing to compare yet",
+            "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
+            "a run on the left.",
+        )
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(section_head("Comparison"))
+        for widget in (self.basis, self._empty, self.left_out, self.table, self.generation, self.match):
+            column.addWidget(widget)
+        self._fill()
+
+    def show_columns(self, a: Column | None, b: Column | None) -> None:
+        """Compares another pair."""
+        if (a, b) == self._pair:
+            self.refresh()
+            return
+        self._pair = (a, b)
+        self.table.reset_widths()
+        self._fill()
+
+    def refresh(self) -> None:
+        """Notes that runs have grown; figures follow within a quarter of a second, at once when a run ends."""
+        versions = tuple(column.run.version for column in self._pair if column)
+        if versions == self._versions:
+            return
+        is_over = all(column.run.info.is_over for column in self._pair if column)
+        if is_over or not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
+            self._fill()
+        elif not self._later.isActive():
+            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+
+    def _fill(self, *_: object) -> None:
+        a, b = self._pair
+        self._age.start()
+        self._versions = tuple(column.run.version for column in (a, b) if column)
+        excuse = figures.left_out(a, b)
+        has_figures = (a is not None or b is not None) and not excuse
+        self.basis.setVisible(has_figures)
+        self.table.setVisible(has_figures)
+        self._empty.setVisible(a is None and b is None)
+        say(self.left_out, excuse)
+        if has_figures:
+            rows = figures.compare(a, b, self.basis.key)
+            self.table.show_rows([_table_row(row) for row in rows], heads_of(a, b))
+        say(self.generation, figures.generation_sentence(a, b) if has_figures else "")
+        say(self.match, figures.match_sentence(a, b) if has_figures else "")
+
+
+def heads_of(a: Column | None, b: Column | None) -> tuple[str, str, str]:
+    """Column heads: the families, or, when those are the same, run numbers."""
+    names = [_family(column) for column in (a, b)]
+    if a is not None and b is not None and a.run is not b.run and names[0] == names[1]:
+        names = [f"run {a.run.run_id}", f"run {b.run.run_id}"]
+    return names[0], names[1], "B / A"
+
+
+def _family(column: Column | None) -> str:
+    if column is None:
+        return ""
+    model: ModelFacts | None = column.run.info.models.get(column.role)
+    return FAMILY_NAMES.get(model.family, model.family) if model else column.role
+
+
+def _table_row(row: figures.FigureRow) -> TableRow:
+    stage = row.metric.removesuffix("_ms")
+    return TableRow(
+        row.name,
+        (row.a, row.b, row.ratio),
+        unit="" if row.unit == "tokens" else row.unit,
+        roles=(
+            "dim" if row.a == figures.NOTHING else "",
+            "dim" if row.b == figures.NOTHING else "",
+            row.judgement or "dim",
+        ),
+        tip=row.tip,
+        has_line=row.begins_group,
+        swatch=stage if stage in _STAGES else "",
+    )

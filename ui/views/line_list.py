@@ -1,0 +1,185 @@
+"""A list of lines: a name left, a word or figure right, optionally a second line below; the parts of the left dock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QContextMenuEvent, QPainter
+from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from ui.icons import pixmap
+from ui.theme import GRID, SMALL_PX, ThemeHolder
+
+LINE = 28
+SECOND_LINE = 16
+_Index = QModelIndex | QPersistentModelIndex
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. `key` is what a click reports; `icons` are drawn before the figure on the right."""
+
+    key: Any
+    name: str
+    figure: str = ""
+    role: str = ""
+    second: str = ""
+    tip: str = ""
+    icons: tuple[str, ...] = ()
+    is_live: bool = False
+
+
+class _Lines(QAbstractListModel):
+    """Holds the lines; changes in place where only contents changed, so that nothing flickers or scrolls."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.lines: list[Line] = []
+
+    def rowCount(self, _parent: _Index | None = None) -> int:
+        return len(self.lines)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not 0 <= index.row() < len(self.lines):
+            return None
+        line = self.lines[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return line.name
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return line.tip or line.name
+        if role == Qt.ItemDataRole.UserRole:
+            return line
+        return None
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Replaces the lines."""
+        fresh = list(lines)
+        if [line.key for line in fresh] != [line.key for line in self.lines]:
+            self.beginResetModel()
+            self.lines = fresh
+            self.endResetModel()
+            return
+        before, self.lines = self.lines, fresh
+        for row, (old, new) in enumerate(zip(before, fresh, strict=True)):
+            if old != new:
+                self.dataChanged.emit(self.index(row), self.index(row))
+
+
+class _LineDelegate(QStyledItemDelegate):
+    def __init__(self, themes: ThemeHolder, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
+        line: Line = index.data(Qt.ItemDataRole.UserRole)
+        return QSize(80, LINE + (SECOND_LINE if line is not None and line.second else 0))
+
+    def paint(self, painter: QPainter, option: Any, index: _Index) -> None:
+        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
+        if line is None:
+            return
+        theme = self._themes.theme
+        box = QRectF(option.rect)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(box, theme.selection)
+        elif option.state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(box, theme.raised)
+        inner = box.adjusted(2 * GRID, 0, -2 * GRID, 0)
+        first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
+        painter.setFont(theme.font(SMALL_PX))
+        color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
+        painter.setPen(theme.accent if line.is_live else color)
+        painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.figure)
+        right = first.right() - (painter.fontMetrics().horizontalAdvance(line.figure) + GRID if line.figure else 0)
+        ratio = painter.device().devicePixelRatioF()
+        for name in reversed(line.icons):
+            right -= 14
+            painter.drawPixmap(
+                QRectF(right, first.center().y() - 6, 12, 12), pixmap(name, theme.text_dim, ratio), QRectF()
+            )
+        painter.setFont(theme.font())
+        painter.setPen(theme.text)
+        room = max(0, int(right - first.left() - GRID / 2))
+        name = painter.fontMetrics().elidedText(line.name, Qt.TextElideMode.ElideMiddle, room)
+        painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
+        if line.second:
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(color)
+            below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
+            text = painter.fontMetrics().elidedText(line.second, Qt.TextElideMode.ElideRight, int(inner.width()))
+            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, text)
+
+
+class LineList(QListView):
+    """The list; as high as its lines up to `most_lines`, then it scrolls.
+
+    Signals:
+        picked(object): the key of a line that was clicked or reached with the keyboard.
+        menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
+    """
+
+    picked = Signal(object)
+    menu_asked = Signal(object, QPoint)
+
+    def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._most_lines = most_lines
+        self._is_setting = False
+        self._lines = _Lines(self)
+        self.setModel(self._lines)
+        self.setItemDelegate(_LineDelegate(themes, self))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.selectionModel().currentChanged.connect(self._tell)
+        themes.changed.connect(self._redraw)
+
+    @property
+    def lines(self) -> list[Line]:
+        """What is shown."""
+        return list(self._lines.lines)
+
+    def show_lines(self, lines: Sequence[Line], current: object = None) -> None:
+        """Shows lines and marks the one whose key is `current`, without reporting it."""
+        self._is_setting = True
+        try:
+            self._lines.show(lines)
+            row = next((number for number, line in enumerate(self._lines.lines) if line.key == current), None)
+            if row is None:
+                self.clearSelection()
+                self.selectionModel().clearCurrentIndex()
+            elif self.currentIndex().row() != row:
+                self.setCurrentIndex(self._lines.index(row))
+        finally:
+            self._is_setting = False
+        if self._most_lines is not None:
+            wanted = sum(LINE + (SECOND_LINE if line.second else 0) for line in lines)
+            self.setFixedHeight(min(wanted, LINE * self._most_lines))
+
+    def _tell(self, index: QModelIndex, _before: QModelIndex | None = None) -> None:
+        if not self._is_setting and index.isValid():
+            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            self.picked.emit(line.key)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        index = self.indexAt(event.pos())
+        if index.isValid():
+            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            self.menu_asked.emit(line.key, event.globalPos())
+
+    def _redraw(self) -> None:
+        self.viewport().update()

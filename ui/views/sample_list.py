@@ -1,0 +1,112 @@
+"""Samples to run on: bundled ones, those opened lately, and what is open now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from evprof.core.sample import Sample
+from evprof.core.units import ms_text
+from ui.models.durations import Durations
+from ui.models.run_text import input_name
+from ui.theme import GRID, ThemeHolder
+from ui.views.empty_state import EmptyState
+from ui.views.line_list import Line, LineList
+from ui.views.panel_parts import section_head
+
+MOST_LINES = 9
+
+
+class SampleList(QWidget):
+    """Badges say what a sample holds; a click chooses it.
+
+    Signals:
+        sample_chosen(object): the Sample.
+    """
+
+    sample_chosen = Signal(object)
+
+    def __init__(self, themes: ThemeHolder, samples: Iterable[Sample] = (), parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._samples: list[Sample] = []
+        self._current: Sample | None = None
+        self._durations = Durations()
+        self._looking = QTimer(self)
+        self._looking.setInterval(200)
+        self._looking.timeout.connect(self._look)
+        self.list = LineList(themes, MOST_LINES)
+        self.list.setAccessibleName("Samples")
+        self._empty = EmptyState("No samples", "Open an event recording and the matching video in the toolbar.")
+        self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        head = section_head("Samples")
+        head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, GRID, 0, 0)
+        column.setSpacing(GRID // 2)
+        for widget in (head, self._empty, self.list):
+            column.addWidget(widget)
+        self.list.picked.connect(self._choose)
+        for sample in samples:
+            self._samples.append(sample)
+        self._fill()
+
+    @property
+    def samples(self) -> list[Sample]:
+        """What is listed."""
+        return list(self._samples)
+
+    def add(self, sample: Sample) -> None:
+        """Lists a sample on top, unless one with the same files is listed."""
+        if not any(_files(entry) == _files(sample) for entry in self._samples):
+            self._samples.insert(0, sample)
+            self._fill()
+
+    def set_current(self, sample: Sample | None) -> None:
+        """Marks the sample that will be run next."""
+        self._current = sample
+        self._fill()
+
+    def read_durations(self) -> None:
+        """Begins to read lengths; for after the first paint."""
+        for sample in self._samples:
+            self._durations.ask(sample)
+        self._looking.start()
+
+    def close_reader(self) -> None:
+        """Ends the thread that reads lengths."""
+        self._looking.stop()
+        self._durations.close()
+
+    def _look(self) -> None:
+        if not self._durations.is_busy:
+            self._looking.stop()
+        self._fill()
+
+    def _fill(self) -> None:
+        lines = [self._line(sample) for sample in self._samples]
+        current = _files(self._current) if self._current else None
+        self.list.show_lines(lines, current)
+        self.list.setVisible(bool(lines))
+        self._empty.setVisible(not lines)
+
+    def _line(self, sample: Sample) -> Line:
+        duration = self._durations.known.get(sample)
+        paths = [path for path in (sample.events_path, sample.video_path) if path]
+        icons = tuple(
+            name for name, path in (("events", sample.events_path), ("video", sample.video_path)) if path is not None
+        )
+        name = sample.name or " + ".join(input_name(path) for path in paths)
+        figure = "" if duration is None else ms_text(duration / 1000)
+        return Line(_files(sample), name, figure, tip="\n".join(paths), icons=icons)
+
+    def _choose(self, key: object) -> None:
+        sample = next((entry for entry in self._samples if _files(entry) == key), None)
+        if sample is not None and (self._current is None or _files(self._current) != key):
+            self._current = sample
+            self.sample_chosen.emit(sample)
+
+
+def _files(sample: Sample) -> tuple[str | None, str | None]:
+    return sample.events_path, sample.video_path
