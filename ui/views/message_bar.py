@@ -25,8 +25,8 @@ _ICONS = {FAILURE: "warning", WARNING: "warning", INFO: "info"}
 class Notice:
     """One sentence, its kind (FAILURE, WARNING or INFO) and at most one thing to do about it."""
 
-    kind: str
     sentence: str
+    kind: str = FAILURE
     action: str = ""
     on_action: Callable[[], None] | None = None
 
@@ -70,9 +70,11 @@ class MessageBar(QFrame):
         """The notice on show."""
         return self._shown
 
-    def say(self, kind: str, sentence: str, action: str = "", on_action: Callable[[], None] | None = None) -> None:
+    def post(
+        self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
+    ) -> None:
         """Shows a sentence, or queues it behind the one on show."""
-        notice = Notice(kind, sentence, action, on_action)
+        notice = Notice(sentence, kind, action, on_action)
         if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
             return
         self._waiting.append(notice)
