@@ -96,7 +96,9 @@ def _fingerprint(path: Path) -> tuple[int, int, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    logs = [log for log in (_beside(path, "-wal"), _beside(path, "-journal")) if log.is_file() and log.stat().st_size]
+    logs = _logs(path)
+    if sum(log.stat().st_size for log in (path, *logs)) > _MOST_BYTES:
+        raise _DamageError(f"it takes more than {_MOST_BYTES >> 30} GiB")
     if not logs:
         # Nothing of SQLite's may be created beside the file, not even the lock of a reader.
         with closing(_connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1")) as connection:
@@ -110,6 +112,12 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             shutil.copyfile(log, _beside(copy, log.name[len(path.name) :]))
         with closing(_connect(copy.as_uri())) as connection:
             yield connection
+
+
+def _logs(path: Path) -> list[Path]:
+    """What SQLite left beside the file and has yet to fold in."""
+    found = (_beside(path, "-wal"), _beside(path, "-journal"))
+    return [log for log in found if log.is_file() and log.stat().st_size]
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -131,7 +139,8 @@ class _Reading:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
         self._connection = connection
-        self._left_bytes = min(_MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * path.stat().st_size)
+        file_bytes = sum(part.stat().st_size for part in (path, *_logs(path)))
+        self._left_bytes = min(_MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * file_bytes)
         self._recording = Recording()
 
     def session(self) -> Session:
@@ -217,10 +226,13 @@ class _Reading:
 
     def _query(self, statement: str, *kinds: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement, each value of its kind; SQLite itself promises no types."""
-        for row in self._connection.execute(statement):
-            if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
-                raise _DamageError("a value is not of the kind evprof writes")
-            yield row
+        try:
+            for row in self._connection.execute(statement):
+                if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                    raise _DamageError("a value is not of the kind evprof writes")
+                yield row
+        except UnicodeDecodeError as error:
+            raise _DamageError("a text in it is not UTF-8") from error
 
     def _json(self, text: str) -> Any:
         self._spend(len(text))

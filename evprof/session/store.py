@@ -24,6 +24,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import is_alive, is_elsewhere, name_tag
 from evprof.session.schema import ROW_STREAMS, create
+from evprof.session.validation import run_info_from
 
 WRITER_GONE = "The program ended during this run."
 
@@ -87,7 +88,7 @@ class SessionFile:
                 if is_new:
                     path.unlink(missing_ok=True)
                 raise
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path} cannot be written: {error}; choose another place.") from error
 
     def _begin(self, is_new: bool) -> None:
@@ -125,7 +126,9 @@ class SessionFile:
     def _end_abandoned_runs(self, writer: object) -> None:
         rows = self._connection.execute("SELECT info FROM runs WHERE status = ?", (RUNNING,)).fetchall()
         for (text,) in rows:
-            info = RunInfo.from_json(json.loads(text))
+            info = run_info_from(json.loads(text))
+            if info is None:
+                raise ValueError("the facts of a run are not what evprof writes")
             info.status, info.error = FAILED, abandoned_sentence(writer)
             self._put_info(info)
 

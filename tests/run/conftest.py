@@ -16,6 +16,7 @@ from evprof.core.sample import Sample
 from evprof.run.engine_host import EngineHost
 from evprof.run.engine_process import EngineProcess
 
+
 def engine_argv(words: str) -> list[str]:
     """The hidden command with an engine that needs no models."""
     return [sys.executable, "-m", "evprof", "_engine", "--synthetic", words]

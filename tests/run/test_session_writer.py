@@ -1,0 +1,281 @@
+"""The writing thread: live commits, refusing disks, names given later, and processes killed in mid-run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
+from evprof.core.recording import Recording
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
+from evprof.run.engine_host import EngineHost
+from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
+from evprof.session.reading import load_session, read_session
+
+
+def begin(recording: Recording, run_id: int = 1) -> None:
+    recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft", {}, {})))
+
+
+def add(recording: Recording, first: int, count: int, run_id: int = 1) -> None:
+    recording.extend("kv", [(run_id, "draft", serial, serial, serial) for serial in range(first, first + count)])
+
+
+def lengths(path: Path) -> list[int]:
+    return read_session(path).streams["kv"].column("length").tolist()
+
+
+def test_a_live_session_can_be_read_and_its_run_is_running(tmp_path):
+    recording, path = Recording(), tmp_path / "s.evprof"
+    with SessionWriter(recording, path) as writer:
+        begin(recording)
+        for step in range(5):
+            add(recording, step * 100, 100)
+            assert writer.flush()
+            before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir() if entry.suffix != ".evprof-shm"}
+            assert lengths(path) == list(range((step + 1) * 100))
+            assert before == {
+                entry.name: entry.read_bytes() for entry in tmp_path.iterdir() if entry.suffix != ".evprof-shm"
+            }
+            [started] = read_session(path).messages()
+            assert started.info.status == "running"
+        recording.post(RunEnded(1, "finished"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["s.evprof"]
+    assert read_session(path).messages()[0].info.status == "finished"
+
+
+def test_rows_reach_the_disk_by_themselves_within_the_interval(tmp_path, wait_until):
+    recording, path = Recording(), tmp_path / "s.evprof"
+    with SessionWriter(recording, path):
+        begin(recording)
+        add(recording, 0, 10)
+        start = time.monotonic()
+        wait_until(lambda: len(lengths(path)) == 10)
+        assert time.monotonic() - start < COMMIT_INTERVAL_S + 2.0
+
+
+def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
+    """The log is folded in by SQLite every 4 MB; a reader sees whole commits all the while."""
+    recording, path = Recording(), tmp_path / "s.evprof"
+    png = bytes(range(256)) * 400
+    with SessionWriter(recording, path) as writer:
+        begin(recording)
+        for step in range(60):
+            add(recording, step, 1)
+            recording.extend("frames", [(1, "draft", step, 0, 0, "", png + bytes([step]) * 100_000)])
+            writer.flush()
+            if step % 5 == 0:
+                again = read_session(path)
+                assert len(again.streams["frames"]) == len(again.streams["kv"]) == step + 1
+    assert len(read_session(path).streams["frames"]) == 60
+
+
+def test_an_unnamed_session_is_made_with_its_first_run(tmp_path):
+    recording, path = Recording(), tmp_path / "new" / "folder" / "auto.evprof"
+    with SessionWriter(recording, path, waits_for_run=True) as writer:
+        recording.post(EngineChanged("ready", "", 5, {"device": "cpu"}))
+        writer.flush()
+        assert not path.parent.exists()
+        begin(recording)
+        writer.flush()
+        assert path.exists()
+        assert (writer.next_run_id, writer.next_group_id) == (2, 2)
+    assert load_session(path).environment == {"device": "cpu"}
+
+
+def test_a_window_without_a_run_leaves_no_file(tmp_path):
+    with SessionWriter(Recording(), tmp_path / "auto.evprof", waits_for_run=True):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_an_unnamed_session_moves_it_and_recording_goes_on_there(tmp_path):
+    recording, auto, named = Recording(), tmp_path / "auto.evprof", tmp_path / "named.evprof"
+    with SessionWriter(recording, auto, waits_for_run=True) as writer:
+        begin(recording)
+        add(recording, 0, 5)
+        assert writer.save_as(named).result(10) == named
+        assert not auto.exists()
+        add(recording, 5, 5)
+        recording.post(RunEnded(1, "finished"))
+        assert writer.path == named
+    assert lengths(named) == list(range(10))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["named.evprof"]
+
+
+def test_saving_a_named_session_copies_it(tmp_path):
+    recording, first, second = Recording(), tmp_path / "first.evprof", tmp_path / "second.evprof"
+    with SessionWriter(recording, first) as writer:
+        begin(recording)
+        add(recording, 0, 5)
+        writer.save_as(second).result(10)
+        add(recording, 5, 5)
+    assert lengths(first) == list(range(5))
+    assert lengths(second) == list(range(10))
+
+
+def test_saving_over_something_needs_consent_and_into_nowhere_fails_where_it_was(tmp_path):
+    recording, auto, taken = Recording(), tmp_path / "auto.evprof", tmp_path / "taken.txt"
+    taken.write_text("precious")
+    with SessionWriter(recording, auto, waits_for_run=True) as writer:
+        begin(recording)
+        with pytest.raises(UserError, match="exists already"):
+            writer.save_as(taken).result(10)
+        with pytest.raises(UserError, match="does not exist"):
+            writer.save_as(tmp_path / "no" / "s.evprof").result(10)
+        assert taken.read_text() == "precious"
+        add(recording, 0, 3)
+        writer.flush()
+        assert lengths(auto) == [0, 1, 2]
+        writer.save_as(taken, overwrites=True).result(10)
+    assert lengths(taken) == [0, 1, 2]
+
+
+def test_saving_before_the_first_run_names_the_session_to_come(tmp_path):
+    recording, named = Recording(), tmp_path / "named.evprof"
+    with SessionWriter(recording, tmp_path / "auto.evprof", waits_for_run=True) as writer:
+        assert writer.save_as(named).result(10) == named
+        begin(recording)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["named.evprof"]
+
+
+def set_page_limit(writer: SessionWriter, pages: int) -> None:
+    """As a full disk would: SQLite refuses to grow the file."""
+    writer._file._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_path):
+    recording, path = Recording(), tmp_path / "s.evprof"
+    with SessionWriter(recording, path) as writer:
+        begin(recording)
+        writer.flush()
+        set_page_limit(writer, 1)
+        recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
+        add(recording, 0, 100)
+        for _ in range(3):
+            writer.flush()
+        assert "full" in writer.problem
+        warnings = [message for message in recording.messages() if isinstance(message, RunWarned)]
+        assert len(warnings) == 1
+        assert str(path) in warnings[0].sentence
+        assert lengths(path) == []
+        set_page_limit(writer, 1 << 30)
+        writer.flush()
+        assert writer.problem is None
+        assert lengths(path) == list(range(100))
+    assert read_session(path).messages()[0].info.warnings == [warnings[0].sentence]
+
+
+def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path):
+    recording, path = Recording(), tmp_path / "s.evprof"
+    writer = SessionWriter(recording, path)
+    begin(recording)
+    writer.flush()
+    set_page_limit(writer, 1)
+    recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
+    with pytest.raises(UserError, match="full"):
+        writer.close()
+    assert read_session(path).row_count == 0
+
+
+def test_many_threads_may_flush(tmp_path):
+    recording = Recording()
+    with SessionWriter(recording, tmp_path / "s.evprof") as writer:
+        begin(recording)
+        done = []
+        threads = [threading.Thread(target=lambda: done.append(writer.flush())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert done == [True] * 8
+
+
+_PROGRAM = """
+import json, sys, time
+from pathlib import Path
+from evprof.core.recording import Recording
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from evprof.run.runner import EngineHost
+from evprof.run.session_writer import SessionWriter
+recording = Recording()
+writer = SessionWriter(recording, Path(sys.argv[1]))
+host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "rate:4000:60"], recording)
+host.submit(RunRequest("target", Sample(video_path="absent.mp4"), None, ModelChoice("m")))
+while len(recording.streams["tokens"]) < 1500:
+    time.sleep(0.01)
+# From here on what is known to the recording is told, so that the reader can say how much is missing.
+while True:
+    tokens = recording.streams["tokens"]
+    print(json.dumps([host.pid, int(tokens.column("t_ns")[-1])]), flush=True)
+    time.sleep(0.005)
+"""
+
+
+def test_a_killed_program_costs_a_quarter_of_a_second_and_leaves_no_orphan(tmp_path, wait_until):
+    path = tmp_path / "s.evprof"
+    program = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
+    lines = [program.stdout.readline() for _ in range(60)]
+    program.kill()
+    lines += program.stdout.read().splitlines(keepends=True)
+    program.wait()
+    program.stdout.close()
+    told = [json.loads(line) for line in lines if line.endswith("]\n")]
+    engine_pid, last_known_ns = told[-1]
+    wait_until(lambda: not psutil.pid_exists(engine_pid) or psutil.Process(engine_pid).status() == "zombie", 2.0)
+
+    assert (tmp_path / "s.evprof-wal").stat().st_size > 0
+    before = {entry.name: (entry.read_bytes(), entry.stat().st_mtime_ns) for entry in tmp_path.iterdir()}
+    session = load_session(path)
+    assert {entry.name: (entry.read_bytes(), entry.stat().st_mtime_ns) for entry in tmp_path.iterdir()} == before
+
+    book = RunBook(session.recording)
+    book.update()
+    run = book.runs[1]
+    assert (run.info.status, run.info.error) == ("failed", "The program ended during this run.")
+    assert [token.position for token in run.tokens] == list(range(len(run.tokens)))
+    # One interval, and the commit that was not finished.
+    assert (last_known_ns - run.tokens[-1].t_ns) / 1e9 <= COMMIT_INTERVAL_S + 0.1
+
+    count = len(run.tokens)
+    with SessionWriter(Recording(), path) as writer:
+        assert writer.next_run_id == 2
+    assert [entry.name for entry in tmp_path.iterdir()] == ["s.evprof"]
+    again = RunBook(read_session(path))
+    again.update()
+    assert len(again.runs[1].tokens) == count
+    assert again.runs[1].info.status == "failed"
+
+
+@pytest.fixture
+def recorded_host(start_host, tmp_path) -> Callable[[str], tuple[EngineHost, Recording, SessionWriter]]:
+    def start(words: str):
+        host, recording = start_host(words)
+        return host, recording, SessionWriter(recording, tmp_path / "s.evprof")
+
+    return start
+
+
+def test_ten_thousand_records_a_second_through_pipe_recording_and_file(recorded_host, request_for, wait_until):
+    host, recording, writer = recorded_host("rate:10000:3")
+    host.submit(request_for())
+    wait_until(lambda: any(isinstance(message, RequestEnded) for message in recording.messages()))
+    writer.close()
+    again = read_session(writer.path)
+    for name, stream in recording.streams.items():
+        assert again.streams[name].rows() == stream.rows(), name
+    assert len(again.streams["tokens"]) == 7500
+    # 30,000 records: less than 10 bytes each on disk.
+    assert writer.path.stat().st_size < 300_000

@@ -1,0 +1,201 @@
+"""Files that are no session, no longer one, or made to do harm: a sentence, never anything else."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.session import chunk
+from evprof.session.header import is_session
+from evprof.session.reading import read_session
+from evprof.session.schema import APPLICATION_ID, FORMAT
+from evprof.session.store import SessionFile
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_session(path)
+    sentence = caught.value.sentence
+    assert str(path) in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert caught.value.exit_code == 1
+    return sentence
+
+
+@pytest.fixture
+def changed(write_session) -> Callable[..., Path]:
+    """A session after some SQL."""
+
+    def change(*statements: str, values: tuple = ()) -> Path:
+        path = write_session()
+        with closing(sqlite3.connect(path)) as connection:
+            for statement in statements:
+                connection.execute(statement, values)
+            connection.commit()
+        return path
+
+    return change
+
+
+def test_missing_folders_pipes_and_other_files(tmp_path):
+    assert "does not exist" in refused(tmp_path / "none.evprof")
+    assert "is not a file" in refused(tmp_path)
+    os.mkfifo(tmp_path / "pipe.evprof")
+    assert "is not a file" in refused(tmp_path / "pipe.evprof")
+    for name, content in {"empty": b"", "short": b"SQLite format 3\0", "text": b"hello\n" * 100}.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert "no evprof session" in refused(path)
+        assert not is_session(path)
+
+
+def test_another_programs_database_is_foreign(tmp_path):
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE runs (run_id INTEGER)")
+        connection.commit()
+    assert "no evprof session" in refused(path)
+
+
+def test_a_newer_format_asks_for_an_update(changed):
+    assert f"format {FORMAT + 1}" in refused(changed(f"PRAGMA user_version = {FORMAT + 1}"))
+
+
+def test_an_impossible_format_is_damage(changed):
+    assert "impossible format" in refused(changed("PRAGMA user_version = 0"))
+
+
+def test_every_truncation_is_refused_or_reads_the_same(write_session, tmp_path):
+    whole = write_session().read_bytes()
+    path = tmp_path / "cut.evprof"
+    for length in [*range(0, 200, 20), *range(200, len(whole), 1024), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        refused(path)
+
+
+def test_damage_anywhere_is_a_sentence_or_goes_unnoticed(write_session, tmp_path):
+    whole = write_session().read_bytes()
+    dice, path, refusals = random.Random(5), tmp_path / "hit.evprof", 0
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(dice.choice((1, 8, 200))):
+            content[dice.randrange(len(content))] = dice.randrange(256)
+        path.write_bytes(content)
+        try:
+            read_session(path)
+        except UserError:
+            refusals += 1
+    assert refusals > 50
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE chunks",
+        "UPDATE runs SET info = '{'",
+        "UPDATE runs SET info = '[]'",
+        "UPDATE runs SET info = 'null'",
+        "UPDATE runs SET info = CAST(x'ff' AS TEXT)",
+        "UPDATE runs SET info = 5",
+        "UPDATE runs SET run_id = 9",
+        "UPDATE runs SET info = json_set(info, '$.role', 'judge')",
+        "UPDATE runs SET info = json_set(info, '$.status', json('[1]'))",
+        "UPDATE runs SET info = json_set(info, '$.models', json('[1]'))",
+        "UPDATE runs SET info = json_set(info, '$.models.draft.layers', 'eight')",
+        "UPDATE runs SET info = json_set(info, '$.start_ns', 1e300)",
+        "UPDATE runs SET info = json_remove(info, '$.group_id')",
+        "UPDATE runs SET info = json_remove(info, '$.kv.draft.measured_bytes')",
+        "UPDATE session SET value = 'x' WHERE key = 'environment'",
+        "UPDATE tensors SET shape = '1,2,x'",
+        "UPDATE tensors SET nbytes = 'many'",
+        "UPDATE tensors SET name = x'00'",
+        "UPDATE chunks SET stream = 'secrets'",
+        "UPDATE chunks SET stream = 'tensors'",
+        "UPDATE chunks SET stream = 'kv' WHERE stream = 'tokens'",
+        "UPDATE chunks SET row_count = row_count + 1",
+        "UPDATE chunks SET row_count = 1e15",
+        "UPDATE chunks SET row_count = 0",
+        "UPDATE chunks SET content = x''",
+        "UPDATE chunks SET content = 'text'",
+        "UPDATE chunks SET content = zeroblob(34000000)",
+        "UPDATE samples SET content_hash = x'05'",
+    ],
+)
+def test_content_that_evprof_would_not_write(changed, statement):
+    refused(changed(statement))
+
+
+def test_a_view_in_place_of_a_table_is_not_asked(changed):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, 'kv', 1, 1, 1, 'x' FROM n"
+    path = changed("DROP TABLE chunks", f"CREATE VIEW chunks(a, stream, row_count, b, c, content) AS {endless}")
+    assert "no table 'chunks'" in refused(path)
+
+
+def test_deep_json_is_no_stack_overflow(changed):
+    assert "no JSON" in refused(changed("UPDATE runs SET info = ?", values=("[" * 200_000,)))
+
+
+def test_a_bomb_of_many_small_chunks_takes_bounded_memory(write_session):
+    """Rows of one value each pack to almost nothing: 20,000 chunks of 65,536 rows would be 40 GB."""
+    path = write_session()
+    body = b"".join(chunk._HEAD.pack(0, 1) for _ in range(4))
+    blob = bytes([chunk.ZLIB]) + zlib.compress(body)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executemany(
+            "INSERT INTO chunks (stream, row_count, content) VALUES ('memory', ?, ?)",
+            [(chunk.MAX_ROWS, blob)] * 20_000,
+        )
+        connection.commit()
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
+        "from evprof.core.errors import UserError\n"
+        "from evprof.session.reading import read_session\n"
+        "try:\n    read_session(sys.argv[1])\n"
+        "except UserError as error:\n    print(error.sentence)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=100, check=True)
+    assert "unpack to more than" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE runs",
+        "UPDATE runs SET status = 'running', info = '{'",
+        "UPDATE runs SET status = 'running', info = '{}'",
+        "INSERT INTO session VALUES ('writer', 'x')",
+    ],
+)
+def test_a_damaged_session_is_not_continued(changed, statement):
+    path = changed(statement)
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="cannot be written"):
+        SessionFile(path)
+    assert path.read_bytes() == before
+
+
+def test_newer_writers_may_say_more(changed):
+    path = changed(
+        "UPDATE runs SET info = json_set(info, '$.mood', 'good', '$.models.draft.colour', 'red')",
+        "INSERT INTO session VALUES ('weather', '\"fair\"')",
+        "CREATE TABLE extra (a)",
+    )
+    assert read_session(path).row_count > 0
+
+
+def test_the_mark_is_where_file_and_others_look_for_it(write_session):
+    header = write_session().read_bytes()[:100]
+    assert header[68:72] == b"EVPF" == APPLICATION_ID.to_bytes(4, "big")
+    assert int.from_bytes(header[60:64], "big") == FORMAT
