@@ -5,12 +5,18 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from evprof.core.errors import UserError
+from evprof.core.messages import RunEnded
 from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
+from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
 
 PULL_INTERVAL_MS = 33
@@ -30,8 +36,15 @@ class Host(Protocol):
     def stop(self) -> None:
         """Asks the running request to end."""
 
+    def attach(self, recording: Recording) -> None:
+        """From now on fills another recording."""
+
     def close(self) -> None:
         """Ends the engine."""
+
+
+Numbering = Callable[[RunRequest, int, int], RunRequest]
+"""Gives a request its numbers; takes the first free run id and group id that the window knows of."""
 
 
 class RunController(QObject):
@@ -55,6 +68,8 @@ class RunController(QObject):
         super().__init__(parent)
         self._host = host
         self._is_busy = False
+        self._waiting: deque[RunRequest] = deque()
+        self.numbering: Numbering = _numbered
         self.recording = recording
         self.book = RunBook(recording)
         self._timer = QTimer(self)
@@ -77,6 +92,11 @@ class RunController(QObject):
         return self._is_busy
 
     @property
+    def has_host(self) -> bool:
+        """Whether there is an engine to hand requests to."""
+        return self._host is not None
+
+    @property
     def next_run_id(self) -> int:
         """The first id a new request may use."""
         return max(self.book.runs, default=0) + 1
@@ -95,7 +115,10 @@ class RunController(QObject):
         self._host = host
 
     def replace_recording(self, recording: Recording) -> None:
-        """Shows another session: everything known of the old one is forgotten."""
+        """Shows another session: everything known of the old one is forgotten. Raises UserError while a run goes on."""
+        if self._host is not None:
+            self._host.attach(recording)
+        self._waiting.clear()
         self.recording = recording
         self.book = RunBook(recording)
         self.session_replaced.emit()
@@ -107,19 +130,36 @@ class RunController(QObject):
         if changed:
             self.runs_changed.emit(changed)
         for message in messages:
+            if isinstance(message, RunEnded) and message.status != FINISHED:
+                self._waiting.clear()
             self.message.emit(message)
         self._note_busy()
+        if self._waiting and not self._is_busy:
+            self._hand_over(self._waiting.popleft())
         self.ticked.emit()
 
-    def submit(self, request: RunRequest) -> None:
-        """Hands a request to the engine. Raises UserError when the request cannot be carried out."""
-        request.validate()
+    def submit(self, *requests: RunRequest) -> None:
+        """Hands requests to the engine, one after another; the rest is dropped when one does not finish.
+
+        Raises UserError when a request cannot be carried out, or a run goes on already.
+        """
+        for request in requests:
+            request.validate()
+        if self._host is None:
+            raise UserError("The engine is still starting; try again in a moment.")
+        if self._is_busy or self._host.is_busy:
+            raise UserError("A run is going on; stop it first, or wait until it has ended.")
+        self._waiting.extend(requests)
+        self._hand_over(self._waiting.popleft())
+
+    def _hand_over(self, request: RunRequest) -> None:
         if self._host is not None:
-            self._host.submit(request)
+            self._host.submit(self.numbering(request, self.next_run_id, self.next_group_id))
         self._note_busy()
 
     def stop(self) -> None:
-        """Asks the running request to end; its runs become "cancelled"."""
+        """Asks the running request to end; its runs become "cancelled", and requests that wait are dropped."""
+        self._waiting.clear()
         if self._host is not None:
             self._host.stop()
 
@@ -135,3 +175,7 @@ class RunController(QObject):
         if is_busy != self._is_busy:
             self._is_busy = is_busy
             self.busy_changed.emit(is_busy)
+
+
+def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:
+    return replace(request, first_run_id=run_id, group_id=group_id)

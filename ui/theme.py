@@ -206,6 +206,12 @@ class ThemeHolder(QObject):
         """Light to dark and back."""
         self.set_theme(light() if self._theme.is_dark else dark())
 
+    def detach(self) -> None:
+        """Takes the style sheet off the application again."""
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.setStyleSheet("")
+
     def _apply(self) -> None:
         application = QApplication.instance()
         if isinstance(application, QApplication):

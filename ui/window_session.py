@@ -1,0 +1,159 @@
+"""The session a window works on: its recording, the file it is saved in, and opening another one.
+
+Everything that touches a disk happens on threads; answers come back as signals on the window's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from evprof.core.errors import UserError
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import load_session
+
+
+class WindowSession(QObject):
+    """One recording at a time and the writer that keeps it on disk.
+
+    Signals:
+        opened(object): a session was read; its Recording.
+        saved(str): the session lives at that path now.
+        failed(str): a sentence about what could not be read or written.
+    """
+
+    opened = Signal(object)
+    saved = Signal(str)
+    failed = Signal(str)
+    _called = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.recording = Recording()
+        self.path: Path | None = None
+        self._writer: SessionWriter | None = None
+        self._readers: list[threading.Thread] = []
+        self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the person gave the session a place."""
+        return self.path is not None
+
+    @property
+    def title(self) -> str:
+        """For the window's title and the status line."""
+        return self.path.name if self.path is not None else "unsaved session (autosaved)"
+
+    def begin(self) -> None:
+        """Keeps the recording on disk from its first run on: in its own file, or autosaved while it has none."""
+        if self._writer is not None:
+            return
+        from evprof.session.autosave import autosave_path
+
+        path = self.path or autosave_path()
+        self._writer = SessionWriter(self.recording, path, waits_for_run=True, skips_existing=self.path is not None)
+
+    def numbered(self, request: RunRequest, next_run_id: int, next_group_id: int) -> RunRequest:
+        """The request with the first numbers that are free both in the window and in the file."""
+        if self._writer is not None:
+            next_run_id = max(next_run_id, self._writer.next_run_id)
+            next_group_id = max(next_group_id, self._writer.next_group_id)
+        return replace(request, first_run_id=next_run_id, group_id=next_group_id)
+
+    def read(self, path: Path) -> None:
+        """Opens a session and waits for it. Raises UserError; the present session stays then."""
+        self._take(path, load_session(path).recording)
+
+    def open(self, path: Path) -> None:
+        """Opens a session in the background; `opened` or `failed` tells."""
+
+        def work() -> None:
+            try:
+                recording = load_session(path).recording
+            except UserError as error:
+                sentence = error.sentence
+                self._called.emit(lambda: self.failed.emit(sentence))
+                return
+            self._called.emit(lambda: self._take(path, recording))
+
+        self._start(work, "evprof-session-reader")
+
+    def start_new(self) -> None:
+        """An empty session; the one before stays where it was saved."""
+        self.close()
+        self.recording, self.path = Recording(), None
+        self.opened.emit(self.recording)
+
+    def _take(self, path: Path, recording: Recording) -> None:
+        self.close()
+        self.recording, self.path = recording, path
+        self.opened.emit(recording)
+
+    def save_as(self, path: Path) -> None:
+        """Gives the session a place and goes on recording there; `saved` or `failed` tells."""
+        self.begin()
+        if self._writer is None:
+            return
+        future = self._writer.save_as(path, overwrites=True)
+        future.add_done_callback(lambda done: self._called.emit(lambda: self._answer(done)))
+
+    def _answer(self, done: Future[Path]) -> None:
+        error = done.exception()
+        if error is None:
+            self.path = done.result()
+            self.saved.emit(str(self.path))
+        elif isinstance(error, UserError):
+            self.failed.emit(error.sentence)
+        else:
+            raise error
+
+    def in_background(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Runs `work` on a thread and `then(result)` here; a UserError becomes `failed`."""
+
+        def run() -> None:
+            try:
+                result = work()
+            except UserError as error:
+                sentence = error.sentence
+                self._called.emit(lambda: self.failed.emit(sentence))
+                return
+            self._called.emit(lambda: then(result))
+
+        self._start(run, "evprof-window-errand")
+
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        self._readers = [thread for thread in self._readers if thread.is_alive()]
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._readers.append(thread)
+        thread.start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no background work is going on."""
+        return not any(thread.is_alive() for thread in self._readers)
+
+    def wait(self, timeout_s: float = 10.0) -> None:
+        """Waits for background work; tests and closing need it."""
+        for thread in self._readers:
+            thread.join(timeout_s)
+
+    def close(self) -> None:
+        """Commits what is left. A disk that refuses is told with `failed`."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close()
+            except UserError as error:
+                self.failed.emit(error.sentence)
+
+    def _call(self, work: Callable[[], None]) -> None:
+        work()
