@@ -1,0 +1,79 @@
+"""Requests: what is refused before anything is loaded, and the way through the pipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.sample import Sample
+
+BOTH = Sample("e.npy", "v.mp4", "What?", "name")
+FULL = RunRequest(
+    "speculative",
+    BOTH,
+    ModelChoice("d", "cuda:1", "bfloat16", "int8"),
+    ModelChoice("t"),
+    GenerationSettings(max_new_tokens=7, frames=4, temperature=0.5),
+    warmup=1,
+    repeat=3,
+    trace=TraceSettings("logs", 4),
+    memory_snapshot="snap.pickle",
+    first_run_id=9,
+    group_id=4,
+)
+
+
+def test_through_the_pipe_and_back():
+    assert RunRequest.from_json(json.loads(json.dumps(FULL.to_json()))) == FULL
+    plain = RunRequest("draft", Sample("e.npy"), ModelChoice("d"))
+    assert RunRequest.from_json(json.loads(json.dumps(plain.to_json()))) == plain
+
+
+def test_unknown_keys_are_ignored():
+    values = FULL.to_json()
+    values["later"] = values["sample"]["later"] = values["settings"]["later"] = values["draft"]["later"] = 1
+    assert RunRequest.from_json(values) == FULL
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_complete_request_is_fine_in_every_mode(mode):
+    replace(FULL, mode=mode).validate()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"mode": "backwards"}, "backwards"),
+        ({"draft": None}, "--draft"),
+        ({"target": None}, "--target"),
+        ({"sample": Sample(video_path="v.mp4")}, "--events"),
+        ({"sample": Sample(events_path="e.npy")}, "--video"),
+        ({"repeat": 0}, "--repeat"),
+        ({"warmup": -1}, "--warmup"),
+        ({"settings": GenerationSettings(max_new_tokens=0)}, "--max-new-tokens"),
+        ({"settings": GenerationSettings(temperature=-0.1)}, "--temperature"),
+        ({"settings": GenerationSettings(temperature=float("nan"))}, "--temperature"),
+        ({"settings": GenerationSettings(top_p=0.0)}, "--top-p"),
+        ({"settings": GenerationSettings(top_p=1.1)}, "--top-p"),
+        ({"settings": GenerationSettings(top_k=-1)}, "--top-k"),
+        ({"settings": GenerationSettings(gamma=0)}, "--gamma"),
+        ({"settings": GenerationSettings(frames=0)}, "--frames"),
+        ({"settings": GenerationSettings(event_frames=0)}, "--event-frames"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_the_option_named(changes, word):
+    with pytest.raises(UserError, match=word) as caught:
+        replace(FULL, **changes).validate()
+    assert caught.value.exit_code == USAGE
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacking"),
+    [("target", {"draft": None, "sample": Sample(video_path="v")}), ("draft", {"target": None, "sample": Sample("e")})],
+)
+def test_a_single_model_needs_only_its_own_input(mode, lacking):
+    replace(FULL, mode=mode, **lacking).validate()

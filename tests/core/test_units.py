@@ -1,0 +1,47 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from evprof.core.units import bytes_text, ms_from_ns, ms_text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "n/a"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (150 * 1024, "150.0 KiB"),
+        (64 << 20, "64.00 MiB"),
+        (2_434_269_184, "2321.5 MiB"),
+        (10 << 30, "10.00 GiB"),
+        (-2048, "-2.00 KiB"),
+    ],
+)
+def test_bytes(count, text):
+    assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (None, "n/a"),
+        (0.0, "0 µs"),
+        (0.64, "640 µs"),
+        (1.0, "1.00 ms"),
+        (66.2, "66.2 ms"),
+        (640.4, "640 ms"),
+        (1270.0, "1.27 s"),
+        (12_345.0, "12.3 s"),
+        (-5.0, "-5.00 ms"),
+    ],
+)
+def test_durations(duration_ms, text):
+    assert ms_text(duration_ms) == text
+
+
+def test_nanoseconds():
+    assert ms_from_ns(1_500_000) == 1.5
