@@ -26,6 +26,7 @@ class EventLanguageModel:
     """A loaded EventGPT."""
 
     wants = EVENTS
+    template = EVENTGPT_V1
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class EventLanguageModel:
             prompt,
             settings,
             spans,
-            template=EVENTGPT_V1,
+            template=self.template,
             slots=1,
             visual=len(drawn.pictures) + self.network.tokens_per_frame,
         )

@@ -42,6 +42,7 @@ class VideoLanguageModel:
         self.device, self.dtype = parameter.device, parameter.dtype
         self.visual_tokens_per_frame = network.tokens_per_frame
         self.is_video_family = network.config.family == VIDEO_LLAVA
+        self.template = VIDEO_LLAVA_PROMPT if self.is_video_family else LLAVA_V1_5
 
     @property
     def language_model(self) -> nn.Module:
@@ -61,7 +62,7 @@ class VideoLanguageModel:
             prompt,
             settings,
             spans,
-            template=VIDEO_LLAVA_PROMPT if self.is_video_family else LLAVA_V1_5,
+            template=self.template,
             slots=1 if self.is_video_family else frames,
             visual=frames * self.visual_tokens_per_frame,
             # Several images were never LLaVA-1.5's training: past its positions it is warned about, not refused.
