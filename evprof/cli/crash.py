@@ -33,7 +33,7 @@ def write_report(error: BaseException, activity: str) -> Path | None:
     """The traceback, versions and what was being done, as a file; None when no folder takes it."""
     text = "\n".join(
         [
-            f"evprof {evprof.__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"evprof {evprof.__version__}, Python {platform.python_version()}, {sys.platform}",
             f"doing: {activity}",
             "",
             *traceback.format_exception(error),

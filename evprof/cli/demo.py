@@ -6,13 +6,9 @@ import argparse
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
-
-if TYPE_CHECKING:
-    from evprof.core.request import RunRequest
 
 PICTURE_TIMEOUT_S = 120
 
@@ -55,6 +51,7 @@ class Demo(Command):
 def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
     """Three runs, saved and printed; the exit code follows their status."""
     from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, exit_code
+    from evprof.run.demo import demo_requests
 
     path = options.output or default_session_path()
     with RecordedSession(path, console) as session:
@@ -67,17 +64,6 @@ def run_headless(options: argparse.Namespace, console: Console, *, with_picture:
         if draw(path, picture, console):
             console.note(f"picture of the window saved: {picture}")
     return code
-
-
-def demo_requests() -> list[RunRequest]:
-    """Side by side, then speculative, of the bundled pair on the bundled sample."""
-    from evprof.cli.run_options import DEFAULT_DRAFT, DEFAULT_TARGET
-    from evprof.core.request import ModelChoice, RunRequest
-    from evprof.loaders.bundled import bundled_sample
-
-    sample = bundled_sample()
-    draft, target = ModelChoice(DEFAULT_DRAFT), ModelChoice(DEFAULT_TARGET)
-    return [RunRequest(mode, sample, draft, target) for mode in ("side-by-side", "speculative")]
 
 
 def draw(session: Path, picture: Path, console: Console) -> bool:

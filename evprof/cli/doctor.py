@@ -98,19 +98,24 @@ def _packages(problems: list[Problem]) -> dict[str, str | None]:
     return found
 
 
-def _examined(part: str, problems: list[Problem], fix: str, **variables: str) -> dict[str, Any] | None:
-    """What `_examine PART` prints, or None and a problem with the last line it left."""
+def ask(part: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What `evprof _examine PART` printed, in a process of its own with `variables` set."""
     from evprof.cli.program import program_argv
 
+    return subprocess.run(
+        program_argv("_examine", part),
+        capture_output=True,
+        text=True,
+        timeout=EXAMINATION_TIMEOUT_S,
+        env={**os.environ, **variables},
+        check=False,
+    )
+
+
+def _examined(part: str, problems: list[Problem], fix: str, **variables: str) -> dict[str, Any] | None:
+    """The facts of one part, or None and a problem with the last line it left."""
     try:
-        done = subprocess.run(
-            program_argv("_examine", part),
-            capture_output=True,
-            text=True,
-            timeout=EXAMINATION_TIMEOUT_S,
-            env={**os.environ, **variables},
-            check=False,
-        )
+        done = ask(part, **variables)
         if done.returncode == 0:
             facts: dict[str, Any] = json.loads(done.stdout)
             return facts

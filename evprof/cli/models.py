@@ -12,6 +12,9 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 from evprof.core.units import bytes_text
 
+_FAMILY_OF = {"eventchat_llama": "eventgpt", "eventgpt": "eventgpt"}
+"""Published model types that are spelled otherwise than their family."""
+
 
 class Models(Command):
     """List the known model families, the bundled and cached checkpoints, and what each needs.
@@ -72,7 +75,7 @@ def cached_models() -> list[dict[str, Any]]:
             model_type = str(json.loads(config.read_text(encoding="utf-8")).get("model_type", "")).lower()
         except (OSError, ValueError, AttributeError):
             continue
-        family = "eventgpt" if "eventgpt" in model_type.replace("_", "") else model_type
+        family = _FAMILY_OF.get(model_type, model_type)
         if family in FAMILIES:
             name = config.parents[2].name.removeprefix("models--").replace("--", "/")
             found.append(_entry(name, family, "cached", config.parent, ""))

@@ -30,6 +30,8 @@ def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
         console.print(f"  {run.info.error}")
     for warning in run.info.warnings:
         console.print(f"  warning: {warning}")
+    if run.info.trace_path:
+        console.print(f"  torch trace: {run.info.trace_path}")
     for line in _stage_lines(run):
         console.print(f"  {line}")
     for name, value in _figures(run):
