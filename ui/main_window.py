@@ -104,7 +104,7 @@ class MainWindow(QMainWindow):
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
-        self.session.failed.connect(lambda sentence: self.messages.post(sentence))
+        self.session.failed.connect(self.messages.post)
 
     # Views.
 

@@ -44,6 +44,7 @@ class Gui(Command):
 
 def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = False) -> int:
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
+    from evprof.cli.crash import write_report
     from evprof.cli.display import missing_display
     from evprof.cli.program import engine_argv
 
@@ -58,6 +59,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         theme=getattr(options, "theme", None),
         size=getattr(options, "size", None),
         demo=demo,
+        report=write_report,
     )
 
 
