@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,29 @@ class Export(Command):
         from evprof.cli.recorded_session import read_runs
 
         runs = read_runs(options.session)
-        for path in write_export(runs, options.format, options.output):
+        for path in write_export(runs, options.format, options.output, tell=console.note):
             console.note(f"saved {path}")
         return 0
 
 
-def write_export(runs: list[Any], kind: str, path: Path) -> list[Path]:
-    """Writes `runs` (RunLogs) in one of FORMATS; returns the files. Raises UserError when the place cannot be used."""
+def write_export(runs: list[Any], kind: str, path: Path, *, tell: Callable[[str], object] | None = None) -> list[Path]:
+    """Writes `runs` (RunLogs) in one of FORMATS; returns the files. Raises UserError when the place cannot be used.
+
+    `tell` is given a sentence for each thing that the format cannot hold.
+    """
     _refuse_session(path)
     try:
         if kind == "csv":
             from evprof.export.tables import write_tables
 
             return write_tables(runs, path)
-        return [_write_json(_document(runs, kind), path)]
+        document = _document(runs, kind)
+        if kind == "chrome" and tell is not None:
+            from evprof.export.chrome_trace import left_out_sentences
+
+            for sentence in left_out_sentences(document):
+                tell(sentence)
+        return [_write_json(document, path)]
     except OSError as error:
         raise UserError(f"-o: '{path}' cannot be written: {error.strerror or error}.") from error
 

@@ -1,4 +1,4 @@
-"""Runs as flat tables: one row per run, stage, token, round or cache length, for spreadsheets and data frames."""
+"""Runs as flat tables, one row per run, stage, tensor, token, round, cache length or memory sample, for data frames."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ def tables(runs: Sequence[RunLog]) -> dict[str, list[Row]]:
     return {
         "runs": [_run_row(run) for run in runs],
         "stages": [row for run in runs for row in _stage_rows(run)],
+        "tensors": [row for run in runs for row in _tensor_rows(run)],
         "tokens": [row for run in runs for row in _token_rows(run)],
         "rounds": [row for run in runs for row in _round_rows(run)],
         "kv_cache": [row for run in runs for row in _kv_rows(run)],
+        "memory": [row for run in runs for row in _memory_rows(run)],
     }
 
 
@@ -95,15 +97,36 @@ def _stage_rows(run: RunLog) -> list[Row]:
 
 def _stage_name(run: RunLog, span: Span) -> str:
     """The stage that a span is or lies in."""
-    while span.parent_id >= 0 and span.parent_id in run.spans:
+    seen = {span.span_id}
+    while span.parent_id in run.spans and span.parent_id not in seen:
         span = run.spans[span.parent_id]
+        seen.add(span.span_id)
     return span.name
+
+
+def _tensor_rows(run: RunLog) -> list[Row]:
+    return [
+        {
+            "run_id": run.run_id,
+            "role": span.role,
+            "stage": _stage_name(run, span),
+            "part": "" if span.is_stage else span.name,
+            "direction": tensor.direction,
+            "tensor": tensor.name,
+            "shape": tensor.shape.replace(",", "x"),
+            "dtype": tensor.dtype,
+            "bytes": tensor.nbytes,
+        }
+        for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))
+        for tensor in span.tensors
+    ]
 
 
 def _token_rows(run: RunLog) -> list[Row]:
     return [
         {
             "run_id": run.run_id,
+            "role": token.role,
             "position": token.position,
             "token_id": token.token_id,
             "piece": token.piece,
@@ -148,6 +171,18 @@ def _kv_rows(run: RunLog) -> list[Row]:
     ]
 
 
+def _memory_rows(run: RunLog) -> list[Row]:
+    return [
+        {
+            "run_id": run.run_id,
+            "time_ms": stages.start_ms(run, sample.t_ns),
+            "resident_bytes": sample.rss_bytes,
+            "gpu_bytes": sample.gpu_bytes if sample.gpu_bytes >= 0 else None,
+        }
+        for sample in run.memory
+    ]
+
+
 COLUMNS: dict[str, tuple[str, ...]] = {
     "runs": (
         "run_id",
@@ -184,7 +219,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "text",
     ),
     "stages": ("run_id", "role", "stage", "part", "start_ms", "duration_ms"),
-    "tokens": ("run_id", "position", "token_id", "piece", "origin", "round", "time_ms"),
+    "tensors": ("run_id", "role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),
+    "tokens": ("run_id", "role", "position", "token_id", "piece", "origin", "round", "time_ms"),
     "rounds": (
         "run_id",
         "round",
@@ -199,5 +235,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "hidden",
     ),
     "kv_cache": ("run_id", "role", "time_ms", "positions", "bytes"),
+    "memory": ("run_id", "time_ms", "resident_bytes", "gpu_bytes"),
 }
 """Column names of each table, in order."""

@@ -53,11 +53,12 @@ def test_stages_are_where_the_document_says(entries, runs) -> None:
 
 def test_rounds_tokens_and_counters(entries, runs) -> None:
     speculative = runs[2]
-    drafts = [entry for entry in slices(entries) if entry["cat"] == "round" and entry["name"] == "draft"]
-    assert len(drafts) == sum(entry.draft_ns > 0 for entry in speculative.rounds)
-    tokens = [entry for entry in entries if entry["ph"] == "i" and entry["pid"] == speculative.run_id]
+    drafts = [entry for entry in slices(entries) if entry["cat"] == "phase" and entry["name"] == "draft"]
+    assert len(drafts) == len(speculative.rounds)
+    marks = [entry for entry in entries if entry["ph"] == "i" and entry["pid"] == speculative.run_id]
+    tokens = [entry for entry in marks if entry["tid"] == THREADS["tokens"]]
     assert [entry["args"]["id"] for entry in tokens] == [token.token_id for token in speculative.tokens]
-    counters = [entry for entry in entries if entry["ph"] == "C" and entry["name"] == "KV cache target"]
+    counters = [entry for entry in entries if entry["ph"] == "C" and entry["name"] == "KV cache target bytes"]
     assert counters[-1]["args"]["bytes"] == speculative.kv["target"][-1].nbytes
 
 

@@ -13,7 +13,8 @@ from evprof.export.tables import COLUMNS, tables, write_tables
 @pytest.mark.parametrize("name", list(COLUMNS))
 def test_rows_have_exactly_the_columns(runs, name) -> None:
     rows = tables(runs)[name]
-    assert rows
+    # Memory is sampled by the host of an engine process; here there is none.
+    assert rows or name == "memory"
     assert all(tuple(row) == COLUMNS[name] for row in rows)
     assert all(row["run_id"] in (1, 2, 3) for row in rows)
 
