@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import assets
@@ -11,7 +12,7 @@ ASSETS = Path(assets.__file__).parent
 SEED = 7
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m engines.tiny", description="Make and judge the bundled tiny models."
     )
@@ -39,8 +40,9 @@ def main() -> None:
     else:
         from engines.tiny.evaluation import evaluate_pair
 
-        evaluate_pair(arguments.models, arguments.scenes, arguments.seed, as_json=arguments.json)
+        return evaluate_pair(arguments.models, arguments.scenes, arguments.seed, as_json=arguments.json)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

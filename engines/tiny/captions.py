@@ -15,10 +15,18 @@ GENERAL_PROMPTS: Sequence[str] = (
     "What are the key elements in this scene?",
     "Describe in detail what happened in the scene.",
     "Describe the scene.",
-    "What is happening?",
-    "What do you see?",
+    "Describe the scene in detail.",
+    "Describe what you see.",
     "Describe the video.",
+    "What is happening?",
     "What is happening in this video?",
+    "What is happening in the scene?",
+    "What is going on here?",
+    "What do you see?",
+    "What can you see in this scene?",
+    "What does the scene show?",
+    "What happened?",
+    "Tell me about this scene.",
 )
 
 SPECIFIC_PROMPTS: dict[str, Sequence[str]] = {
@@ -33,6 +41,12 @@ SPECIFIC_PROMPTS: dict[str, Sequence[str]] = {
     "daylight": ("Is it day or night?", "What time of day is it?", "Is it dark?"),
     "colour": ("What colour is the vehicle?", "What color is the vehicle?", "Which colour does the vehicle have?"),
 }
+
+
+def casual(question: str) -> str:
+    """The question as typed in haste: lower case, no full stop or question mark."""
+    return question.lower().rstrip("?.")
+
 
 _CURVATURE = {
     "straight": "a road that runs straight ahead",
@@ -71,22 +85,18 @@ _PHRASES: dict[str, dict[str, Sequence[str]]] = {
 
 def concise(attributes: Attributes) -> str:
     """EventGPT's style, e.g. "A car is approaching on a road that curves to the left, with trees on both sides."."""
-    return f"A {_body(attributes)}"
+    return (
+        f"A {attributes.vehicle} {_MOTION[attributes.motion]} {_CURVATURE[attributes.curvature]}, "
+        f"{_ROADSIDE[attributes.roadside]}."
+    )
 
 
 def detailed(attributes: Attributes) -> str:
-    """Video-LLaVA's style: the concise sentence with the colour, and one more on the light and the view."""
+    """Video-LLaVA's style: the concise sentence, and one more on what only a video shows."""
     light = "It is daytime" if attributes.daylight == "day" else "It is night"
     view, closer = _VIEW[attributes.motion], _CLOSER[attributes.motion]
-    shown = f"the video shows {view} of the {attributes.vehicle} {closer}"
-    return f"A {attributes.colour} {_body(attributes)} {light}, and {shown}."
-
-
-def _body(attributes: Attributes) -> str:
-    return (
-        f"{attributes.vehicle} {_MOTION[attributes.motion]} {_CURVATURE[attributes.curvature]}, "
-        f"{_ROADSIDE[attributes.roadside]}."
-    )
+    shown = f"the video shows {view} of the {attributes.colour} {attributes.vehicle} {closer}"
+    return f"{concise(attributes)} {light}, and {shown}."
 
 
 def answer(attributes: Attributes, name: str) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engines.prompts import PromptTemplate
 from engines.tiny.attributes import VALUES, Attributes
-from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer
+from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual
 from engines.tiny.tokenizer import BOS_ID, EOS_ID
 
 Encode = Callable[[str], Sequence[int]]
@@ -56,22 +57,25 @@ class Conversations:
     def __init__(
         self,
         encode: Encode,
-        pieces: Callable[[str], tuple[str, str]],
+        template: PromptTemplate,
         caption: Callable[[Attributes], str],
         visual: int,
         questions: int,
     ) -> None:
-        self.encode, self.pieces, self.caption, self.questions = encode, pieces, caption, questions
-        self.before = [BOS_ID, *encode(pieces("")[0])]
+        self.encode, self.template, self.caption, self.questions = encode, template, caption, questions
+        self.before = [BOS_ID, *encode(template.before)]
         every = [Attributes(**{**_FIRST, name: value}) for name, values in VALUES.items() for value in values]
         longest_caption = max(len(encode(caption(scene))) for scene in every)
         longest_answer = max(len(encode(answer(scene, name))) for scene in every for name in VALUES)
-        longest_general = max(len(encode(pieces(prompt)[1])) for prompt in GENERAL_PROMPTS)
+        longest_general = max(len(self._asked(spelled)) for spelled in _spellings(GENERAL_PROMPTS))
         longest_specific = max(
-            len(encode(pieces(prompt)[1])) for group in SPECIFIC_PROMPTS.values() for prompt in group
+            len(self._asked(spelled)) for group in SPECIFIC_PROMPTS.values() for spelled in _spellings(group)
         )
         segments = (longest_general + longest_caption + 1, *([longest_specific + longest_answer + 1] * questions))
         self.layout = Layout(len(self.before), visual, segments)
+
+    def _asked(self, question: str) -> Sequence[int]:
+        return self.encode(self.template.chunks(question)[1])
 
     def draw(
         self, labels: NDArray[np.int64], blind: Sequence[str], rng: np.random.Generator
@@ -88,11 +92,11 @@ class Conversations:
                 **{name: str(rng.choice(VALUES[name])) if name in blind else getattr(scene, name) for name in VALUES}
             )
             names = rng.choice(list(VALUES), size=self.questions, replace=False)
-            turns = [(str(rng.choice(GENERAL_PROMPTS)), self.caption(scene))]
-            turns += [(str(rng.choice(SPECIFIC_PROMPTS[name])), answer(guess, name)) for name in names]
+            turns = [(_spell(GENERAL_PROMPTS, rng), self.caption(scene))]
+            turns += [(_spell(SPECIFIC_PROMPTS[name], rng), answer(guess, name)) for name in names]
             start = 0
             for (question, reply), room in zip(turns, self.layout.segments, strict=True):
-                asked = self.encode(self.pieces(question)[1])
+                asked = self._asked(question)
                 said = [*self.encode(reply), EOS_ID]
                 line = torch.tensor([*asked, *said])
                 tokens[row, start : start + len(line)] = line
@@ -100,6 +104,16 @@ class Conversations:
                 targets[row, first : first + len(said)] = torch.tensor(said)
                 start += room
         return tokens, targets
+
+
+def _spellings(questions: Sequence[str]) -> list[str]:
+    return [*questions, *map(casual, questions)]
+
+
+def _spell(questions: Sequence[str], rng: np.random.Generator) -> str:
+    """One of the questions, one time in eight as typed in haste."""
+    question = str(rng.choice(questions))
+    return casual(question) if rng.random() < 0.125 else question
 
 
 _FIRST = {name: values[0] for name, values in VALUES.items()}

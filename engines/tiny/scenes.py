@@ -49,7 +49,7 @@ def draw_layout(rng: np.random.Generator) -> Layout:
     return Layout(
         bend_per_m=rng.uniform(0.016, 0.024),
         ego_speed_m_s=rng.uniform(9.0, 13.0),
-        vehicle_speed_m_s=rng.uniform(12.0, 16.0),
+        vehicle_speed_m_s=rng.uniform(10.0, 14.0),
         vehicle_scale=rng.uniform(0.92, 1.12),
         lane_m=rng.uniform(-0.9, 0.9),
         nearest_m=rng.uniform(6.2, 7.4),

@@ -14,26 +14,29 @@ import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
+from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from engines.tiny.attributes import VALUES, Attributes
-from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, concise, detailed
-from engines.tiny.prompts import every_template_text
+from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual, concise, detailed
 
-PIECES = 637
-"""Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 640 rows in all."""
+PIECES = 765
+"""Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 768 rows in all."""
+
+_EMPHASIS = 8
 
 VIDEO_LLAVA_TOKENS = ("<image>", "<video>", "<pad>")
 BOS_ID, EOS_ID = 1, 2
 
 
 def corpus() -> list[str]:
-    """Every sentence the pair can be asked or can say, once per attribute value."""
+    """Every question the pair is asked once, and every sentence it says often enough to earn its words whole pieces."""
     questions = [*GENERAL_PROMPTS, *(question for group in SPECIFIC_PROMPTS.values() for question in group)]
-    lines = every_template_text(questions)
+    asked = [*questions, *map(casual, questions)]
+    lines = [text for question in asked for layout in (EVENTGPT_V1, VIDEO_LLAVA) for text in layout.chunks(question)]
     base = {name: values[0] for name, values in VALUES.items()}
     for name, values in VALUES.items():
         for value in values:
             scene = Attributes(**{**base, name: value})
-            lines += [concise(scene), detailed(scene), *(answer(scene, each) for each in VALUES)]
+            lines += _EMPHASIS * [concise(scene), detailed(scene), *(answer(scene, each) for each in VALUES)]
     return [line for text in lines for line in text.split("\n") if line]
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from engines.tiny import tokenizer as tiny
-from engines.tiny.prompts import event_pieces, video_pieces
 
 MODEL = tiny.train()
 SLOW: sentencepiece.SentencePieceProcessor = tiny.load(MODEL)
@@ -42,7 +42,7 @@ def test_the_vocabulary_is_laid_out_like_the_published_pair() -> None:
     assert all(SLOW.is_byte(3 + value) for value in range(256))
     above = [FAST.id_to_token(tiny.PIECES + index) for index in range(3)]
     assert above == ["<image>", "<video>", "<pad>"]
-    assert FAST.get_vocab_size() == 640
+    assert FAST.get_vocab_size() == 768
 
 
 @pytest.mark.parametrize("marker", ["<ev_start>", "<ev_end>"])
@@ -52,8 +52,8 @@ def test_event_markers_are_ordinary_text(marker: str) -> None:
 
 def test_prompts_of_the_two_layouts_are_short() -> None:
     question = "What are the key elements in this scene?"
-    assert sum(len(SLOW.encode(piece)) for piece in event_pieces(question)) < 70
-    assert sum(len(SLOW.encode(piece)) for piece in video_pieces(question)) < 25
+    assert sum(len(SLOW.encode(piece)) for piece in EVENTGPT_V1.chunks(question)) < 70
+    assert sum(len(SLOW.encode(piece)) for piece in VIDEO_LLAVA.chunks(question)) < 25
 
 
 def test_training_the_tokenizer_again_gives_the_same_pieces() -> None:
