@@ -1,0 +1,443 @@
+"""Checkpoints: published names in the files, a round trip, and every way a folder can be wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from transformers import CLIPVisionConfig, LlamaConfig
+
+from engines.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
+from engines.config import EventGptConfig, LlavaConfig, read_config
+from engines.event_model import EventLanguageModel
+from engines.eventgpt import EventGptModel
+from engines.inspection import inspect_checkpoint
+from engines.llava import build_llava
+from engines.loading import find_checkpoint, load_model
+from engines.naming import LLAVA, VIDEO_LLAVA
+from engines.tiny.tokenizer import PIECES, fast_json, train
+from engines.video_model import VideoLanguageModel
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.request import ModelChoice
+
+NEVER = threading.Event()
+
+
+def nothing(done: int, total: int) -> None:
+    """Takes progress and drops it."""
+
+
+def configs(rows: int) -> tuple[CLIPVisionConfig, LlamaConfig]:
+    vision = CLIPVisionConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=28,
+        patch_size=14,
+    )
+    text = LlamaConfig(
+        vocab_size=rows,
+        hidden_size=24,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+    )
+    return vision, text
+
+
+@pytest.fixture(scope="session")
+def vocabulary_files() -> tuple[bytes, bytes]:
+    """A sentencepiece model and a tokenizer.json: the ones the bundled pair is made with."""
+    model = train()
+    return model, fast_json(model)
+
+
+@pytest.fixture
+def eventgpt(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> Path:
+    torch.manual_seed(0)
+    folder = tmp_path / "tiny-eventgpt"
+    write_eventgpt(folder, EventGptModel(EventGptConfig(*configs(PIECES))), vocabulary_files[0])
+    return folder
+
+
+def write_llava(folder: Path, family: str, tokenizer: bytes) -> Path:
+    torch.manual_seed(0)
+    vision, text = configs(PIECES + 3)
+    is_video = family == VIDEO_LLAVA
+    config = LlavaConfig(
+        family, vision, text, slot_id=PIECES + 1 if is_video else PIECES, keeps_cls=is_video, image_token_id=PIECES
+    )
+    write_video_llava(folder, build_llava(config), tokenizer)
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        return sorted(file.keys())
+
+
+def tower_names(prefix: str) -> list[str]:
+    """CLIP's vision tensors under a prefix, two layers, written from the published key tables."""
+    found = [
+        f"{prefix}.embeddings.class_embedding",
+        f"{prefix}.embeddings.patch_embedding.weight",
+        f"{prefix}.embeddings.position_embedding.weight",
+    ]
+    for norm in ("pre_layrnorm", "post_layernorm"):
+        found += [f"{prefix}.{norm}.weight", f"{prefix}.{norm}.bias"]
+    for layer in (0, 1):
+        for part in (
+            "self_attn.q_proj",
+            "self_attn.k_proj",
+            "self_attn.v_proj",
+            "self_attn.out_proj",
+            "layer_norm1",
+            "layer_norm2",
+            "mlp.fc1",
+            "mlp.fc2",
+        ):
+            found += [f"{prefix}.encoder.layers.{layer}.{part}.{leaf}" for leaf in ("weight", "bias")]
+    return found
+
+
+def llama_names(prefix: str) -> list[str]:
+    found = [f"{prefix}embed_tokens.weight", f"{prefix}norm.weight"]
+    for layer in (0, 1):
+        for part in (
+            "self_attn.q_proj",
+            "self_attn.k_proj",
+            "self_attn.v_proj",
+            "self_attn.o_proj",
+            "mlp.gate_proj",
+            "mlp.up_proj",
+            "mlp.down_proj",
+            "input_layernorm",
+            "post_attention_layernorm",
+        ):
+            found.append(f"{prefix}layers.{layer}.{part}.weight")
+    return found
+
+
+def test_eventgpt_files_carry_the_published_names(eventgpt: Path) -> None:
+    expected = [
+        *tower_names("model.visual_tower.visual_tower.vision_model"),
+        *llama_names("model."),
+        "lm_head.weight",
+        "model.visual_projector.0.weight",
+        "model.visual_projector.0.bias",
+        "model.visual_projector.2.weight",
+        "model.visual_projector.2.bias",
+        "model.feature_adaptor.weight",
+        "model.feature_adaptor.bias",
+    ]
+    assert names(eventgpt) == sorted(expected)
+    config = json.loads((eventgpt / "config.json").read_text())
+    assert config["model_type"] == "EventChat_llama"
+    assert config["event_feature_adaptor"] is True
+    assert (eventgpt / "tokenizer.model").is_file()
+    assert not (eventgpt / "tokenizer.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "towers"), [(VIDEO_LLAVA, ("image_tower", "video_tower")), (LLAVA, ("vision_tower",))]
+)
+def test_llava_files_carry_the_published_names(
+    family: str, towers: tuple[str, ...], tmp_path: Path, vocabulary_files: tuple[bytes, bytes]
+) -> None:
+    folder = write_llava(tmp_path / "m", family, vocabulary_files[1])
+    expected = [name for tower in towers for name in tower_names(f"{tower}.vision_model")]
+    expected += [*llama_names("language_model.model."), "language_model.lm_head.weight"]
+    expected += [f"multi_modal_projector.linear_{n}.{leaf}" for n in (1, 2) for leaf in ("weight", "bias")]
+    assert names(folder) == sorted(expected)
+    assert json.loads((folder / "config.json").read_text())["model_type"] == family
+
+
+def test_eventgpt_comes_back_as_written(eventgpt: Path) -> None:
+    told: list[tuple[int, int]] = []
+    model = load_model(ModelChoice(str(eventgpt)), "draft", lambda *pair: told.append(pair), NEVER)
+    assert isinstance(model, EventLanguageModel)
+    stored = load_file(eventgpt / WEIGHTS)
+    state = model.network.state_dict()
+    assert torch.equal(state["visual_projector.2.bias"], stored["model.visual_projector.2.bias"].float())
+    tower = "model.visual_tower.visual_tower.vision_model.encoder.layers.1.mlp.fc1.weight"
+    assert torch.equal(state["visual_tower.encoder.layers.1.mlp.fc1.weight"], stored[tower].float())
+    assert len(state) == len(stored) == len(told) - 1
+    size = (eventgpt / WEIGHTS).stat().st_size
+    assert told[0][0] == 0
+    assert told[-1][0] == told[-1][1] < size
+    assert (model.facts.name, model.facts.family, model.facts.dtype) == ("tiny-eventgpt", "eventgpt", "float32")
+    assert model.facts.parameters * 4 == model.facts.weight_bytes
+    assert (model.facts.layers, model.facts.kv_heads, model.facts.head_dim) == (2, 2, 12)
+    assert model.facts.context_limit == 512
+    assert model.facts.prompt_template == "eventgpt_v1"
+
+
+def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> None:
+    """Tables that no file holds (positions, rotary frequencies) are right after a load, too."""
+    torch.manual_seed(5)
+    vision, text = configs(PIECES + 3)
+    original = build_llava(
+        LlavaConfig(VIDEO_LLAVA, vision, text, slot_id=PIECES + 1, keeps_cls=True, image_token_id=PIECES)
+    )
+    write_video_llava(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
+    model = load_model(ModelChoice(str(tmp_path / "m")), "target", nothing, NEVER)
+    assert isinstance(model, VideoLanguageModel)
+    pixels = torch.randn(2, 3, 28, 28)
+    ids = torch.arange(3, 40)[None]
+    with torch.inference_mode():
+        assert torch.equal(model.network.encode_frames(pixels), original.encode_frames(pixels))
+        found = model.language_model(input_ids=ids).logits
+        assert torch.equal(found, original.language_model(input_ids=ids).logits)
+    assert found.std() > 0
+
+
+def test_dtype_is_the_asked_one(eventgpt: Path) -> None:
+    model = load_model(ModelChoice(str(eventgpt), dtype="bfloat16"), "draft", nothing, NEVER)
+    assert {parameter.dtype for parameter in model.language_model.parameters()} == {torch.bfloat16}
+    assert model.dtype == torch.bfloat16
+    # Rotary frequencies stay in full precision, as transformers keeps them.
+    assert model.language_model.model.rotary_emb.inv_freq.dtype == torch.float32  # type: ignore[union-attr]
+
+
+Change = Callable[[dict[str, torch.Tensor]], None]
+
+
+def rewrite(folder: Path, change: Change) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS)
+
+
+def drop(name: str) -> Change:
+    return lambda tensors: tensors.__delitem__(name)
+
+
+def put(name: str, value: torch.Tensor) -> Change:
+    return lambda tensors: tensors.__setitem__(name, value)
+
+
+ADAPTOR = "model.feature_adaptor.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (drop("model.layers.1.mlp.up_proj.weight"), ("lacks", "model.layers.1.mlp.up_proj.weight")),
+        (put("model.layers.2.mlp.up_proj.weight", torch.zeros(2)), ("no place", "model.layers.2.mlp.up_proj.weight")),
+        (put(ADAPTOR, torch.zeros(24, 23)), (ADAPTOR, "[24, 23]", "[24, 24]", WEIGHTS)),
+        (put("model.query_embeddings", torch.zeros(4, 24)), ("Q-Former", "model.query_embeddings")),
+        (put("model.attention_layers.0.weight", torch.zeros(4)), ("Q-Former", "model.attention_layers.0.weight")),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(eventgpt: Path, change: Change, parts: tuple[str, ...]) -> None:
+    rewrite(eventgpt, change)
+    with pytest.raises(UserError) as caught:
+        load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
+    assert all(part in caught.value.sentence for part in parts), caught.value.sentence
+    assert str(eventgpt) in caught.value.sentence
+    found = inspect_checkpoint(str(eventgpt))
+    assert caught.value.sentence in found["problems"]
+    assert found["missing"] or found["surplus"] or ADAPTOR in found["problems"][0]
+
+
+def test_old_tables_are_tolerated(eventgpt: Path) -> None:
+    def add(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.full((6,), 9.0)
+        tensors["model.visual_tower.visual_tower.vision_model.embeddings.position_ids"] = torch.zeros(1, 5).long()
+
+    before = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
+    rewrite(eventgpt, add)
+    after = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
+    ids = torch.tensor([[1, 5, 9]])
+    assert torch.equal(before.language_model(input_ids=ids).logits, after.language_model(input_ids=ids).logits)
+    assert inspect_checkpoint(str(eventgpt))["problems"] == []
+    assert "2 stored tables" in inspect_checkpoint(str(eventgpt))["assumptions"][-1]
+
+
+@pytest.mark.parametrize("style", ["5.17", "4.52"])
+def test_later_names_of_transformers_are_understood(
+    style: str, tmp_path: Path, vocabulary_files: tuple[bytes, bytes]
+) -> None:
+    folder = write_llava(tmp_path / "m", VIDEO_LLAVA, vocabulary_files[1])
+    stored = load_file(folder / WEIGHTS)
+
+    def later(name: str) -> str:
+        name = name.replace("language_model.lm_head", "lm_head").replace("language_model.model.", "language_model.")
+        if style == "5.17":
+            name = name.replace(".vision_model.", ".")
+        return name if name.startswith("lm_head") else f"model.{name}"
+
+    save_file({later(name): tensor for name, tensor in stored.items()}, folder / WEIGHTS)
+    model = load_model(ModelChoice(str(folder)), "target", nothing, NEVER)
+    assert isinstance(model, VideoLanguageModel)
+    weight = model.network.multi_modal_projector.linear_1.weight
+    assert torch.equal(weight, stored["multi_modal_projector.linear_1.weight"].float())
+    assert inspect_checkpoint(str(folder))["problems"] == []
+
+
+def split(folder: Path) -> Path:
+    """Cuts the weights into two shards with an index."""
+    tensors = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    listed = sorted(tensors)
+    weight_map = {}
+    for number, part in enumerate((listed[:20], listed[20:])):
+        file = f"model-0000{number + 1}-of-00002.safetensors"
+        save_file({name: tensors[name] for name in part}, folder / file)
+        weight_map.update(dict.fromkeys(part, file))
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return index
+
+
+def test_shards_are_read_through_their_index(eventgpt: Path) -> None:
+    whole = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
+    index = split(eventgpt)
+    parts = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
+    assert isinstance(whole, EventLanguageModel)
+    assert isinstance(parts, EventLanguageModel)
+    both = zip(whole.network.parameters(), parts.network.parameters(), strict=True)
+    assert all(torch.equal(first, second) for first, second in both)
+    (eventgpt / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(UserError, match="model-00002-of-00002") as caught:
+        find_and_read(eventgpt)
+    assert str(index) in caught.value.sentence
+
+
+def find_and_read(folder: Path) -> Any:
+    return load_model(ModelChoice(str(folder)), "draft", nothing, NEVER)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, 20_000])
+def test_truncated_weights_are_told_apart(eventgpt: Path, keep: int) -> None:
+    path = eventgpt / WEIGHTS
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(UserError, match="download it again") as caught:
+        find_and_read(eventgpt)
+    assert str(path) in caught.value.sentence
+
+
+def test_bin_files_are_read_as_weights_only(eventgpt: Path) -> None:
+    tensors = load_file(eventgpt / WEIGHTS)
+    (eventgpt / WEIGHTS).unlink()
+    torch.save(tensors, eventgpt / "pytorch_model.bin")
+    model = find_and_read(eventgpt)
+    assert torch.equal(
+        model.network.state_dict()["feature_adaptor.weight"], tensors["model.feature_adaptor.weight"].float()
+    )
+
+
+class _Hostile:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("owned"),))
+
+
+def test_a_hostile_bin_file_does_nothing(eventgpt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (eventgpt / WEIGHTS).unlink()
+    (eventgpt / "pytorch_model.bin").write_bytes(pickle.dumps({"a": _Hostile()}))
+    with pytest.raises(UserError, match=r"pytorch_model\.bin"):
+        find_and_read(eventgpt)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "parts"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), ("config.json", "missing")),
+        (lambda folder: (folder / "config.json").write_text("{"), ("config.json", "JSON")),
+        (lambda folder: (folder / "config.json").write_text('{"model_type": "gpt2"}'), ("gpt2", "EventChat_llama")),
+        (lambda folder: (folder / WEIGHTS).unlink(), ("no weights",)),
+        (lambda folder: (folder / "tokenizer.model").unlink(), ("tokenizer.model",)),
+        (lambda folder: (folder / "tokenizer.model").write_bytes(b"junk"), ("tokenizer.model",)),
+    ],
+)
+def test_a_broken_folder_is_refused_in_a_sentence(
+    eventgpt: Path, break_it: Callable[[Path], object], parts: tuple[str, ...]
+) -> None:
+    break_it(eventgpt)
+    with pytest.raises(UserError) as caught:
+        find_and_read(eventgpt)
+    assert all(part in caught.value.sentence for part in parts), caught.value.sentence
+
+
+def test_a_qformer_in_the_configuration_is_refused(eventgpt: Path) -> None:
+    values = json.loads((eventgpt / "config.json").read_text())
+    (eventgpt / "config.json").write_text(json.dumps(values | {"use_event_qformer": True}))
+    with pytest.raises(UserError, match="Q-Former"):
+        read_config(eventgpt)
+
+
+def test_a_tower_that_is_not_there_is_assumed_and_said(eventgpt: Path) -> None:
+    values = json.loads((eventgpt / "config.json").read_text())
+    values["mm_visual_tower"] = "clip-vit-large-patch14-336"
+    (eventgpt / "config.json").write_text(json.dumps(values))
+    config = read_config(eventgpt)
+    assert (config.vision.num_hidden_layers, config.vision.image_size) == (24, 336)
+    assert "clip-vit-large-patch14-336" in config.assumptions[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("no/such/folder/at all", "no folder"), ("random:3b-eventgpt", "random:7b-eventgpt"), ("nothing", "nothing")],
+)
+def test_unknown_names_are_refused(name: str, part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        find_checkpoint(name)
+
+
+def test_a_hub_id_without_network_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    def offline(name: str, **options: Any) -> str:
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        if options.get("local_files_only"):
+            raise LocalEntryNotFoundError("not cached")
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(UserError, match="Network is unreachable") as caught:
+        find_checkpoint("someone/some-model")
+    assert "someone/some-model" in caught.value.sentence
+
+
+@pytest.mark.parametrize("role", ["draft", "target"])
+def test_a_model_in_the_wrong_role_is_refused(
+    role: str, eventgpt: Path, tmp_path: Path, vocabulary_files: tuple[bytes, bytes]
+) -> None:
+    video = write_llava(tmp_path / "v", VIDEO_LLAVA, vocabulary_files[1])
+    with pytest.raises(UserError, match=f"cannot be the {role}") as caught:
+        load_model(ModelChoice(str(video if role == "draft" else eventgpt)), role, nothing, NEVER)
+    assert caught.value.exit_code == 2
+
+
+def test_stop_is_seen_between_tensors(eventgpt: Path) -> None:
+    stop = threading.Event()
+
+    def progress(done: int, total: int) -> None:
+        if done > total // 2:
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        load_model(ModelChoice(str(eventgpt)), "draft", progress, stop)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "part"),
+    [("cuda:99", "auto", "cuda:99"), ("tpu", "auto", "Unknown device"), ("cpu", "float8", "Unknown dtype")],
+)
+def test_wishes_the_machine_cannot_meet(eventgpt: Path, device: str, dtype: str, part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        load_model(ModelChoice(str(eventgpt), device=device, dtype=dtype), "draft", nothing, NEVER)
