@@ -1,0 +1,41 @@
+"""Whether a folder looks like a checkpoint for one side, from its files' names and its config alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.core.records import DRAFT
+
+FAMILIES = {
+    "EventChat_llama": "eventgpt",
+    "llava": "llava",
+    "video_llava": "video_llava",
+}
+"""`model_type` of a config.json -> family."""
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+
+
+def family_of(folder: str | Path, role: str) -> str:
+    """The family of the checkpoint in `folder`. Raises UserError, one sentence, when `role` cannot use it."""
+    place = Path(folder)
+    config = place / "config.json"
+    try:
+        described = json.loads(config.read_text(encoding="utf-8"))
+        model_type = described.get("model_type") if isinstance(described, dict) else None
+    except FileNotFoundError:
+        raise UserError(f"{place}: holds no config.json; choose the folder of a checkpoint.") from None
+    except (OSError, ValueError):
+        raise UserError(f"{config}: cannot be read as JSON; the checkpoint is damaged, copy it again.") from None
+    family = FAMILIES.get(str(model_type))
+    if family is None:
+        known = ", ".join(FAMILIES)
+        raise UserError(f"{place}: its model_type is {model_type!r}; {known} can be run.")
+    if (family == "eventgpt") != (role == DRAFT):
+        wanted = "an EventGPT checkpoint" if role == DRAFT else "a LLaVA or Video-LLaVA checkpoint"
+        raise UserError(f"{place}: is of family {family}; this side needs {wanted}.")
+    if not any(next(place.glob(pattern), None) for pattern in _WEIGHTS):
+        raise UserError(f"{place}: holds no weights (*.safetensors); download the checkpoint again.")
+    return family

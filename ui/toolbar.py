@@ -1,0 +1,377 @@
+"""The toolbar: inputs, models, prompt, mode, Run and Stop, export; it turns what is set into one RunRequest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from evprof.core.errors import UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import MODES, ModelChoice
+from evprof.core.sample import Sample
+from ui.dialogs.model_popover import ModelPopover
+from ui.dialogs.settings_popover import SettingsPopover
+from ui.icons import icon
+from ui.models.recent import Recent
+from ui.models.request_form import RequestForm
+from ui.models.run_text import input_name, mode_name
+from ui.theme import GRID, ThemeHolder
+
+HEIGHT = 44
+COMPACT_BELOW = 1360
+"""Narrower than this, buttons whose icon is plain lose their word."""
+
+_MODEL_WIDTHS = ((1500, 184), (1200, 152), (1000, 120), (0, 92))
+"""From this width of the toolbar on, a model's button is so wide."""
+
+EXPORTS = (
+    ("session", "Session (.evprof)…"),
+    ("chrome", "Chrome trace (.json)…"),
+    ("json", "JSON document…"),
+    ("csv", "CSV tables…"),
+    ("screenshot", "Picture of the window (.png)…"),
+)
+"""What can be exported, and what the menu calls it."""
+
+_EVENT_FILTER = "Event recordings (*.npy *.npz);;All files (*)"
+_VIDEO_FILTER = "Videos (*.mp4 *.avi *.mkv *.mov *.webm *.m4v *.mpg);;All files (*)"
+
+
+class Toolbar(QFrame):
+    """One row. It says in words why Run is not possible, and greys what lacks its input.
+
+    Signals:
+        run_requested(object): a validated RunRequest; whoever submits it numbers it.
+        stop_requested(): end the running request.
+        sample_opened(object): the Sample that the person put together from files.
+        export_requested(str): a key of EXPORTS.
+        tensorboard_requested(): open the latest torch trace.
+        failed(str): a sentence, when something could not be taken.
+    """
+
+    run_requested = Signal(object)
+    stop_requested = Signal()
+    sample_opened = Signal(object)
+    export_requested = Signal(str)
+    tensorboard_requested = Signal()
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        themes: ThemeHolder,
+        recent: Recent | None = None,
+        trace_folder: Callable[[], Path] | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`trace_folder` says where torch traces go; without it there is no trace button."""
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setFixedHeight(HEIGHT)
+        self.form = RequestForm()
+        self._themes = themes
+        self._recent = recent if recent is not None else Recent(None)
+        self._trace_folder = trace_folder
+        self._is_busy = False
+        self._has_trace = False
+        self._make_inputs()
+        self._make_models()
+        self._make_prompt()
+        self._make_running()
+        self._lay_out()
+        themes.changed.connect(self._restyle)
+        self._restyle()
+        self._show_state()
+
+    # Parts
+
+    def _make_inputs(self) -> None:
+        self.events = _button("Events", "Open an event recording or a folder of event frames (Ctrl+E)")
+        menu = QMenu(self.events)
+        menu.addAction("Event recording (.npy, .npz)…").triggered.connect(self.browse_events)
+        menu.addAction("Folder of event frames (.png)…").triggered.connect(self._browse_event_folder)
+        self.events.setMenu(menu)
+        self.events.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.video = _button("Video", "Open the matching video (Ctrl+Shift+E)")
+        self.video.clicked.connect(self.browse_video)
+
+    def _make_models(self) -> None:
+        self._popovers: dict[str, ModelPopover] = {}
+        self._models: dict[str, QToolButton] = {}
+        for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
+            popover = ModelPopover(role, choice, self._recent, self._themes, self)
+            popover.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+            button = _button("", "")
+            button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+            button.setFixedWidth(156)
+            button.clicked.connect(self._open_draft if role == DRAFT else self._open_target)
+            self._popovers[role], self._models[role] = popover, button
+
+    def _make_prompt(self) -> None:
+        self.prompt = QLineEdit(self.form.sample.prompt)
+        self.prompt.setPlaceholderText("Prompt")
+        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setMinimumWidth(80)
+        self.prompt.textEdited.connect(self._take_prompt)
+        self.prompt.returnPressed.connect(self.run)
+        self.hint = QLabel()
+        self.hint.setProperty("role", "small")
+        self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.hint.setMaximumWidth(152)
+        self.hint.setWordWrap(True)
+
+    def _make_running(self) -> None:
+        self.mode = _button("", "What runs")
+        self.mode.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.mode.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._mode_menu = QMenu(self.mode)
+        self._mode_menu.setToolTipsVisible(True)
+        self._mode_actions: dict[str, QAction] = {}
+        for mode in MODES:
+            action = self._mode_menu.addAction(mode_name(mode))
+            action.setCheckable(True)
+            action.setData(mode)
+            self._mode_actions[mode] = action
+        self._mode_menu.triggered.connect(self._take_mode)
+        self.mode.setMenu(self._mode_menu)
+        self.tokens = QSpinBox()
+        self.tokens.setRange(1, 4096)
+        self.tokens.setValue(self.form.settings.max_new_tokens)
+        self.tokens.setSuffix(" tok")
+        self.tokens.setAccessibleName("Most tokens of an answer")
+        self.tokens.setToolTip("Most tokens of an answer")
+        self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.tokens.setFixedWidth(76)
+        self._settings = SettingsPopover(self.form.settings, self)
+        self.settings = _button("", "More settings: drafted tokens, frames, sampling, repetitions")
+        self.settings.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self.settings.clicked.connect(self._open_settings)
+        self.trace = _button("Trace", "Repeat the run once under torch.profiler, as a run of its own")
+        self.trace.setCheckable(True)
+        self.trace.setVisible(self._trace_folder is not None)
+        self.run_button = QPushButton("Run")
+        self.run_button.setProperty("role", "primary")
+        self.run_button.clicked.connect(self.run)
+        self.stop_button = _button("Stop", "End the run and keep what was measured (Ctrl+.)")
+        self.stop_button.clicked.connect(self.stop_requested)
+        self.export = _button("Export", "Export")
+        self.export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.export)
+        for key, text in EXPORTS:
+            menu.addAction(text).setData(key)
+        menu.addSeparator()
+        self._tensorboard = menu.addAction("Open torch trace in TensorBoard")
+        menu.triggered.connect(self._take_export)
+        self.export.setMenu(menu)
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        row.setSpacing(GRID)
+        for part in (self.events, self.video, *self._models.values()):
+            row.addWidget(part)
+        row.addWidget(self.prompt, 1)
+        row.addWidget(self.hint)
+        rest: tuple[QWidget, ...] = (self.mode, self.tokens, self.settings, self.trace)
+        for widget in (*rest, self.run_button, self.stop_button, self.export):
+            row.addWidget(widget)
+
+    # What others tell it
+
+    @property
+    def sample(self) -> Sample:
+        """What will be run next."""
+        return self.form.sample
+
+    def set_sample(self, sample: Sample) -> None:
+        """Takes a sample that was chosen elsewhere, with its prompt."""
+        self.form.sample = sample
+        self.prompt.setText(sample.prompt)
+        self.prompt.setCursorPosition(0)
+        self._show_state()
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Run while idle, Stop while something runs."""
+        self._is_busy = is_busy
+        self._show_state()
+
+    def set_has_trace(self, has_trace: bool) -> None:
+        """Whether there is a torch trace to open."""
+        self._has_trace = has_trace
+        self._show_state()
+
+    def choose_mode(self, mode: str) -> None:
+        """Asks for a mode, as the menu does."""
+        self.form.choose_mode(mode)
+        self._show_state()
+
+    # What the person does
+
+    def run(self) -> None:
+        """Asks for a run with everything as it stands; says why not when that is impossible."""
+        if self._is_busy:
+            return
+        if self.form.problem:
+            self.failed.emit(self.form.problem)
+            return
+        self.form.settings = self._settings.settings(self.tokens.value())
+        self.form.warmup, self.form.repeat = self._settings.warmup.value(), self._settings.repeat.value()
+        traces = self._trace_folder is not None and self.trace.isChecked()
+        self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
+        try:
+            request = self.form.request()
+        except UserError as error:
+            self.failed.emit(error.sentence)
+            return
+        self.run_requested.emit(request)
+
+    def browse_events(self) -> None:
+        """Asks for an event recording."""
+        path, _ = QFileDialog.getOpenFileName(self, "Open events", "", _EVENT_FILTER)
+        if path:
+            self.open_events(path)
+
+    def _browse_event_folder(self) -> None:
+        path = QFileDialog.getExistingDirectory(self, "Open a folder of event frames")
+        if path:
+            self.open_events(path)
+
+    def browse_video(self) -> None:
+        """Asks for a video."""
+        path, _ = QFileDialog.getOpenFileName(self, "Open video", "", _VIDEO_FILTER)
+        if path:
+            self.open_video(path)
+
+    def open_events(self, path: str) -> None:
+        """Takes an event recording or a folder of event frames."""
+        self._take_sample(self.form.open_events(path))
+
+    def open_video(self, path: str) -> None:
+        """Takes a video."""
+        self._take_sample(self.form.open_video(path))
+
+    def _take_sample(self, sample: Sample) -> None:
+        self._recent.note_sample(sample)
+        self._show_state()
+        self.sample_opened.emit(sample)
+
+    def _open_draft(self) -> None:
+        self._popovers[DRAFT].open_below(self._models[DRAFT])
+
+    def _open_target(self) -> None:
+        self._popovers[TARGET].open_below(self._models[TARGET])
+
+    def _open_settings(self) -> None:
+        self._settings.open_below(self.settings)
+
+    def _take_draft(self, choice: ModelChoice) -> None:
+        self.form.draft = choice
+        self._show_state()
+
+    def _take_target(self, choice: ModelChoice) -> None:
+        self.form.target = choice
+        self._show_state()
+
+    def _take_prompt(self, text: str) -> None:
+        self.form.sample = replace(self.form.sample, prompt=text)
+        self._show_state()
+
+    def _take_mode(self, action: QAction) -> None:
+        self.choose_mode(str(action.data()))
+
+    def _take_export(self, action: QAction) -> None:
+        if action is self._tensorboard:
+            self.tensorboard_requested.emit()
+        else:
+            self.export_requested.emit(str(action.data()))
+
+    # Looks
+
+    def _show_state(self) -> None:
+        form, problem = self.form, self.form.problem
+        mode = form.mode
+        for name, action in self._mode_actions.items():
+            lack = form.mode_problem(name)
+            action.setEnabled(not lack)
+            action.setChecked(name == mode)
+            action.setText(f"{mode_name(name)} – {lack}" if lack else mode_name(name))
+        self.mode.setText(mode_name(mode))
+        self.run_button.setEnabled(not problem and not self._is_busy)
+        self.run_button.setToolTip(problem or f"{mode_name(mode)} (Ctrl+R)")
+        self.stop_button.setEnabled(self._is_busy)
+        self._tensorboard.setEnabled(self._has_trace)
+        self.hint.setText("" if self._is_busy else problem)
+        self.hint.setVisible(bool(self.hint.text()))
+        for role, choice in ((DRAFT, form.draft), (TARGET, form.target)):
+            self._show_model(self._models[role], choice, role)
+        for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
+            if path is not None:
+                button.setToolTip(path)
+
+    def _show_model(self, button: QToolButton, choice: ModelChoice, role: str) -> None:
+        extras = [part for part in (choice.device, choice.dtype) if part != "auto"]
+        text = " · ".join([input_name(choice.name), *extras])
+        room = button.width() - 38
+        button.setText(QFontMetrics(button.font()).elidedText(text, Qt.TextElideMode.ElideRight, room))
+        side = "Event model (draft)" if role == DRAFT else "Video model (target)"
+        button.setToolTip(f"{side}\n{choice.name}\ndevice {choice.device}, arithmetic {choice.dtype}")
+
+    def _restyle(self) -> None:
+        theme = self._themes.theme
+        for button, name in (
+            (self.events, "events"),
+            (self.video, "video"),
+            (self.settings, "settings"),
+            (self.trace, "trace"),
+            (self.stop_button, "stop"),
+            (self.export, "export"),
+            (self.mode, "chevron"),
+            *((button, "chevron") for button in self._models.values()),
+        ):
+            button.setIcon(icon(name, theme))
+        self.run_button.setIcon(icon("play", theme, theme.ink(theme.accent)))
+        self.run_button.setIconSize(QSize(12, 12))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = self.width()
+        plain = (
+            Qt.ToolButtonStyle.ToolButtonIconOnly
+            if width < COMPACT_BELOW
+            else Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        )
+        for button in (self.events, self.video, self.trace, self.stop_button, self.export):
+            button.setToolButtonStyle(plain)
+        for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
+            room = next(room for least, room in _MODEL_WIDTHS if width >= least)
+            self._models[role].setFixedWidth(room)
+            self._show_model(self._models[role], choice, role)
+
+
+def _button(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(text or tip)
+    button.setIconSize(QSize(14, 14))
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    button.setFixedHeight(28)
+    button.setStyleSheet("QToolButton { padding: 0 8px; min-height: 0; }")
+    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    return button
