@@ -200,14 +200,16 @@ class EngineHost:
 
     def _receive(self, process: EngineProcess) -> None:
         try:
-            parts = process.receive()
+            for part in process.receive():
+                self._apply(part)
         except EngineGone:
             self._mourn()
         except UserError as error:
             self._end(FAILED, error.sentence, error.sentence)
-        else:
-            for part in parts:
-                self._apply(part)
+        except (ValueError, OverflowError, TypeError, AttributeError, ImportError) as error:
+            # Pickle and columns raise these for what no engine of ours sends; the window outlives it.
+            sentence = f"The engine sent something that cannot be recorded ({error}); install evprof again."
+            self._end(FAILED, sentence, sentence)
 
     def _apply(self, part: Part) -> None:
         if isinstance(part, tuple):

@@ -93,7 +93,7 @@ class EngineProcess:
     def leftovers(self) -> list[Part]:
         """After `kill`: everything the process had sent and nobody had received."""
         parts: list[Part] = []
-        with contextlib.suppress(EngineGone, UserError, OSError):
+        with contextlib.suppress(EngineGone, UserError, OSError, ValueError, TypeError, AttributeError, ImportError):
             while self.connection.poll(LEFTOVER_PATIENCE_S):
                 parts += self.receive()
         return parts

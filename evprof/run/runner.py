@@ -72,6 +72,9 @@ class LocalRunner:
                     self._pump(on_update)
         except KeyboardInterrupt:
             self._end(CANCELLED, "The run was broken off by a second Ctrl-C.")
+            # The engine may never answer; nobody is to wait for it.
+            self._worker = None
+            self._work.put(None)
             raise
         self._pump(on_update)
         if self._failure is not None:

@@ -156,7 +156,7 @@ class SessionWriter:
             if self._file is not None:
                 self._file.commit(self._recording.streams, news)
                 self._say_where(self._file.note)
-        except (sqlite3.Error, OSError, UserError, ValueError) as error:
+        except (sqlite3.Error, OSError, UserError, ValueError, TypeError) as error:
             self._complain(error)
             return
         for name, (_, stop) in news.ranges.items():

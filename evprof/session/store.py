@@ -24,7 +24,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import is_alive, is_elsewhere, name_tag
 from evprof.session.schema import ROW_STREAMS, create
-from evprof.session.validation import run_info_from
+from evprof.session.validation import fitting, run_info_from
 
 WRITER_GONE = "The program ended during this run."
 
@@ -163,16 +163,28 @@ class SessionFile:
             self._connection.close()
 
     def _put(self, key: str, value: object) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (key, json.dumps(value)))
+        self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (key, json.dumps(value, default=str)))
 
     def _get(self, key: str) -> object:
         row = self._connection.execute("SELECT value FROM session WHERE key = ?", (key,)).fetchone()
         return json.loads(row[0]) if row else None
 
     def _put_info(self, info: RunInfo) -> None:
+        values, left_out = fitting(info)
+        if left_out:
+            values["warnings"] = [
+                *values.get("warnings", []),
+                f"Not saved, because it was not reported as expected: {', '.join(left_out)}.",
+            ]
         self._connection.execute(
             "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
-            (info.run_id, info.group_id, info.status, storable(info.text), json.dumps(info.to_json())),
+            (
+                info.run_id,
+                info.group_id,
+                info.status,
+                storable(values.get("text")),
+                json.dumps(values, default=str, skipkeys=True),
+            ),
         )
 
     def _put_rows(self, stream: Stream, start: int, stop: int) -> None:

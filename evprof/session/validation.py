@@ -20,6 +20,16 @@ def run_info_from(values: object) -> RunInfo | None:
     return info if is_known else None
 
 
+def fitting(info: RunInfo) -> tuple[dict[str, Any], list[str]]:
+    """The plain values of `info` as a reader accepts them, and the names of fields that had to be left out.
+
+    A fact of a wrong type is a defect of whoever reported it; it costs that fact, not the session.
+    """
+    values, hints = info.to_json(), _hints(RunInfo)
+    wrong = [name for name, value in values.items() if not fits(value, hints[name])]
+    return {name: value for name, value in values.items() if name not in wrong}, wrong
+
+
 def fits(value: object, kind: Any) -> bool:
     """Whether `value`, as JSON gives it, can stand for a `kind`: a plain type, a list, a dict, a union, a dataclass."""
     origin, parts = get_origin(kind), get_args(kind)

@@ -259,3 +259,25 @@ def test_an_engine_that_talks_without_end_is_neither_blocked_nor_kept(request_fo
     assert "the very last words" in error
     assert len(error) < 500
     host.close()
+
+
+_NONSENSE = """
+from evprof.run.channel import connect_to_host
+from evprof.run.wire import Batch, greeting
+connection = connect_to_host()
+connection.send(greeting(0))
+connection.recv()
+connection.send(Batch([("kv", [(1, "draft", "not a number", 0, 0)])]))
+connection.recv()
+"""
+
+
+def test_rows_that_fit_no_column_fail_the_run_and_not_the_window(request_for, wait_until, book_of):
+    recording = Recording()
+    host = EngineHost([sys.executable, "-c", _NONSENSE], recording)
+    for run_id in (1, 2):
+        host.submit(request_for(first_run_id=run_id))
+        wait_until(lambda: not host.is_busy)
+    assert ["cannot be recorded" in run.info.error for run in book_of(recording).runs.values()] == [True, True]
+    assert recording.row_count == 0
+    host.close()

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded, RunEnded, RunStarted
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session, read_session
@@ -199,3 +199,14 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
     again = read_session(tmp_path / "s.evprof")
     assert again.streams["kv"].column("length").tolist() == list(range(100_000))
     assert again.streams["frames"].column("png") == recording.streams["frames"].column("png")
+
+
+def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, tmp_path):
+    recording.post(RunDescribed(1, {"memory": MemoryFacts(peak_rss_bytes="much"), "settings": {"folder": Path("/x")}}))
+    with SessionWriter(recording, tmp_path / "s.evprof"):
+        pass
+    [run] = runs_of(read_session(tmp_path / "s.evprof")).values()
+    assert run.info.text == "A café€ naïve 道路"
+    assert run.info.memory == MemoryFacts()
+    assert run.info.settings == {"folder": "/x"}
+    assert run.info.warnings == ["Not saved, because it was not reported as expected: memory."]
