@@ -52,7 +52,17 @@ def _report_part(words: list[str]) -> int:
     return _examine.main(words)
 
 
-_HIDDEN: dict[str, Callable[[list[str]], int]] = {"_engine": _serve_engine, "_examine": _report_part}
+def _paint_window(_: list[str]) -> int:
+    from ui.bench import paint_once
+
+    return paint_once()
+
+
+_HIDDEN: dict[str, Callable[[list[str]], int]] = {
+    "_engine": _serve_engine,
+    "_examine": _report_part,
+    "_paint": _paint_window,
+}
 """What the program starts for itself; in no list of commands."""
 
 

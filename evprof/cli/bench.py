@@ -57,13 +57,24 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             return measure_overhead(options.shape or "dispatch-32", options.pairs, console.note)
         case "ui":
+            from evprof.cli.program import engine_argv, program_argv
             from ui.bench import measure_window
 
-            from evprof.cli.program import engine_argv, program_argv
-
-            return measure_window(engine_argv(), program_argv("gui"), options.trials, options.seconds, console.note)
+            _draw_somewhere(console)
+            return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
         case _:
             return measure_engine_process()
+
+
+def _draw_somewhere(console: Console) -> None:
+    """Without a display the window is drawn offscreen, and that is said."""
+    import os
+
+    from evprof.cli.display import missing_display
+
+    if (reason := missing_display()) and "QT_QPA_PLATFORM" not in os.environ:
+        console.note(f"Drawing offscreen: {reason}")
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 
 def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:

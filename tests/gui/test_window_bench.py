@@ -1,0 +1,45 @@
+"""`evprof bench ui` in small: real engine process, real pipe, real window; figures that hang together."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    words = ["-m", "evprof", "bench", "ui", "--trials", "1", "--seconds", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=110, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["benchmark"], document["schema_version"]) == ("ui", 1)
+    assert set(document["summary"]) == {
+        "window_visible_ms",
+        "pan_zoom_median_ms",
+        "pan_zoom_p99_ms",
+        "live_longest_gap_ms",
+        "first_picture_ms",
+        "session_mb",
+    }
+    (row,) = document["rows"]
+    # Everything that was made has arrived: 10,000 a second for a second, and a few of the run itself and its memory.
+    assert 10_000 <= row["records"] <= 10_100
+    assert row["beats"] > 20
+    assert document["summary"]["live_longest_gap_ms"] == row["longest_gap_ms"] >= 5
+    assert document["summary"]["pan_zoom_median_ms"] <= document["summary"]["pan_zoom_p99_ms"]
+    assert all(value > 0 for value in document["summary"].values())
+    assert list(tmp_path.rglob("*.evprof")) == []
+
+
+def test_a_window_that_never_paints_is_told() -> None:
+    from evprof.core.errors import UserError
+    from ui.bench import first_paint_ms
+
+    with pytest.raises(UserError, match="no Qt here"):
+        first_paint_ms([sys.executable, "-c", "raise SystemExit('no Qt here')"])
