@@ -21,6 +21,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.frame_table import FrameTable, uniform_indices
 from evprof.loaders.paths import readable_file, reason
 from evprof.loaders.render import Picture
+from evprof.loaders.truncation import check_complete
 
 if TYPE_CHECKING:
     from av import VideoFrame, VideoStream
@@ -128,10 +129,13 @@ class VideoFile:
                 if packet.size and not packet.is_discard:
                     rows.append((packet.pts, packet.duration, packet.is_keyframe))
         if not rows:
-            raise UserError(f"{self.path}: the video holds no frames; record or export it again.")
+            raise UserError(
+                f"{self.path}: the video holds no frames; it is empty or cut short; copy or export it again."
+            )
         table = self._make_table(rows)
         if not table.is_timed:
             table = self._count_frames()
+        check_complete(self.path, self._file, self._container, self._stream, table)
         self._table = table
         # The pass left the file at its end: the first frame asked for seeks.
         self._at = len(table)

@@ -87,6 +87,10 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             b_frames=0,
             options={"auto-alt-ref": "1", "lag-in-frames": "16", "deadline": "realtime", "b": "400k"},
         ),
+        "faststart": write_video(folder / "front.mp4", 100, options=x264, container_options={"movflags": "faststart"}),
+        "fragments": write_video(
+            folder / "parts.mp4", 100, options=x264, container_options={"movflags": "frag_keyframe+empty_moov"}
+        ),
         "one": write_video(folder / "one.mp4", 1, options=x264),
     }
 
