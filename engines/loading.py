@@ -21,6 +21,7 @@ from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_V1, LLAVA_V1_5
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
+from engines.reading import import_readers
 from engines.shards import StoredTensor, read_headers, read_tensors
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
@@ -177,6 +178,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     check_role(checkpoint, role)
     if choice.quantization is not None:
         raise UserError(f"Quantization '{choice.quantization}' is not supported yet; leave it out.", exit_code=USAGE)
+    import_readers()
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)
     config, folder = checkpoint.config, checkpoint.folder
@@ -189,10 +191,21 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         transform = preprocessing_of(folder, config)
         network = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
+    if device.type == "cuda":
+        _first_pass(network, device, dtype)
     facts = model_facts(checkpoint, network, device, dtype)
     if isinstance(network, EventGptModel):
         return EventLanguageModel(network, vocabulary, transform, facts, config.assumptions)
     return VideoLanguageModel(network, vocabulary, transform, facts, config.assumptions)
+
+
+def _first_pass(network: Network, device: torch.device, dtype: torch.dtype) -> None:
+    """One frame and two tokens: a GPU's libraries load their kernels on first use, which is setup, not a stage."""
+    pixels = edge(network.config.vision)
+    with torch.inference_mode():
+        network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
+        network.language_model(input_ids=torch.ones(1, 2, device=device, dtype=torch.long), logits_to_keep=1)
+    torch.cuda.synchronize(device)
 
 
 def check_role(checkpoint: Checkpoint, role: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from engines.model import HostInputs
 from engines.timing import StageClock
 from evprof.core.errors import USAGE, UserError
@@ -10,6 +12,12 @@ from evprof.core.sample import Sample
 
 SPAN_LIMIT_US = 100_000
 """EventGPT was made for 50 ms and its own program refuses 100 ms and more; longer recordings run with a warning."""
+
+
+def import_readers() -> None:
+    """Imports what reading needs, so that the first run's stage load times reading and not Python's imports."""
+    for name in ("av", "PIL.Image", "evprof.loaders.events", "evprof.loaders.render", "evprof.loaders.video"):
+        importlib.import_module(name)
 
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
