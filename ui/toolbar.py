@@ -41,6 +41,9 @@ COMPACT_BELOW = 1360
 _MODEL_WIDTHS = ((1500, 184), (1200, 152), (1000, 120), (0, 92))
 """From this width of the toolbar on, a model's button is so wide."""
 
+TIGHT_BELOW = 960
+"""Narrower than this, the settings make room for Run."""
+
 EXPORTS = (
     ("session", "Session (.evprof)…"),
     ("chrome", "Chrome trace (.json)…"),
@@ -133,8 +136,6 @@ class Toolbar(QFrame):
         self.hint = QLabel()
         self.hint.setProperty("role", "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.hint.setMaximumWidth(152)
-        self.hint.setWordWrap(True)
 
     def _make_running(self) -> None:
         self.mode = _button("", "What runs")
@@ -362,6 +363,8 @@ class Toolbar(QFrame):
             room = next(room for least, room in _MODEL_WIDTHS if width >= least)
             self._models[role].setFixedWidth(room)
             self._show_model(self._models[role], choice, role)
+        self.tokens.setVisible(width >= TIGHT_BELOW)
+        self.settings.setVisible(width >= TIGHT_BELOW)
 
 
 def _button(text: str, tip: str) -> QToolButton:

@@ -1,0 +1,119 @@
+"""The window without a display: one application, Qt's warnings as failures, and scripted runs to show."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+import pytest
+from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.run.synthetic import ScriptedEngine
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+
+
+@pytest.fixture(scope="session")
+def application() -> QApplication:
+    """The one QApplication of the test process."""
+    found = QApplication.instance()
+    return found if isinstance(found, QApplication) else QApplication(["evprof-tests"])
+
+
+@pytest.fixture(autouse=True)
+def qt_warnings_fail(application: QApplication) -> Iterator[None]:
+    """What Qt warns of fails the test it happens in."""
+    lines: list[str] = []
+
+    def listen(kind: QtMsgType, _context: QMessageLogContext, message: str) -> None:
+        # The offscreen platform says this of every window; nothing of ours can change it.
+        if kind != QtMsgType.QtDebugMsg and "propagateSizeHints" not in message:
+            lines.append(message)
+
+    before = qInstallMessageHandler(listen)
+    yield
+    application.processEvents()
+    qInstallMessageHandler(before)
+    assert not lines, f"Qt warned: {lines}"
+
+
+@pytest.fixture
+def themes(application: QApplication) -> Iterator[ThemeHolder]:
+    """The dark theme, in force."""
+    holder = ThemeHolder()
+    yield holder
+    holder.detach()
+
+
+@pytest.fixture
+def selection(application: QApplication) -> Selection:
+    """Nothing selected."""
+    return Selection()
+
+
+@pytest.fixture
+def wait_until(application: QApplication) -> Callable[..., None]:
+    """Processes events until a condition holds; fails after five seconds."""
+
+    def wait(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, "it never happened"
+            application.processEvents()
+            time.sleep(0.005)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def scripted_recording() -> Recording:
+    """Runs 1 and 2 side by side, run 3 speculative, run 4 the target alone: all finished, played very fast."""
+    recording = Recording()
+    engine = ScriptedEngine(speed=2000)
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
+    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    first_run_id = 1
+    for group_id, mode in enumerate(("side-by-side", "speculative", "target"), start=1):
+        request = RunRequest(
+            mode, sample, **models, settings=GenerationSettings(), first_run_id=first_run_id, group_id=group_id
+        )
+        engine.run(request, recording, threading.Event())
+        first_run_id += 2 if mode == "side-by-side" else 1
+    return recording
+
+
+@pytest.fixture
+def controller(application: QApplication, scripted_recording: Recording) -> Iterator[RunController]:
+    """A controller without an engine that has seen the scripted runs."""
+    made = RunController(scripted_recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def runs(controller: RunController) -> dict[int, RunLog]:
+    """The scripted runs by id."""
+    return dict(controller.runs)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """The bundled sample's two files, by kind."""
+    from evprof.loaders.bundled import bundled_sample
+
+    sample = bundled_sample()
+    assert sample.events_path is not None
+    assert sample.video_path is not None
+    return {"events": sample.events_path, "video": sample.video_path}

@@ -1,0 +1,206 @@
+"""The streaming text: wrapping that grows, hit testing, copying, selecting, shapes that can be seen."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QFont, QGuiApplication, QImage, QMouseEvent, QTextLayout, QTextOption
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.records import TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.view.columns import Column
+from ui.models.text_blocks import TextBlocks
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+from ui.views.token_text import TokenText
+
+
+def line_texts(blocks: TextBlocks) -> list[str]:
+    lines = []
+    for block in blocks.blocks:
+        text = block.layout.text()
+        for index in range(block.lines):
+            line = block.line(index)
+            lines.append(text[line.textStart() : line.textStart() + line.textLength()])
+    return lines
+
+
+def wrapped_at_once(text: str, font: QFont, width: float) -> list[str]:
+    lines = []
+    for paragraph in text.split("\n"):
+        layout = QTextLayout(paragraph, font)
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        layout.setTextOption(option)
+        layout.beginLayout()
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(width)
+            lines.append((line.textStart(), line.textLength()))
+        layout.endLayout()
+        lines[:] = [entry if isinstance(entry, str) else paragraph[entry[0] : entry[0] + entry[1]] for entry in lines]
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_growing_text_wraps_as_text_laid_out_at_once(application: QApplication, themes: ThemeHolder, seed: int) -> None:
+    chance = random.Random(seed)
+    font = themes.theme.font(14)
+    blocks = TextBlocks(lambda start, stop: [])
+    blocks.set_geometry(font, 320, 24)
+    text = ""
+    for _ in range(400):
+        cut = max(0, len(text) - chance.choice([0, 0, 0, 5, 30]))
+        text = text[:cut] + chance.choice([" road", " winding", "ing", ",", " a", "Unbreakable" * 6, " é€"])
+        if chance.random() < 0.02:
+            text += "\nNext"
+        blocks.change(min(cut, len(blocks.text)), text[min(cut, len(blocks.text)) :])
+    assert blocks.text == text
+    assert line_texts(blocks) == wrapped_at_once(text, font, 320)
+    assert blocks.height == 24 * len(line_texts(blocks))
+
+
+def long_run(tokens: int) -> RunLog:
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    for place in range(tokens):
+        run.absorb(TokenRecord(1, "target", place, place % 900, "target", -1, place * 5_000_000, " token"))
+    return run
+
+
+def shown_text(run: RunLog, role: str, selection: Selection, themes: ThemeHolder) -> TokenText:
+    view = TokenText(selection, themes)
+    view.resize(420, 300)
+    view.show()
+    view.show_column(Column(run, role))
+    return view
+
+
+def test_five_thousand_tokens_grow_in_small_steps(themes: ThemeHolder, selection: Selection) -> None:
+    run = long_run(5000)
+    view = shown_text(run, "target", selection, themes)
+    assert view.plain_text().count("token") == 5000
+    took = []
+    for place in range(5000, 5100):
+        run.absorb(TokenRecord(1, "target", place, 1, "target", -1, place * 5_000_000, " more"))
+        began = time.perf_counter()
+        view.refresh()
+        took.append(time.perf_counter() - began)
+    assert sorted(took)[50] < 0.005
+    assert view.verticalScrollBar().value() == view.verticalScrollBar().maximum()
+
+
+def test_scrolling_away_stops_following(themes: ThemeHolder, selection: Selection) -> None:
+    run = long_run(3000)
+    view = shown_text(run, "target", selection, themes)
+    view.verticalScrollBar().setValue(10)
+    run.absorb(TokenRecord(1, "target", 3000, 1, "target", -1, 1, " more" * 60))
+    view.refresh()
+    assert view.verticalScrollBar().value() == 10
+
+
+def test_copy_gives_the_plain_answer(
+    runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection, application: QApplication
+) -> None:
+    run = runs[3]
+    assert run.rejected
+    view = shown_text(run, "target", selection, themes)
+    QTest.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == run.info.text
+    QTest.keyClick(view, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert view.plain_text() == run.info.text
+
+
+def center_of(view: TokenText, index: int) -> QPoint:
+    """A point of the viewport inside the mark's glyphs, found by asking where it answers."""
+    assert view.flow is not None
+    wanted = view.flow.marks[index]
+    for y in range(4, view.viewport().height(), 8):
+        hits = [x for x in range(0, view.viewport().width(), 2) if view.mark_at(QPoint(x, y)) == wanted]
+        if hits:
+            return QPoint(hits[len(hits) // 2], y)
+    raise AssertionError(f"{wanted.text!r} is nowhere")
+
+
+def test_a_click_selects_the_token_and_a_selected_token_is_marked(
+    runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection
+) -> None:
+    view = shown_text(runs[2], "target", selection, themes)
+    assert view.flow is not None
+    index = 7
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=center_of(view, index))
+    assert selection.token == (2, view.flow.marks[index].position)
+    marked = view.grab().toImage()
+    selection.set_token(None)
+    assert view.grab().toImage() != marked
+    QTest.keyClick(view, Qt.Key.Key_Right)
+    assert selection.token == (2, view.flow.marks[0].position)
+    QTest.keyClick(view, Qt.Key.Key_Right)
+    assert selection.token == (2, view.flow.marks[1].position)
+
+
+def test_hovering_tells_id_round_and_latency(
+    runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection
+) -> None:
+    view = shown_text(runs[3], "target", selection, themes)
+    assert view.flow is not None
+    mark = next(entry for entry in view.flow.marks if entry.origin == "accepted")
+    said = view.describe(mark)
+    assert f"id {mark.tokens[0].token_id}" in said
+    assert "accepted in round 1" in said
+    assert "after the token before" in said
+
+
+def drag(view: TokenText, start: QPoint, stop: QPoint) -> None:
+    for kind, place, buttons in (
+        (QMouseEvent.Type.MouseButtonPress, start, Qt.MouseButton.LeftButton),
+        (QMouseEvent.Type.MouseMove, stop, Qt.MouseButton.LeftButton),
+        (QMouseEvent.Type.MouseButtonRelease, stop, Qt.MouseButton.NoButton),
+    ):
+        event = QMouseEvent(
+            kind,
+            QPointF(place),
+            view.viewport().mapToGlobal(QPointF(place)),
+            Qt.MouseButton.LeftButton,
+            buttons,
+            Qt.KeyboardModifier.NoModifier,
+        )
+        QApplication.sendEvent(view.viewport(), event)
+
+
+def test_dragging_selects_characters(runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection) -> None:
+    view = shown_text(runs[1], "draft", selection, themes)
+    drag(view, QPoint(0, 10), center_of(view, 3))
+    chosen = view.plain_text()
+    assert runs[1].info.text is not None
+    assert 0 < len(chosen) < len(runs[1].info.text)
+    assert runs[1].info.text.startswith(chosen)
+    assert selection.token is None
+
+
+def test_origins_differ_in_shape_and_not_in_colour_alone(themes: ThemeHolder, selection: Selection) -> None:
+    """The same word four times in the same place: in greys, every origin still looks different."""
+    pictures: dict[str, QImage] = {}
+    for origin in ("target", "accepted", "bonus", "rejected"):
+        run = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}, status="finished"))
+        run.absorb(TokenRecord(1, "target", 0, 1, origin, -1 if origin == "target" else 0, 0, " word"))
+        view = shown_text(run, "target", selection, themes)
+        picture = view.viewport().grab().toImage().convertToFormat(QImage.Format.Format_Grayscale8)
+        # Lines are told apart by where there is ink at all, whatever its shade.
+        pictures[origin] = picture.convertToFormat(QImage.Format.Format_Mono)
+    names = list(pictures)
+    for place, one in enumerate(names):
+        for other in names[place + 1 :]:
+            assert pictures[one] != pictures[other], (one, other)
+
+
+def test_showing_another_run_starts_over(runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection) -> None:
+    view = shown_text(runs[1], "draft", selection, themes)
+    view.show_column(Column(runs[2], "target"))
+    assert view.plain_text() == runs[2].info.text
+    view.show_column(None)
+    assert view.plain_text() == ""
