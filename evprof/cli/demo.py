@@ -30,7 +30,7 @@ class Demo(Command):
             "--output",
             metavar="S.evprof",
             type=Path,
-            help="session to write or to append to (default: a new one in the user's data folder)",
+            help="session to write or to append to, without the window (default: a new one in the user's data folder)",
         )
         add_json_option(parser)
 
@@ -43,6 +43,8 @@ class Demo(Command):
             from evprof.cli.gui import open_window
 
             return open_window([], options, demo=True)
+        if not reason and options.output and not options.headless:
+            console.note("Running without the window, because -o names the session; leave it out to watch.")
         if reason and not options.headless:
             console.note(f"Running without the window: {reason}")
         return run_headless(options, console, with_picture=bool(reason) and not options.headless)

@@ -140,6 +140,15 @@ def _ratio(row: Row, index: int) -> str:
     return f"{ratio:.2f}x" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
+def _shown(value: Any) -> str:
+    """A value for people: four significant digits are enough of a measurement."""
+    if value is None:
+        return "n/a"
+    if value in ([], {}):
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:
     """A flat description as lines of name and value; lists one entry per line."""
     lines = []
@@ -151,6 +160,5 @@ def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:
             for entry in value:
                 lines += facts_lines(entry, indent + "  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
         else:
-            shown = "none" if value in ([], {}) else "n/a" if value is None else value
-            lines.append(f"{indent}{name:<26}{shown}")
+            lines.append(f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(value)}")
     return lines
