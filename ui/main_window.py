@@ -19,6 +19,7 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
 from ui.actions import WindowActions
+from ui.housekeeping import Housekeeping
 from ui.layout import Body, side_panel
 from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
@@ -59,6 +60,7 @@ class MainWindow(QMainWindow):
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
         self.following = RunFollowing(self.controller, self.selection)
+        self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
         self._make_views()
         self._connect()
@@ -180,6 +182,7 @@ class MainWindow(QMainWindow):
         self.session.begin()
         self.controller.attach_host(make_host(self.session.recording))
         self.controller.start()
+        self.housekeeping.start()
         self.samples.read_durations()
 
     def run_demo(self) -> None:
@@ -240,6 +243,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
         self._remember()
+        self.housekeeping.stop()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()

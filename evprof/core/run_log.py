@@ -69,6 +69,9 @@ class RunLog:
     memory: list[MemoryRecord] = field(default_factory=list)
     frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
     version: int = 0
+    # Stages, and the parts of each span: a run may hold a hundred thousand spans, and is asked for these all the time.
+    _stages: list[Span] = field(default_factory=list)
+    _parts: dict[int, list[Span]] = field(default_factory=dict)
     # Streams are read one after the other, so a tensor may be seen a moment before its span.
     _early_tensors: dict[int, list[TensorRecord]] = field(default_factory=dict)
 
@@ -79,26 +82,29 @@ class RunLog:
 
     def stages(self, role: str | None = None) -> list[Span]:
         """Stage spans in order of start, of one role or of all."""
-        found = [span for span in self.spans.values() if span.is_stage and role in (None, span.role)]
+        found = [span for span in self._stages if role in (None, span.role)]
         return sorted(found, key=lambda span: span.start_ns)
 
     def stage(self, name: str, role: str) -> Span | None:
         """The stage of that name and role, if it began."""
-        return next(
-            (span for span in self.spans.values() if span.is_stage and (span.name, span.role) == (name, role)), None
-        )
+        return next((span for span in self._stages if (span.name, span.role) == (name, role)), None)
 
     def children(self, span_id: int) -> list[Span]:
         """Parts of a span in order of start."""
-        found = [span for span in self.spans.values() if span.parent_id == span_id]
-        return sorted(found, key=lambda span: span.start_ns)
+        return sorted(self._parts.get(span_id, ()), key=lambda span: span.start_ns)
 
     @property
     def running_span(self) -> Span | None:
         """The stage being worked on, or None."""
         if self.info.is_over:
             return None
-        return next((span for span in reversed(self.spans.values()) if span.is_stage and span.end_ns is None), None)
+        return next((span for span in reversed(self._stages) if span.end_ns is None), None)
+
+    def open_stage(self, role: str) -> Span | None:
+        """The stage that one model is in; None between stages and after the end."""
+        if self.info.is_over:
+            return None
+        return next((span for span in reversed(self._stages) if span.role == role and span.end_ns is None), None)
 
     def absorb(self, record: Record) -> None:
         """Takes one record of this run in."""
@@ -123,20 +129,11 @@ class RunLog:
     def _absorb_span(self, record: SpanRecord) -> None:
         self.span_changes.append(record.span_id)
         if record.phase == BEGIN:
-            self.spans[record.span_id] = Span(
-                record.span_id,
-                record.parent_id,
-                record.role,
-                record.name,
-                record.start_ns,
-                host_start_ns=record.start_ns,
-                tensors=self._early_tensors.pop(record.span_id, []),
-            )
+            span = self._new_span(record)
+            span.host_start_ns = record.start_ns
             return
-        span = self.spans.get(record.span_id)
-        if span is None:
-            span = Span(record.span_id, record.parent_id, record.role, record.name, record.start_ns)
-            self.spans[record.span_id] = span
+        known = self.spans.get(record.span_id)
+        span = self._new_span(record) if known is None else known
         if record.phase == END:
             span.host_start_ns, span.host_end_ns = record.start_ns, record.end_ns
             if span.is_settled:
@@ -144,6 +141,22 @@ class RunLog:
         else:
             span.is_settled = True
         span.start_ns, span.end_ns = record.start_ns, record.end_ns
+
+    def _new_span(self, record: SpanRecord) -> Span:
+        span = Span(
+            record.span_id,
+            record.parent_id,
+            record.role,
+            record.name,
+            record.start_ns,
+            tensors=self._early_tensors.pop(record.span_id, []),
+        )
+        self.spans[record.span_id] = span
+        if span.is_stage:
+            self._stages.append(span)
+        elif span.parent_id >= 0:
+            self._parts.setdefault(span.parent_id, []).append(span)
+        return span
 
 
 class RunBook:

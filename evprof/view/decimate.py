@@ -67,6 +67,38 @@ def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float 
     return Bars(x0[groups], right, rows[longest], rows[groups], counts.astype(np.int64))
 
 
+def joined_bars(bars: Bars, kinds: Ints) -> Bars:
+    """Bars of the same kind that touch each other and of which one is merged become one: a dense stretch is one shape.
+
+    `kinds` is any code per row of the table, such as that of the name.
+    """
+    if len(bars.x0) < 2:
+        return bars
+    kind = kinds[bars.rows]
+    is_dense = (bars.counts > 1) | (bars.x1 - bars.x0 < 1.0)
+    touches = (bars.x0[1:] - bars.x1[:-1] < 1.0) & (kind[1:] == kind[:-1]) & is_dense[1:] & is_dense[:-1]
+    groups = np.flatnonzero(np.concatenate([[True], ~touches]))
+    if len(groups) == len(bars.x0):
+        return bars
+    return Bars(
+        bars.x0[groups],
+        np.maximum.reduceat(bars.x1, groups),
+        bars.rows[groups],
+        bars.firsts[groups],
+        np.add.reduceat(bars.counts, groups),
+    )
+
+
+def thinned(x: Floats, y: Floats, *, grain: float = 0.5) -> tuple[Floats, Floats]:
+    """The points of a line in px that are needed to draw it: those between two at the same height are left out."""
+    if len(x) < 3:
+        return x, y
+    level = np.round(y / grain)
+    is_needed = np.ones(len(x), dtype=bool)
+    is_needed[1:-1] = (level[1:-1] != level[:-2]) | (level[1:-1] != level[2:])
+    return x[is_needed], y[is_needed]
+
+
 def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0) -> Stems:
     """Points as stems, one per `1 / per_px` px: the largest value of each column is kept, so no outlier is lost."""
     first = int(np.searchsorted(times, scale.start_ns - scale.ns_per_px * 8, side="left"))
@@ -83,7 +115,8 @@ def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: floa
 
 
 def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Floats]:
-    """A line through levels that hold until the next row, as x and value; per pixel first, lowest, highest, last.
+    """A line through levels that hold until the next row, as x and value; where
+    rows are dense, the lowest and the highest of each pixel.
 
     The level before the first visible row is carried in from the left; nothing is drawn before the first row of all.
     """
@@ -91,8 +124,8 @@ def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Fl
     last = int(np.searchsorted(times, scale.end_ns, side="right")) + 1
     x = np.clip((times[first:last] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
     level = values[first:last]
-    if len(x) > 4 * scale.width_px:
-        x, level = _four_per_pixel(x, level)
+    if len(x) > 2 * scale.width_px:
+        return _two_per_pixel(x, level)
     if not len(x):
         return x.astype(np.float64), level
     # Each level holds until the next moment: (x0,v0) (x1,v0) (x1,v1) …
@@ -101,23 +134,27 @@ def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Fl
     return xs, levels
 
 
-def _four_per_pixel(x: Floats, level: Floats) -> tuple[Floats, Floats]:
+def _two_per_pixel(x: Floats, level: Floats) -> tuple[Floats, Floats]:
     column = np.floor(x)
     groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
     lasts = np.append(groups[1:], len(x)) - 1
     lowest = np.minimum.reduceat(level, groups)
     highest = np.maximum.reduceat(level, groups)
-    levels = np.stack([level[groups], lowest, highest, level[lasts]], axis=1).ravel()
-    return np.repeat(column[groups], 4), levels
+    # Rising pixels go up and falling ones down, so that the line does not zigzag.
+    rises = level[lasts] >= level[groups]
+    levels = np.stack([np.where(rises, lowest, highest), np.where(rises, highest, lowest)], axis=1).ravel()
+    return np.repeat(column[groups], 2), levels
 
 
 def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:
     """Per group, the index of its (first) largest value."""
     if len(groups) == len(values):
         return groups
-    group_of = np.repeat(np.arange(len(groups)), counts)
-    order = np.lexsort((np.arange(len(values)), -values, group_of))
-    return np.asarray(order[groups], dtype=np.int64)
+    largest = np.repeat(np.maximum.reduceat(values, groups), counts)
+    places = np.flatnonzero(values >= largest)
+    group_of = np.repeat(np.arange(len(groups)), counts)[places]
+    _, first = np.unique(group_of, return_index=True)
+    return np.asarray(places[first], dtype=np.int64)
 
 
 def nearest_row(times: Ints, t_ns: int) -> int | None:

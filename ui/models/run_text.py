@@ -83,12 +83,7 @@ def stage_now(run: RunLog, role: str) -> str:
 
 def open_stage(run: RunLog, role: str) -> Span | None:
     """The stage one model is in, None between stages and after the end."""
-    if run.info.is_over:
-        return None
-    return next(
-        (span for span in reversed(run.spans.values()) if span.is_stage and span.role == role and span.end_ns is None),
-        None,
-    )
+    return run.open_stage(role)
 
 
 def stages_in_order(run: RunLog, role: str) -> list[Span]:

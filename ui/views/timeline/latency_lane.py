@@ -92,23 +92,30 @@ class LatencyLane(Lane):
         width = min(5.0, max(1.0, spacing * 0.55))
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
-        tips = {1: theme.good, 2: theme.warn, 3: theme.stage("draft")}
-        selected = self.scene.selection.token
-        color = theme.stage("decode")
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, width >= 2)
-        for x, value, row in zip(stems.x.tolist(), stems.values.tolist(), stems.rows.tolist(), strict=True):
-            if not clip.left() - 8 <= x <= clip.right() + 8:
-                continue
-            high = max(1.0, min(value / ceiling, 1.0) * (bottom - top))
-            ref = TokenRef(track.run.run_id, int(track.token_positions()[row + 1]))
-            strong = selected == ref or (self.hovered is not None and self.hovered.token == ref)
-            painter.fillRect(QRectF(x - width / 2, bottom - high, width, high), theme.text if strong else color)
-            origin = int(origins[row])
-            if origin in tips and width >= 1.5:
-                painter.fillRect(QRectF(x - width / 2, bottom - high - 1.5, width, 3.0), tips[origin])
-            if value > ceiling:
-                # Taller than the scale: cut, and marked so.
-                painter.fillRect(QRectF(x - width / 2 - 1, top - 4.0, width + 2, 2.0), theme.warn)
+        is_near = (stems.x > clip.left() - 8) & (stems.x < clip.right() + 8)
+        x, rows = stems.x[is_near] - width / 2, stems.rows[is_near]
+        level = stems.values[is_near] / ceiling
+        high = np.maximum(np.minimum(level, 1.0) * (bottom - top), 1.0)
+        sharp = width < 2
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.stage("decode"))
+        painter.drawRects(
+            [QRectF(left, bottom - h, width, h) for left, h in zip(x.tolist(), high.tolist(), strict=True)]
+        )
+        for code, color in ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
+            tipped = np.flatnonzero(origins[rows] == code) if not sharp else ()
+            painter.setBrush(color)
+            painter.drawRects([QRectF(float(x[i]), bottom - float(high[i]) - 1.5, width, 3.0) for i in tipped])
+        # Taller than the scale: cut, and marked so.
+        painter.setBrush(theme.warn)
+        painter.drawRects([QRectF(float(x[i]) - 1, top - 4.0, width + 2, 2.0) for i in np.flatnonzero(level > 1.0)])
+        strong = [ref for ref in (self.scene.selection.token, self.hovered.token if self.hovered else None) if ref]
+        painter.setBrush(theme.text)
+        for ref in strong:
+            for i in np.flatnonzero(track.token_positions()[1:][rows] == ref.position):
+                if ref.run_id == track.run.run_id:
+                    painter.drawRect(QRectF(float(x[i]), bottom - float(high[i]), width, float(high[i])))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
 
     def _paint_name(

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from evprof.core.units import MIB, bytes_text
-from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line
+from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
 from evprof.view.timescale import time_text
 from ui.views.timeline.lane import Lane
@@ -84,14 +84,19 @@ class LevelLane(Lane):
         x, levels = step_line(one.times, one.levels, self.scene.scale)
         if not len(x):
             return
+        floor = self.height() - _BOTTOM
         end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
         x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
-        points = [QPointF(px, self._y(level, top)) for px, level in zip(x.tolist(), levels.tolist(), strict=True)]
-        floor = self.height() - _BOTTOM
+        x, y = thinned(x, floor - levels / top * (floor - _TOP))
+        points = list(map(QPointF, x.tolist(), y.tolist()))
         if not one.is_dashed:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self.scene.theme.alpha(one.color, 0.13))
-            painter.drawPolygon(QPolygonF([QPointF(points[0].x(), floor), *points, QPointF(points[-1].x(), floor)]))
+            ground = [QPointF(points[0].x(), floor), *points, QPointF(points[-1].x(), floor)]
+            # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.drawPolygon(QPolygonF(ground))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
         painter.setPen(QPen(one.color, 1.6, style))
         painter.setBrush(Qt.BrushStyle.NoBrush)

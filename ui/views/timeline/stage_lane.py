@@ -9,7 +9,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPaint
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
-from evprof.view.decimate import merged_bars
+from evprof.view.decimate import joined_bars, merged_bars
 from evprof.view.labels import stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
@@ -138,26 +138,41 @@ class StageLane(Lane):
         theme = self.scene.theme
         font = theme.font(_PART_LABEL_PX, 500)
         metrics = QFontMetricsF(font)
-        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+        bars = joined_bars(merged_bars(row.starts, row.ends, self.scene.scale), row.names)
         painter.setFont(font)
-        for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
+        looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
+        pointed = self.hovered.span if self.hovered is not None else None
+        chosen = self.scene.selection.span
+        names, stages, ids = (codes[bars.rows].tolist() for codes in (row.names, row.stages, row.ids))
+        edges = zip(bars.x0.tolist(), bars.x1.tolist(), bars.counts.tolist(), strict=True)
+        for (x0, x1, count), name, stage, span_id in zip(edges, names, stages, ids, strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
-            name, stage = (track.parts.names[int(codes[index])] for codes in (row.names, row.stages))
-            color = theme.stage(name if name in theme.stages else stage)
-            rect = QRectF(x0, PART_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), PART_HEIGHT)
-            ref = SpanRef(track.run.run_id, int(row.ids[index]))
-            strong = (self.hovered is not None and self.hovered.span == ref) or self.scene.selection.span == ref
-            ground = blended(theme.panel, color, 0.6 if strong else 0.32)
-            painter.fillRect(rect, ground)
-            painter.fillRect(QRectF(rect.left(), rect.top(), min(2.0, rect.width()), rect.height()), color)
-            if self.scene.selection.span == ref:
+            look = looks.get((name, stage))
+            if look is None:
+                look = looks[name, stage] = self._part_look(track.parts.names[name], track.parts.names[stage])
+            text, color, ground, strong = look
+            is_chosen = chosen is not None and chosen == (track.run.run_id, span_id)
+            is_strong = is_chosen or (pointed is not None and pointed == (track.run.run_id, span_id))
+            width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
+            rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
+            painter.fillRect(rect, strong if is_strong else ground)
+            if width > 5:
+                painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), color)
+            if is_chosen:
                 painter.setPen(QPen(theme.text, 1))
                 painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
-            visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
-            if count == 1 and metrics.horizontalAdvance(name) <= visible.width() - 8:
-                painter.setPen(theme.text)
-                painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, name)
+            if count == 1 and width > 16:
+                visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+                if metrics.horizontalAdvance(text) <= visible.width() - 8:
+                    painter.setPen(theme.text)
+                    painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
+        """Label, edge, ground, and ground when pointed at."""
+        theme = self.scene.theme
+        color = theme.stage(name if name in theme.stages else stage)
+        return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
 
     def _paint_end(self, painter: QPainter, track: Track) -> None:
         """A failed or cancelled run keeps its lanes and says so where they stop."""
