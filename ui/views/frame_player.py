@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -23,7 +23,13 @@ _PATIENCE_TICKS = 90
 
 
 class FramePlayer(QWidget):
-    """One input. Event and video players differ in how their file is opened."""
+    """One input. Event and video players differ in how their file is opened.
+
+    Signals:
+        failed(str): the file is there and cannot be shown; a sentence.
+    """
+
+    failed = Signal(str)
 
     def __init__(
         self,
@@ -141,6 +147,7 @@ class FramePlayer(QWidget):
         if state.picture is None:
             self._note = state.sentence
             self._image = None
+            self.failed.emit(state.sentence)
         else:
             height, width, _ = state.picture.shape
             self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()

@@ -122,6 +122,11 @@ class ModelColumn:
         self.show_column(None)
 
     @property
+    def players(self) -> list[FramePlayer]:
+        """The players of either kind of input."""
+        return list(self._players.values())
+
+    @property
     def player(self) -> FramePlayer:
         """The player of the model's kind of input."""
         return self._players[self._kind]
@@ -181,7 +186,7 @@ class ModelColumn:
 
     def close(self) -> None:
         """Ends the players' threads."""
-        for player in self._players.values():
+        for player in self.players:
             player.close_feed()
 
 

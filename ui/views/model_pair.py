@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
@@ -15,7 +16,13 @@ from ui.views.scrubber import Scrubber
 
 
 class ModelPair(QWidget):
-    """Left the event model (A), right the video model (B). Rows line up whatever each column holds."""
+    """Left the event model (A), right the video model (B). Rows line up whatever each column holds.
+
+    Signals:
+        failed(str): an input cannot be shown; a sentence.
+    """
+
+    failed = Signal(str)
 
     def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,6 +31,9 @@ class ModelPair(QWidget):
         self.left = ModelColumn(DRAFT, selection, themes, self.clock)
         self.right = ModelColumn(TARGET, selection, themes, self.clock)
         self.scrubber = Scrubber(themes, self.clock)
+        for column in (self.left, self.right):
+            for player in column.players:
+                player.failed.connect(self.failed)
         self._sample: Sample | None = None
         grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)

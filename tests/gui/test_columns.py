@@ -1,0 +1,185 @@
+"""The model columns: what they show of finished, growing, failed and missing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
+from evprof.core.run_info import FAILED, RunInfo
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.view.columns import Column, columns_of
+from ui.selection import Selection
+from ui.theme import ThemeHolder, light
+from ui.views.frame_strip import best_grid
+from ui.views.model_pair import ModelPair
+from ui.views.stage_strip import StageStrip
+
+
+@pytest.fixture
+def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
+    made = ModelPair(selection, themes)
+    made.resize(1000, 420)
+    made.show()
+    yield made
+    made.close_feeds()
+    made.close()
+
+
+def test_a_side_by_side_pair_shows_both_models(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    pair.show_columns(*columns_of(runs, (1, 2)))
+    for column, run in ((pair.left, runs[1]), (pair.right, runs[2])):
+        assert column.text.plain_text() == run.info.text
+        counters = dict(column.counters.entries)
+        assert counters["tokens"] == str(len(run.tokens))
+        assert counters["TTFT"] != "–"
+        assert counters["KV cache"] != "–"
+        assert len(column.frames.cells()) == len(run.frames[column.side])
+
+
+def test_a_speculative_run_shows_proposals_left_and_the_answer_right(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    pair.show_columns(*columns_of(runs, (3, 3)))
+    run = runs[3]
+    assert pair.right.text.plain_text() == run.info.text
+    flow = pair.left.text.flow
+    assert flow is not None
+    assert {mark.origin for mark in flow.marks} == {"accepted", "rejected"}
+    counters = dict(pair.left.counters.entries)
+    assert counters["drafted"] == str(sum(entry.drafted for entry in run.rounds))
+    assert counters["accepted"] == str(sum(entry.accepted for entry in run.rounds))
+
+
+def test_both_columns_share_one_grid(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    pair.show_columns(*columns_of(runs, (None, 2)))
+    for left, right in (
+        (pair.left.input, pair.right.input),
+        (pair.left.strip, pair.right.strip),
+        (pair.left.counters, pair.right.counters),
+        (pair.left.answer, pair.right.answer),
+    ):
+        assert left.geometry().top() == right.geometry().top()
+        assert left.geometry().height() == right.geometry().height()
+
+
+def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) -> None:
+    recording, book = Recording(), None
+    book = RunBook(recording)
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0)))
+    recording.append(SpanRecord(1, 0, -1, BEGIN, "target", "decode", 0, -1))
+    book.update()
+    pair.show_columns(None, Column(book.runs[1], "target"))
+    places = set()
+    for place in range(200):
+        recording.append(TokenRecord(1, "target", place, 5, "target", -1, (place + 1) * 1_000_000, " token"))
+        book.update()
+        pair.refresh()
+        places.add((pair.right.answer.geometry().getRect(), pair.right.strip.geometry().getRect()))
+    assert len(places) == 1
+    assert dict(pair.right.counters.entries)["tokens"] == "200"
+    assert dict(pair.right.counters.entries)["tok/s"] == "1000.0"
+
+
+def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    recording = Recording()
+    book = RunBook(recording)
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0)))
+    recording.append(TokenRecord(1, "target", 0, 5, "target", -1, 1_000_000, " Half"))
+    recording.post(RunEnded(1, FAILED, "The engine process ended during this run."))
+    book.update()
+    pair.show_columns(None, Column(book.runs[1], "target"))
+    assert pair.right.failure.isVisible()
+    assert pair.right.failure.text() == "The engine process ended during this run."
+    assert pair.right.text.plain_text() == "Half"
+    pair.show_columns(None, Column(runs[2], "target"))
+    assert not pair.right.failure.isVisible()
+
+
+def test_gone_files_leave_the_runs_own_frames(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    pair.show_columns(*columns_of(runs, (1, 2)))
+    assert pair.left.player.note.startswith("scene.npy is gone")
+    assert pair.right.player.note.startswith("scene.mp4 is gone")
+    first = pair.right.player.image
+    assert first is not None
+    assert pair.right.pictures is not None
+    assert first == pair.right.pictures.images[0]
+    pair.clock.seek(pair.clock.duration_us)
+    assert pair.right.player.image == pair.right.pictures.images[-1]
+
+
+def test_a_click_on_a_frame_takes_both_players_there(pair: ModelPair, runs: dict[int, RunLog]) -> None:
+    pair.show_columns(*columns_of(runs, (1, 2)))
+    cell = pair.right.frames.cells()[5]
+    QTest.mouseClick(pair.right.frames, Qt.MouseButton.LeftButton, pos=cell.center().toPoint())
+    assert pair.clock.position_us == runs[2].frames["target"][5].start_us
+
+
+def test_a_sample_without_a_run_is_already_shown(
+    pair: ModelPair, files: dict[str, str], wait_until: Callable[..., None]
+) -> None:
+    pair.show_sample(Sample(files["events"], files["video"]))
+    wait_until(lambda: pair.left.player.image is not None and pair.right.player.image is not None)
+    assert pair.clock.duration_us > 1_000_000
+    assert pair.left.text.plain_text() == ""
+
+
+def strip_of(run: RunLog, role: str, selection: Selection, themes: ThemeHolder, now_ns: int = 0) -> StageStrip:
+    strip = StageStrip(selection, themes, clock=lambda: now_ns)
+    strip.resize(400, 20)
+    strip.show_column(Column(run, role))
+    return strip
+
+
+def test_stages_share_the_bar_by_duration(themes: ThemeHolder, selection: Selection) -> None:
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    start = 0
+    for number, (name, length) in enumerate((("load", 1), ("prefill", 100), ("decode", 300))):
+        for phase in (BEGIN, END, SETTLED):
+            end = -1 if phase == BEGIN else start + length
+            run.absorb(SpanRecord(1, number, -1, phase, "target", name, start, end))
+        start += length
+    strip = strip_of(run, "target", selection, themes)
+    widths = {part.span.name: part.width for part in strip.segments()}
+    assert widths["load"] >= 3
+    assert widths["decode"] / widths["prefill"] == pytest.approx(3, rel=0.02)
+    assert sum(widths.values()) + 2 == pytest.approx(400)
+    middle = next(part for part in strip.segments() if part.span.name == "prefill")
+    QTest.mouseClick(strip, Qt.MouseButton.LeftButton, pos=QPoint(round(middle.left + 5), 10))
+    assert selection.span == (1, 1)
+
+
+def test_the_stage_at_work_grows_and_looks_different(themes: ThemeHolder, selection: Selection) -> None:
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    for phase in (BEGIN, END, SETTLED):
+        run.absorb(SpanRecord(1, 0, -1, phase, "target", "load", 0, -1 if phase == BEGIN else 100))
+    run.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "decode", 100, -1))
+    young, old = (strip_of(run, "target", selection, themes, now).segments()[1].width for now in (200, 400))
+    assert old > young
+    live = strip_of(run, "target", selection, themes, 400).grab().toImage()
+    for phase in (END, SETTLED):
+        run.absorb(SpanRecord(1, 1, -1, phase, "target", "decode", 100, 400))
+    assert strip_of(run, "target", selection, themes, 400).grab().toImage() != live
+
+
+@pytest.mark.parametrize(("count", "width", "height"), [(5, 330, 112), (8, 330, 112), (8, 180, 112), (1, 300, 112)])
+def test_frames_use_the_room_they_have(count: int, width: float, height: float) -> None:
+    grid = best_grid(count, 4 / 3, width, height)
+    assert grid.columns * grid.rows >= count
+    assert grid.columns * grid.width + (grid.columns - 1) * 4 <= width + 0.01
+    assert grid.rows * (grid.height + 14) + (grid.rows - 1) * 4 <= height + 0.01
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        wide, high = (width - (columns - 1) * 4) / columns, (height - (rows - 1) * 4) / rows - 14
+        assert grid.width >= min(wide, high * 4 / 3) - 0.51
+
+
+def test_another_theme_repaints_the_columns(pair: ModelPair, runs: dict[int, RunLog], themes: ThemeHolder) -> None:
+    pair.show_columns(*columns_of(runs, (1, 2)))
+    dark = pair.right.answer.grab().toImage()
+    themes.set_theme(light())
+    assert pair.right.answer.grab().toImage() != dark

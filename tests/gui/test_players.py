@@ -1,0 +1,195 @@
+"""Players: pictures from a thread, one clock, silence while a run is measured, sentences for broken files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events import read_events
+from evprof.loaders.render import Picture
+from evprof.loaders.video import VideoFile
+from ui.models.picture_feed import PictureFeed, event_pictures, video_pictures
+from ui.models.play_clock import PlayClock
+from ui.theme import ThemeHolder
+from ui.views.event_player import EventPlayer
+from ui.views.frame_player import FramePlayer
+from ui.views.scrubber import Scrubber
+from ui.views.video_player import VideoPlayer
+
+Wait = Callable[..., None]
+
+
+class Counting:
+    """A source that counts what is asked of it."""
+
+    duration_us = 1_000_000
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.is_closed = False
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def picture_at(self, position_us: int) -> Picture:
+        self.asked.append(position_us)
+        self.gate.wait(5)
+        return np.full((6, 8, 3), position_us % 251, dtype=np.uint8)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_only_the_latest_wish_counts(wait_until: Wait) -> None:
+    source = Counting()
+    source.gate.clear()
+    feed = PictureFeed("x", lambda _: source)
+    feed.want(1)
+    wait_until(lambda: source.asked == [1])
+    for wish in range(2, 50):
+        feed.want(wish)
+    source.gate.set()
+    wait_until(lambda: feed.state.position_us == 49)
+    assert source.asked == [1, 49]
+    feed.close()
+    wait_until(lambda: source.is_closed)
+
+
+def test_a_paused_feed_opens_nothing(wait_until: Wait) -> None:
+    opened: list[str] = []
+    source = Counting()
+
+    def open_source(path: str) -> Counting:
+        opened.append(path)
+        return source
+
+    feed = PictureFeed("x", open_source)
+    feed.set_paused(True)
+    feed.want(7)
+    threading.Event().wait(0.1)
+    assert not opened
+    feed.set_paused(False)
+    wait_until(lambda: source.asked == [7])
+    feed.close()
+
+
+def test_a_file_that_cannot_be_opened_becomes_a_sentence(wait_until: Wait) -> None:
+    def refuse(path: str) -> Counting:
+        raise UserError(f"{path}: is damaged.")
+
+    feed = PictureFeed("x.mp4", refuse)
+    feed.want(0)
+    wait_until(lambda: feed.state.sentence == "x.mp4: is damaged.")
+
+
+def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str]) -> None:
+    events = read_events(files["events"])
+    source = event_pictures(files["events"])
+    assert source.duration_us == events.duration_us
+    picture = source.picture_at(20_000)
+    start = (events.t_min_us or 0) + 20_000 - 5_000
+    shown: EventArray = events.slice_time(start, start + 5_001)
+    coloured = (picture != 255).any(axis=2)
+    assert len(shown) > 0
+    wanted = np.zeros_like(coloured)
+    wanted[shown.y, shown.x] = True
+    assert (coloured == wanted).all()
+
+
+def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
+    source = video_pictures(files["video"])
+    with VideoFile(files["video"]) as video:
+        table = video.index()
+        for index in (0, 7, 3, len(table) - 1):
+            wanted = video.to_rgb(video.frame(index))
+            assert (source.picture_at(table.time_us(index) + 1) == wanted).all()
+    source.close()
+
+
+@pytest.mark.parametrize(("kind", "player_type"), [("events", EventPlayer), ("video", VideoPlayer)])
+def test_players_follow_the_clock(
+    kind: str, player_type: type[FramePlayer], files: dict[str, str], themes: ThemeHolder, wait_until: Wait
+) -> None:
+    clock = PlayClock()
+    player = player_type(themes, clock)
+    player.show_input(files[kind], None)
+    wait_until(lambda: player.image is not None)
+    first = player.image
+    clock.seek(clock.duration_us * 2 // 3)
+    wait_until(lambda: player.image is not None and player.image != first)
+    player.close_feed()
+    assert clock.duration_us == 0
+
+
+def test_players_are_still_while_a_run_is_measured(
+    files: dict[str, str], themes: ThemeHolder, wait_until: Wait, application: QApplication
+) -> None:
+    clock = PlayClock()
+    player = VideoPlayer(themes, clock)
+    player.show_input(files["video"], None)
+    wait_until(lambda: player.image is not None)
+    clock.set_playing(True)
+    wait_until(lambda: clock.position_us > 0)
+    clock.set_suspended(True)
+    place, picture = clock.position_us, player.image
+    for _ in range(20):
+        application.processEvents()
+        threading.Event().wait(0.01)
+    assert clock.position_us == place
+    assert player.image == picture
+    clock.set_suspended(False)
+    wait_until(lambda: clock.position_us != place)
+    player.close_feed()
+
+
+def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
+    tmp_path: Path, themes: ThemeHolder, wait_until: Wait
+) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video at all")
+    player = VideoPlayer(themes, PlayClock())
+    told: list[str] = []
+    player.failed.connect(told.append)
+    player.show_input(str(broken), None)
+    wait_until(lambda: told)
+    assert "broken.mp4" in told[0]
+    assert player.note == told[0]
+    player.close_feed()
+
+
+def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_until: Wait) -> None:
+    clock = PlayClock()
+    clock.set_duration("a", 100_000)
+    clock.set_duration("b", 40_000)
+    clock.seek(10**9)
+    assert clock.position_us == 100_000
+    clock.set_duration("a", None)
+    assert (clock.duration_us, clock.position_us) == (40_000, 40_000)
+    clock.set_playing(True)
+    wait_until(lambda: 0 < clock.position_us < 40_000)
+    clock.set_playing(False)
+
+
+def test_scrubbing_with_mouse_and_keys(themes: ThemeHolder) -> None:
+    clock = PlayClock()
+    clock.set_duration("a", 1_000_000)
+    scrubber = Scrubber(themes, clock)
+    scrubber.resize(600, 24)
+    scrubber.show()
+    track = scrubber.track
+    QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(track.width() // 2, 12))
+    assert clock.position_us == pytest.approx(500_000, abs=5_000)
+    QTest.keyClick(track, Qt.Key.Key_Right)
+    assert clock.position_us == pytest.approx(520_000, abs=5_000)
+    QTest.keyClick(track, Qt.Key.Key_End)
+    assert clock.position_us == 1_000_000
+    QTest.keyClick(track, Qt.Key.Key_Home)
+    assert clock.position_us == 0
