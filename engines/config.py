@@ -76,12 +76,16 @@ _VISION_KEYS = (
 
 @dataclass(frozen=True)
 class EventGptConfig:
-    """EventGPT: a CLIP tower, a Llama, and between them a projector and (`has_adaptor`) one linear adaptor."""
+    """EventGPT: a CLIP tower, a Llama, and between them a projector and (`has_adaptor`) one linear adaptor.
+
+    `tower_folder` is where the tower that config.json names was found on this machine.
+    """
 
     vision: CLIPVisionConfig
     text: LlamaConfig
     has_adaptor: bool = True
     assumptions: tuple[str, ...] = ()
+    tower_folder: Path | None = None
 
     family = EVENTGPT
     model_type = EVENTGPT_MODEL_TYPE
@@ -171,7 +175,7 @@ def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:
     tower_folder = _tower_folder(folder, tower)
     if tower_folder is None:
         assumptions.append(
-            f"mm_visual_tower '{tower}' is no folder here; the tower is taken to be CLIP ViT-L/14 at 336 pixels."
+            f"mm_visual_tower '{tower}' is not on this machine; the tower is taken to be CLIP ViT-L/14 at 336 pixels."
         )
         vision = CLIPVisionConfig(**CLIP_L14, image_size=336)
     else:
@@ -182,13 +186,29 @@ def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:
     for flag in ("mm_use_im_start_end", "mm_use_im_patch_token"):
         if values.get(flag):
             assumptions.append(f"{flag} is set, but event markers are read as ordinary text, as in the released code.")
-    return EventGptConfig(vision, _text_config(values), "event_feature_adaptor" in values, tuple(assumptions))
+    return EventGptConfig(
+        vision, _text_config(values), "event_feature_adaptor" in values, tuple(assumptions), tower_folder
+    )
 
 
 def _tower_folder(folder: Path, value: object) -> Path | None:
+    """The CLIP folder that `mm_visual_tower` names: inside the checkpoint, anywhere, or in the Hugging Face cache."""
     if not isinstance(value, str) or not value:
         return None
-    return next((place for place in (folder / value, Path(value)) if (place / "config.json").is_file()), None)
+    places = [folder / value, Path(value)]
+    if not any(place.exists() for place in places):
+        places += _cached(value if "/" in value else f"openai/{value}")
+    return next((place for place in places if (place / "config.json").is_file()), None)
+
+
+def _cached(hub_id: str) -> list[Path]:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return [Path(snapshot_download(hub_id, local_files_only=True))]
+    except (LocalEntryNotFoundError, HFValidationError):
+        return []
 
 
 def _llava_config(family: str, values: dict[str, Any]) -> LlavaConfig:

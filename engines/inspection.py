@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any
 
 from engines.config import EventGptConfig, ModelConfig, patches
-from engines.loading import Checkpoint, find_checkpoint, plan_problems, plan_tensors, preprocessing_of
+from engines.loading import Checkpoint, find_checkpoint, preprocessing_of
 from engines.naming import EVENTGPT, naming
 from engines.networks import Network, build_empty, parameter_shapes
 from engines.shards import StoredTensor, read_headers
+from engines.tensor_plan import plan_problems, plan_tensors, with_tower
 from engines.tokenization import read_vocabulary
 from evprof.core.errors import UserError
 
@@ -63,7 +64,9 @@ def _stored_facts(checkpoint: Checkpoint, network: Network, assumptions: list[st
     if folder is None:
         raise ValueError("random weights are not stored")
     stored = read_headers(folder)
-    plan = plan_tensors(config, network, stored)
+    with_clip, said = with_tower(config, stored)
+    plan = plan_tensors(config, network, with_clip)
+    assumptions = [*assumptions, *said]
     problems = plan_problems(folder, config, plan)
     problems += _vocabulary_problems(checkpoint)
     try:
@@ -78,7 +81,7 @@ def _stored_facts(checkpoint: Checkpoint, network: Network, assumptions: list[st
     return {
         "tensors": len(stored),
         "missing": list(plan.missing),
-        "surplus": list(plan.surplus),
+        "surplus": plan.surplus,
         "dtype": _main_dtype(stored),
         "bytes": sum(tensor.nbytes for tensor in stored.values()),
         "assumptions": assumptions,

@@ -15,14 +15,15 @@ from engines.device import choose_device, choose_dtype, dtype_name
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
 from engines.model import VisionLanguageModel
-from engines.naming import EVENTGPT, canonical, is_old_buffer, naming
-from engines.networks import Network, build_empty, finish, parameter_shapes, put_parameter
+from engines.naming import EVENTGPT
+from engines.networks import Network, build_empty, finish, put_parameter
 from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_V1, LLAVA_V1_5
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.reading import import_readers
-from engines.shards import StoredTensor, read_headers, read_tensors
+from engines.shards import read_headers, read_tensors
+from engines.tensor_plan import plan_problems, plan_tensors, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -91,84 +92,6 @@ def _hub_folder(name: str) -> Path:
         ) from None
 
 
-@dataclass(frozen=True)
-class TensorPlan:
-    """Which stored tensor fills which parameter; keys of `sources` are module names.
-
-    `missing`, `surplus` and `misshaped` are published names; `skipped` are tables every release can compute.
-    """
-
-    sources: dict[str, StoredTensor]
-    missing: tuple[str, ...]
-    surplus: tuple[str, ...]
-    misshaped: tuple[tuple[str, tuple[int, ...], tuple[int, ...], Path], ...]
-    skipped: tuple[str, ...]
-    expected: int
-
-
-def plan_tensors(config: ModelConfig, network: Network, stored: dict[str, StoredTensor]) -> TensorPlan:
-    """Compares what the files hold with what the network needs, both ways."""
-    names = naming(config.family)
-    wanted = {names.published(name): (name, shape) for name, shape in parameter_shapes(network).items()}
-    sources: dict[str, StoredTensor] = {}
-    surplus: list[str] = []
-    skipped: list[str] = []
-    misshaped: list[tuple[str, tuple[int, ...], tuple[int, ...], Path]] = []
-    tied = config.text.tie_word_embeddings
-    for stored_name, tensor in stored.items():
-        name = canonical(config.family, stored_name)
-        if name in wanted:
-            module_name, shape = wanted[name]
-            if tensor.shape != shape:
-                misshaped.append((stored_name, tensor.shape, shape, tensor.path))
-            elif module_name in sources:
-                surplus.append(stored_name)
-            else:
-                sources[module_name] = tensor
-        elif is_old_buffer(name) or (tied and name.endswith("lm_head.weight")):
-            skipped.append(stored_name)
-        else:
-            surplus.append(stored_name)
-    present = {canonical(config.family, name) for name in stored}
-    missing = [name for name in wanted if name not in present]
-    return TensorPlan(sources, tuple(missing), tuple(surplus), tuple(misshaped), tuple(skipped), expected=len(wanted))
-
-
-def plan_problems(folder: Path, config: ModelConfig, plan: TensorPlan) -> list[str]:
-    """One sentence per kind of mismatch, naming the first tensor and its file; empty when all is well."""
-    problems: list[str] = []
-    qformer = [name for name in plan.surplus if "query_embeddings" in name or "attention_layers" in name]
-    if qformer:
-        problems.append(
-            f"{folder} holds '{qformer[0]}', a Q-Former's tensor; EventGPT with a Q-Former is not supported."
-        )
-    if plan.missing:
-        more = _more(plan.missing)
-        problems.append(
-            f"{folder} lacks the tensor '{plan.missing[0]}'{more} that a {config.family} model of this config.json "
-            "needs; download the missing weight file."
-        )
-    surplus = [name for name in plan.surplus if name not in qformer]
-    if surplus:
-        more = _more(surplus)
-        problems.append(
-            f"{folder} holds the tensor '{surplus[0]}'{more} that a {config.family} model of this config.json has no "
-            "place for; check that weights and config.json belong together."
-        )
-    if plan.misshaped:
-        name, found, wanted, path = plan.misshaped[0]
-        more = _more(plan.misshaped)
-        problems.append(
-            f"{path}: the tensor '{name}'{more} has shape {list(found)}, but config.json makes it {list(wanted)}; "
-            "check that weights and config.json belong together."
-        )
-    return problems
-
-
-def _more(names: tuple[object, ...] | list[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-
-
 def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
     """Brings a model onto its device, tensor by tensor. `role` must suit what the model reads.
 
@@ -182,6 +105,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)
     config, folder = checkpoint.config, checkpoint.folder
+    said: tuple[str, ...] = ()
     if folder is None:
         network = build_random(config, device, dtype, progress, stop)
         vocabulary: Vocabulary = random_vocabulary(config)
@@ -189,14 +113,14 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     else:
         vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT)
         transform = preprocessing_of(folder, config)
-        network = _read_network((folder, config), device, dtype, progress, stop)
+        network, said = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
     if device.type == "cuda":
         _first_pass(network, device, dtype)
     facts = model_facts(checkpoint, network, device, dtype)
     if isinstance(network, EventGptModel):
-        return EventLanguageModel(network, vocabulary, transform, facts, config.assumptions)
-    return VideoLanguageModel(network, vocabulary, transform, facts, config.assumptions)
+        return EventLanguageModel(network, vocabulary, transform, facts, (*config.assumptions, *said))
+    return VideoLanguageModel(network, vocabulary, transform, facts, (*config.assumptions, *said))
 
 
 def _first_pass(network: Network, device: torch.device, dtype: torch.dtype) -> None:
@@ -222,14 +146,16 @@ def check_role(checkpoint: Checkpoint, role: str) -> None:
 
 def _read_network(
     checkpoint: tuple[Path, ModelConfig], device: torch.device, dtype: torch.dtype, progress: Progress, stop: StopFlag
-) -> Network:
+) -> tuple[Network, tuple[str, ...]]:
+    """The network with its weights, and what is to be said about them."""
     folder, config = checkpoint
     network = build_empty(config)
-    plan = plan_tensors(config, network, read_headers(folder))
+    stored, said = with_tower(config, read_headers(folder))
+    plan = plan_tensors(config, network, stored)
     problems = plan_problems(folder, config, plan)
     if problems:
         raise UserError(problems[0])
-    module_names = {tensor.name: name for name, tensor in plan.sources.items()}
+    module_names = {(tensor.path, tensor.name): name for name, tensor in plan.sources.items()}
     total = sum(tensor.nbytes for tensor in plan.sources.values())
     done = 0
     progress(0, total)
@@ -237,18 +163,18 @@ def _read_network(
         if stop.is_set():
             raise Cancelled
         # A tensor already in the asked dtype still lies in the mapped file: copy it, or the file stays open.
-        put_parameter(network, module_names[tensor.name], value.to(dtype, copy=device.type == "cpu"))
+        put_parameter(network, module_names[(tensor.path, tensor.name)], value.to(dtype, copy=device.type == "cpu"))
         done += tensor.nbytes
         progress(done, total)
     finish(network, device)
-    return network
+    return network, said
 
 
 def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
     """CLIP's preparation as the folder describes it, else CLIP's own for the tower's size. Raises UserError."""
     places = [folder / "preprocessor_config.json"]
-    if isinstance(config, EventGptConfig):
-        places.insert(0, folder / "visual_tower" / "preprocessor_config.json")
+    if isinstance(config, EventGptConfig) and config.tower_folder is not None:
+        places.insert(0, config.tower_folder / "preprocessor_config.json")
     pixels = edge(config.vision)
     found = next((place for place in places if place.is_file()), None)
     return ClipTransform.from_file(found, pixels) if found else ClipTransform.square(pixels)

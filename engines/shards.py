@@ -78,6 +78,11 @@ def weight_files(folder: Path) -> list[Path]:
     raise UserError(f"{folder} holds no weights (*.safetensors); download the checkpoint again.")
 
 
+def has_weights(folder: Path) -> bool:
+    """Whether the folder holds weight files at all."""
+    return any(True for pattern in ("*.safetensors", "pytorch_model*.bin") for _ in folder.glob(pattern))
+
+
 def _indexed(index: Path) -> list[Path]:
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:

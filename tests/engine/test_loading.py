@@ -388,6 +388,27 @@ def test_a_tower_that_is_not_there_is_assumed_and_said(eventgpt: Path) -> None:
     assert "clip-vit-large-patch14-336" in config.assumptions[0]
 
 
+def test_a_checkpoint_without_tower_takes_the_one_it_names_and_says_so(eventgpt: Path) -> None:
+    tensors = load_file(eventgpt / WEIGHTS)
+    prefix = "model.visual_tower.visual_tower."
+    tower = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    original = {**tower, "text_model.final_layer_norm.weight": torch.zeros(3), "logit_scale": torch.zeros(1)}
+    save_file(original, eventgpt / "visual_tower" / WEIGHTS)
+    rest = {name: value for name, value in tensors.items() if not name.startswith(prefix)}
+    save_file(rest, eventgpt / WEIGHTS)
+    model = find_and_read(eventgpt)
+    patch = model.network.visual_tower.embeddings.patch_embedding.weight
+    assert torch.equal(patch, tower["vision_model.embeddings.patch_embedding.weight"].float())
+    assert str(eventgpt / "visual_tower") in model.warnings[-1]
+    found = inspect_checkpoint(str(eventgpt))
+    assert found["problems"] == []
+    assert str(eventgpt / "visual_tower") in found["assumptions"][-1]
+    # Part of a tower is no tower: what is missing is then named.
+    save_file({**rest, f"{prefix}vision_model.post_layernorm.bias": torch.zeros(16)}, eventgpt / WEIGHTS)
+    with pytest.raises(UserError, match="lacks"):
+        find_and_read(eventgpt)
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [("no/such/folder/at all", "no folder"), ("random:3b-eventgpt", "random:7b-eventgpt"), ("nothing", "nothing")],

@@ -131,6 +131,16 @@ def test_eventgpt_prompt_is_tokenized_around_the_slot() -> None:
     assert tokens.system + tokens.text == len(tokens.ids) - 1
 
 
+def test_prompts_are_spelled_as_published() -> None:
+    assert "<event>".join(EVENTGPT_V1.chunks(QUESTION)) == (
+        "A chat between a curious human and an artificial intelligence assistant. The assistant gives helpful, "
+        "detailed, and polite answers to the human's questions. USER: <ev_start><event><ev_end>\n"
+        "What are the key elements in this scene? ASSISTANT:"
+    )
+    assert "<video>".join(VIDEO_LLAVA.chunks(QUESTION)) == f"USER: <video>\n{QUESTION} ASSISTANT:"
+    assert "<image>".join(LLAVA_V1_5.chunks(QUESTION, 2)) == f"USER: <image>\n<image>\n{QUESTION} ASSISTANT:"
+
+
 def test_video_prompt_is_tokenized_whole() -> None:
     tokens = prompt_ids(FILE, VIDEO_LLAVA, QUESTION)
     whole = FILE.encode(f"USER: <video>\n{QUESTION} ASSISTANT:")
