@@ -129,7 +129,8 @@ def test_stop_without_an_answer_ends_the_process_and_says_so(start_host, request
     host.stop()
     host.stop()
     wait_until(lambda: not host.is_busy)
-    assert STOP_PATIENCE_S <= time.monotonic() - asked < STOP_PATIENCE_S + 2
+    assert STOP_PATIENCE_S == 2.0
+    assert 2.0 <= time.monotonic() - asked < 4.0
     run = book_of(recording).runs[1]
     assert run.info.status == "cancelled"
     assert "loaded again at the next run" in run.info.error

@@ -66,6 +66,30 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
     wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie", 2.0)
 
 
+def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
+    process, recording = start_process("script"), Recording()
+    while recording.message_count < 2:
+        for part in process.receive():
+            apply_part(part, recording)
+    process.connection.close()
+    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie", 2.0)
+
+
+def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_for):
+    process, recording = start_process("rate:2000:30"), Recording()
+    process.send(Submit.of(request_for()))
+    while not len(recording.streams["tokens"]):
+        for part in process.receive():
+            apply_part(part, recording)
+    time.sleep(1.0)
+    process.kill()
+    for part in process.leftovers():
+        apply_part(part, recording)
+    assert recording.streams["tokens"].column("position").tolist() == list(range(len(recording.streams["tokens"])))
+    assert len(recording.streams["tokens"]) > 250
+    assert "SIGKILL" in process.bury()
+
+
 _HOST = """
 import sys, time
 from evprof.run.engine_process import EngineProcess

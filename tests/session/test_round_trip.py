@@ -19,6 +19,7 @@ from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
 from evprof.run.session_writer import SessionWriter
+from evprof.session import reading
 from evprof.session.reading import load_session, read_session
 
 
@@ -58,6 +59,14 @@ def test_a_closed_session_is_exactly_one_file_and_reading_changes_nothing(write_
     assert files_of(tmp_path) == before
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_reader_could_not_write_if_it_wanted_to(write_session):
+    with (
+        reading._opened(write_session()) as connection,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        connection.execute("DELETE FROM runs")
 
 
 def test_a_session_with_odd_letters_in_its_path(recording, tmp_path):
