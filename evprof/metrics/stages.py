@@ -40,8 +40,8 @@ def settled_intervals(run: RunLog, names: Iterable[str] = STAGES, role: str | No
     wanted = frozenset(names)
     return [
         (span.start_ns, span.end_ns)
-        for span in run.spans.values()
-        if span.is_stage and span.name in wanted and role in (None, span.role) and is_measured(span) and span.end_ns
+        for span in run.stages(role)
+        if span.name in wanted and span.is_settled and span.end_ns is not None
     ]
 
 
@@ -82,7 +82,7 @@ def wall_ms(run: RunLog) -> float | None:
 
 def has_open_stages(run: RunLog) -> bool:
     """Whether a stage began whose device times are not known (a run that is going on, or was cut off)."""
-    return any(span.is_stage and not is_measured(span) for span in run.spans.values())
+    return any(not is_measured(span) for span in run.stages())
 
 
 def unattributed_ms(run: RunLog) -> float | None:
