@@ -29,32 +29,35 @@ ENTRIES: tuple[Entry | None, ...] = (
     Entry("stop", "Stop", "Ctrl+."),
     Entry("demo", "Run the bundled demo"),
     None,
-    Entry("export_trace", "Export Chrome trace…"),
-    Entry("export_json", "Export JSON…"),
-    Entry("export_tables", "Export CSV tables…"),
-    Entry("tensorboard", "Open torch trace in TensorBoard"),
-    None,
     Entry("left", "Samples and runs", "Ctrl+B"),
-    Entry("right", "Comparison and inspector", "Ctrl+I"),
+    Entry("right", "Comparison and selection", "Ctrl+I"),
     Entry("theme", "Light or dark", "Ctrl+Shift+L"),
-    Entry("keys", "Keys and mouse", "?"),
     None,
+    Entry("keys", "Keys and mouse", "?"),
+    Entry("about", "About evprof"),
     Entry("quit", "Quit", "Ctrl+Q"),
 )
 """In menu order; None is a line."""
 
-MOUSE_AND_KEYS: tuple[tuple[str, str], ...] = (
-    ("W / S  ·  wheel  ·  Ctrl+wheel", "zoom in and out at the pointer"),
-    ("A / D  ·  Shift+wheel  ·  middle drag", "pan"),
-    ("F  ·  double-click on empty ground", "fit everything, follow a live run"),
-    ("Shift+F", "zoom to the selected range or span"),
-    ("drag", "select a time range and see its statistics"),
-    ("click", "select a span, a token or a run"),
-    ("double-click", "zoom to a span"),
-    (",  and  .", "previous and next stage"),
+TIMELINE = (
+    ("W  S", "zoom in and out"),
+    ("A  D", "pan left and right"),
+    ("F", "fit everything, follow a live run"),
+    ("Shift+F", "zoom to the selection"),
+    (",  .", "previous and next stage"),
     ("Esc", "clear the selection"),
 )
-"""What the timeline understands beside the actions."""
+"""Keys of the timeline; W, A, S and D by their place on the keyboard."""
+
+MOUSE = (
+    ("wheel", "zoom at the pointer"),
+    ("Shift+wheel", "pan; so does dragging with the middle button"),
+    ("drag", "select a time range"),
+    ("click", "select a span or a token"),
+    ("double-click", "zoom to a span; beside one: fit"),
+    ("drop files", "open events, videos, sessions"),
+)
+"""What the mouse does."""
 
 
 class WindowActions(QObject):
@@ -84,3 +87,8 @@ class WindowActions(QObject):
             else:
                 menu.addAction(self.by_name[entry.name])
         return menu
+
+    def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Every key and gesture in groups, for the key help."""
+        keyed = [(entry.keys, entry.text.rstrip("…")) for entry in ENTRIES if entry is not None and entry.keys]
+        return [("Timeline", list(TIMELINE)), ("Mouse", list(MOUSE)), ("Window", keyed)]

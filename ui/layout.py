@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QSplitter, QVBoxLayout, QWidget
 
 from ui.theme import GRID
@@ -21,7 +21,10 @@ def side_panel(*parts: QWidget, grows: QWidget | None = None, margin: int = GRID
     column.setSpacing(2 * GRID if margin else GRID)
     for place, part in enumerate(parts):
         if place:
-            column.addWidget(rule())
+            line = rule()
+            line.setVisible(not part.isHidden())
+            part.installEventFilter(_Follower(line, part))
+            column.addWidget(line)
         column.addWidget(part, 1 if part is grows else 0)
     if grows is None:
         column.addStretch(1)
@@ -32,6 +35,20 @@ def side_panel(*parts: QWidget, grows: QWidget | None = None, margin: int = GRID
     area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
     area.setWidget(ground)
     return area
+
+
+class _Follower(QObject):
+    """Shows and hides a line together with the part below it."""
+
+    def __init__(self, line: QWidget, part: QWidget) -> None:
+        super().__init__(part)
+        self._line = line
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Qt's hook; never keeps an event from its receiver."""
+        if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
+            self._line.setVisible(event.type() == QEvent.Type.ShowToParent)
+        return False
 
 
 def rule() -> QFrame:
@@ -53,8 +70,8 @@ class Body(QSplitter):
         self.rows.setStretchFactor(0, 9)
         self.rows.setStretchFactor(1, 11)
         self.left, self.right = left, right
-        left.setMinimumWidth(168)
-        right.setMinimumWidth(248)
+        left.setMinimumWidth(176)
+        right.setMinimumWidth(288)
         for part in (left, self.rows, right):
             self.addWidget(part)
         for splitter in (self, self.rows):
@@ -63,8 +80,14 @@ class Body(QSplitter):
         self.setStretchFactor(1, 1)
         self.setStretchFactor(2, 0)
         self.setCollapsible(1, False)
-        self.setSizes([LEFT_PX, 1000, RIGHT_PX])
-        self.rows.setSizes([450, 500])
+
+    def divide(self) -> None:
+        """The first division: side panels at their own width, text and timeline share the rest."""
+        narrow = self.width() < 1400
+        left, right = (LEFT_PX - 32, RIGHT_PX - 16) if narrow else (LEFT_PX, RIGHT_PX)
+        self.setSizes([left, max(1, self.width() - left - right), right])
+        upper = round(self.height() * (0.47 if self.height() > 800 else 0.46))
+        self.rows.setSizes([upper, self.height() - upper])
 
     def toggle(self, panel: QWidget) -> None:
         """Shows or hides a side panel."""

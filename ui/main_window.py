@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent
-from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import Message, RunEnded, RunWarned
@@ -16,16 +16,22 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.probe import probe
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
 from ui.actions import WindowActions
+from ui.exporting import Exporting
 from ui.housekeeping import Housekeeping
-from ui.layout import Body, side_panel
+from ui.icons import icon
+from ui.layout import Body, rule, side_panel
+from ui.models.recent import Recent
 from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
 from ui.selection import Selection
 from ui.status_bar import StatusBar
-from ui.theme import ThemeHolder, theme_named
+from ui.theme import GRID, Theme, ThemeHolder, theme_named
+from ui.toolbar import Toolbar
+from ui.trace_viewer import TraceViewer
 from ui.views.comparison import ComparisonPanel
 from ui.views.inspector import Inspector
 from ui.views.message_bar import MessageBar
@@ -55,6 +61,7 @@ class MainWindow(QMainWindow):
         self.holder = holder
         self._settings = settings
         self._is_painted = False
+        self._is_divided = False
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
@@ -65,6 +72,8 @@ class MainWindow(QMainWindow):
         self._make_views()
         self._connect()
         self._show_title()
+        if self.samples.samples:
+            self.show_sample(self.samples.samples[0])
         self.setAcceptDrops(True)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
@@ -72,6 +81,9 @@ class MainWindow(QMainWindow):
 
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
+        self.traces = TraceViewer(self.session, self.controller, self.messages.post)
+        self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
+        self.toolbar = Toolbar(self.holder, self._recent(), self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder)
@@ -91,10 +103,34 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout(ground)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.toolbar)
+        column.addWidget(rule())
         column.addWidget(self.messages)
         column.addWidget(self.body, 1)
         column.addWidget(self.status)
         self.setCentralWidget(ground)
+        self._make_menu()
+
+    def _make_menu(self) -> None:
+        self.menu_button = QToolButton()
+        self.menu_button.setIcon(icon("menu", self.holder.theme))
+        self.menu_button.setProperty("role", "quiet")
+        self.menu_button.setToolTip("Menu")
+        self.menu_button.setAccessibleName("Menu")
+        self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu_button.setMenu(self.actions_by_name.menu(self))
+        row = self.toolbar.layout()
+        if isinstance(row, QHBoxLayout):
+            row.insertWidget(0, self.menu_button)
+            row.setContentsMargins(GRID, 0, GRID + 4, 0)
+
+    def _recent(self) -> Recent:
+        if self._settings is None:
+            return Recent(None)
+        from PySide6.QtCore import QStandardPaths
+
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
+        return Recent(Path(folder) / "recent.json" if folder else None)
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
@@ -107,6 +143,41 @@ class MainWindow(QMainWindow):
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
+
+        self.holder.changed.connect(self._restyle)
+        self._connect_toolbar()
+        self._connect_actions()
+
+    def _connect_toolbar(self) -> None:
+        toolbar = self.toolbar
+        toolbar.run_requested.connect(self.submit)
+        toolbar.stop_requested.connect(self.controller.stop)
+        toolbar.sample_opened.connect(self.show_sample)
+        toolbar.export_requested.connect(self.exporting.ask)
+        toolbar.tensorboard_requested.connect(self.traces.open)
+        toolbar.failed.connect(self.messages.post)
+        self.controller.busy_changed.connect(toolbar.set_busy)
+
+    def _connect_actions(self) -> None:
+        does: dict[str, Callable[[], object]] = {
+            "new_session": self.session.start_new,
+            "open_session": self._browse_session,
+            "save_session": lambda: self.exporting.ask("session"),
+            "open_events": self.toolbar.browse_events,
+            "open_video": self.toolbar.browse_video,
+            "run": self.toolbar.run,
+            "stop": self.controller.stop,
+            "demo": self.run_demo,
+            "left": lambda: self.body.toggle(self.body.left),
+            "right": lambda: self.body.toggle(self.body.right),
+            "theme": self.holder.toggle,
+            "keys": self._show_keys,
+            "about": self._show_about,
+            "quit": self.close,
+        }
+        for name, work in does.items():
+            # Qt hands `checked` to whoever takes an argument; none of these may.
+            self.actions_by_name[name].triggered.connect(lambda _=False, work=work: work())
 
     # Views.
 
@@ -124,6 +195,7 @@ class MainWindow(QMainWindow):
         """Makes a sample the one to run next and shows its inputs."""
         self.samples.add(sample)
         self.samples.set_current(sample)
+        self.toolbar.set_sample(sample)
         self.selection.set_runs(None, None)
         self.pair.show_sample(sample)
 
@@ -156,7 +228,27 @@ class MainWindow(QMainWindow):
             case RunEnded() if message.status == FAILED:
                 self.messages.post(f"Run {message.run_id} failed: {message.error or 'no reason was given.'}")
 
+        self.toolbar.set_has_trace(self.traces.newest is not None)
+
+    def _restyle(self, theme: Theme) -> None:
+        self.menu_button.setIcon(icon("menu", theme))
+
+    def _show_keys(self) -> None:
+        from ui.dialogs.shortcuts import ShortcutsDialog
+
+        ShortcutsDialog(self.actions_by_name.gestures(), self).show()
+
+    def _show_about(self) -> None:
+        from ui.dialogs.about import AboutDialog
+
+        AboutDialog(self.status.environment, self.holder, self).show()
+
     # Sessions.
+
+    def _browse_session(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open session", "", "Sessions (*.evprof);;All files (*)")
+        if path:
+            self.session.open(Path(path))
 
     def _show_recording(self, recording: Recording) -> None:
         try:
@@ -204,6 +296,13 @@ class MainWindow(QMainWindow):
 
     # Qt's own.
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Divides the window once it knows its size, unless a division was restored."""
+        super().showEvent(event)
+        if not self._is_divided:
+            self._is_divided = True
+            QTimer.singleShot(0, self.body, self.body.divide)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Tells, once, that there is something to see."""
         super().paintEvent(event)
@@ -232,18 +331,37 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
-        """Opens sessions, events and videos; `waits` reads a session before returning (pictures)."""
+        """Opens sessions, events and videos; what cannot be opened is told in the message bar.
+
+        `waits`: reads before returning and raises UserError instead (pictures).
+        """
         for path in paths:
-            if path.endswith(".evprof"):
-                if waits:
-                    self.session.read(Path(path))
-                else:
-                    self.session.open(Path(path))
+            if waits:
+                self._open(probe(path), path, waits=True)
+                continue
+            try:
+                self._open(probe(path), path, waits=False)
+            except UserError as error:
+                self.messages.post(error.sentence)
+
+    def _open(self, kind: str, path: str, *, waits: bool) -> None:
+        match kind:
+            case "session" if waits:
+                self.session.read(Path(path))
+            case "session":
+                self.session.open(Path(path))
+            case "events":
+                self.toolbar.open_events(path)
+            case "video":
+                self.toolbar.open_video(path)
+            case _:
+                raise UserError(f"{path} is a {kind}; the window opens event recordings, videos and sessions.")
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
         self._remember()
         self.housekeeping.stop()
+        self.traces.close()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
@@ -269,5 +387,5 @@ class MainWindow(QMainWindow):
             ("window/rows", self.body.rows.restoreState),
         ):
             state = self._settings.value(key)
-            if isinstance(state, QByteArray):
-                restore(state)
+            if isinstance(state, QByteArray) and restore(state):
+                self._is_divided = True

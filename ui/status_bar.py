@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -25,6 +27,7 @@ class StatusBar(QWidget):
         self._state = "gone"
         self._sentence = "engine not started"
         self._device = ""
+        self.environment: dict[str, Any] = {}
         self._run = ""
         self._progress: tuple[str, int, int] | None = None
         self._session = ""
@@ -51,6 +54,7 @@ class StatusBar(QWidget):
             case EngineChanged():
                 self._state = message.state
                 self._sentence = _STATES.get(message.state, message.state)
+                self.environment = message.environment or self.environment
                 self._device = str(message.environment.get("device") or self._device)
                 self._progress = None
             case SetupProgressed():

@@ -33,7 +33,7 @@ class Series(NamedTuple):
 class LevelLane(Lane):
     """Base of the lanes with step lines in bytes, all on one scale from 0."""
 
-    lane_height_px = 58
+    lane_height_px = 46
     grows = True
     hint = ""
 
@@ -115,7 +115,7 @@ class LevelLane(Lane):
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
         left = max(6.0, right - width)
         y = self._y(level, top)
-        room = QRectF(left, y - 16 if y > 18 else y + 3, width, 14)
+        room = QRectF(left, y - 16 if y > 15 else y + 3, width, 14)
         for other in taken:
             if room.intersects(other):
                 room.moveTop(other.bottom() + 1 if other.bottom() + 15 < self.height() else other.top() - 15)

@@ -12,14 +12,14 @@ from evprof.view.timescale import time_text
 from ui.views.timeline.lane import Lane, blended
 from ui.views.timeline.scene import Hit
 
-BAR_TOP, BAR_HEIGHT = 8.0, 14.0
-MARK_TOP, MARK_HEIGHT = 26.0, 12.0
+BAR_TOP, BAR_HEIGHT = 7.0, 14.0
+MARK_TOP, MARK_HEIGHT = 25.0, 12.0
 
 
 class RoundLane(Lane):
     """The rounds of the run whose text is the answer."""
 
-    lane_height_px = 46
+    lane_height_px = 44
 
     @property
     def track(self) -> Track | None:
@@ -55,6 +55,8 @@ class RoundLane(Lane):
         bars = merged_bars(starts, ends, self.scene.scale, narrow_px=3.0)
         proposed, taken = (_sums(bars.firsts, bars.counts, column) for column in (drafted, accepted))
         parts = (bars.x0.tolist(), bars.x1.tolist(), bars.rows.tolist(), bars.counts.tolist(), proposed, taken)
+        steps = [(x1 - x0 - 2) / n for x0, x1, n in zip(parts[0], parts[1], proposed, strict=True) if n]
+        step = float(np.percentile(steps, 20)) if steps else 0.0
         for x0, x1, index, count, n, k in zip(*parts, strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
@@ -63,7 +65,7 @@ class RoundLane(Lane):
                 self._paint_round(painter, edges)
             else:
                 painter.fillRect(QRectF(x0, BAR_TOP, max(1.0, x1 - x0), BAR_HEIGHT), self.scene.theme.stage("verify"))
-            self._paint_marks(painter, x0, x1, n, k)
+            self._paint_marks(painter, (x0, x1), n, k, step)
 
     def _paint_round(self, painter: QPainter, edges: list[float]) -> None:
         theme = self.scene.theme
@@ -78,12 +80,14 @@ class RoundLane(Lane):
             radius = min(2.0, width / 2)
             painter.drawRoundedRect(QRectF(left, BAR_TOP, width - gap, BAR_HEIGHT), radius, radius)
 
-    def _paint_marks(self, painter: QPainter, x0: float, x1: float, drafted: int, accepted: int) -> None:
+    def _paint_marks(
+        self, painter: QPainter, edges: tuple[float, float], drafted: int, accepted: int, step: float
+    ) -> None:
+        """`step` is the room of one mark, the same for all rounds in view."""
         if drafted == 0:
             return
         theme = self.scene.theme
-        room = x1 - x0 - 2
-        step = room / drafted
+        x0, x1 = edges
         if step < 4.5:
             width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
             high = MARK_HEIGHT * accepted / drafted

@@ -18,8 +18,8 @@ from ui.theme import SMALL_PX
 from ui.views.timeline.lane import Lane, blended
 from ui.views.timeline.scene import Hit, Scene
 
-BAR_TOP, BAR_HEIGHT = 8.0, 23.0
-PART_TOP, PART_HEIGHT = 33.0, 13.0
+BAR_TOP, BAR_HEIGHT = 7.0, 22.0
+PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
 
@@ -27,7 +27,7 @@ _PART_LABEL_PX = 9.5
 class StageLane(Lane):
     """One model's five stages."""
 
-    lane_height_px = 54
+    lane_height_px = 50
 
     def __init__(self, scene: Scene, column: int) -> None:
         self.column = column

@@ -175,6 +175,7 @@ class TimelineView(QWidget):
         if self.scroll_area.isHidden() == has_any:
             self.scroll_area.setVisible(has_any)
             self.empty.setVisible(not has_any)
+            self.head.setVisible(has_any)
         wanted = self.rounds.is_wanted()
         if self.rounds.isHidden() == wanted:
             self.rounds.setVisible(wanted)
