@@ -56,7 +56,6 @@ class _Server:
     def run(self) -> int:
         self._sender.start()
         threading.Thread(target=self._receive, name="evprof-receiver", daemon=True).start()
-        self._say("starting", "The engine is starting.")
         try:
             engine = self._make_engine()
             environment = engine.describe()

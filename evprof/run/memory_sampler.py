@@ -28,10 +28,17 @@ class MemorySampler:
         self._rss_bytes = _rss_reader(pid)
         self._gpu_bytes = gpu_bytes or nvml_process_bytes()
         self._due_ns: int | None = None
+        self._run_id: int | None = None
 
     def sample_if_due(self, run_id: int) -> MemoryRecord | None:
-        """A sample for `run_id` when a tenth of a second has passed; None otherwise, or when the process is gone."""
+        """A sample for `run_id` at its first call and then every tenth of a second.
+
+        None otherwise, and when the process is gone.
+        """
         now = self._clock()
+        if run_id != self._run_id:
+            # However short a run is, it has a sample.
+            self._run_id, self._due_ns = run_id, None
         if self._due_ns is not None and now < self._due_ns:
             return None
         # On a grid, so that a late call does not shift all later ones; a long pause starts a new grid.

@@ -33,6 +33,16 @@ def test_ten_samples_a_second_however_often_it_is_asked():
     assert max(gaps) <= 103_000_000
 
 
+def test_each_run_has_a_sample_however_short_it_is():
+    clock = FakeClock()
+    sampler = MemorySampler(os.getpid(), clock=clock, gpu_bytes=lambda pid: NO_GPU)
+    found = []
+    for run_id in (1, 1, 2, 2, 3):
+        clock.now_ns += 1_000_000
+        found.append(sampler.sample_if_due(run_id) is not None)
+    assert found == [True, False, True, False, True]
+
+
 def test_a_pause_is_not_made_up_for():
     clock = FakeClock()
     sampler = MemorySampler(os.getpid(), clock=clock, gpu_bytes=lambda pid: NO_GPU)
