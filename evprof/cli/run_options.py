@@ -9,10 +9,7 @@ from pathlib import Path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.sample import Sample
-
-DEFAULT_DRAFT = "evprof-tiny-eventgpt"
-DEFAULT_TARGET = "evprof-tiny-video-llava"
-"""The bundled pair."""
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +19,10 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens")
     group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
     group.add_argument(
-        "--draft", metavar="MODEL", default=DEFAULT_DRAFT, help="reads the events (default: %(default)s)"
+        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
     )
     group.add_argument(
-        "--target", metavar="MODEL", default=DEFAULT_TARGET, help="watches the video (default: %(default)s)"
+        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
     )
     group.add_argument(
         "--mode",

@@ -1,0 +1,67 @@
+"""What the documents say about commands and JSON is what the program does."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from evprof.cli import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+
+
+def commands_in(page: str) -> list[str]:
+    """Lines of shell blocks that call evprof."""
+    blocks = re.findall(r"```(?:sh|bash|console)?\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    lines = [line.removeprefix("$ ").split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if re.match(r"evprof( |$)", line)]
+
+
+def options_of() -> dict[str, set[str]]:
+    parser = build_parser()
+    choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return {
+        name: {word for action in entry._actions for word in action.option_strings}
+        for name, entry in choices.choices.items()
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_shown_is_understood(page: str) -> None:
+    for line in commands_in(page):
+        words = shlex.split(line)[1:]
+        options = build_parser().parse_args(words or ["gui"])
+        assert options.command
+
+
+def test_the_page_shows_every_command() -> None:
+    shown = {shlex.split(line)[1] for line in commands_in("docs/command-line.md") if " " in line}
+    assert shown == set(options_of())
+
+
+def test_every_option_named_exists() -> None:
+    known = {word for words in options_of().values() for word in words} | {"--debug", "--version", "--logdir"}
+    own = re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "docs/command-line.md").read_text(encoding="utf-8"))
+    assert set(own) <= known
+
+
+def test_every_option_of_run_is_explained() -> None:
+    text = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
+    covered = {"--draft-device", "--target-device", "--draft-dtype", "--target-dtype", "--output", "--help", "--debug"}
+    missing = {word for word in options_of()["run"] - covered if word.startswith("--") and word not in text}
+    assert missing == set()
+
+
+def test_the_json_page_names_every_key(evprof, session) -> None:
+    text = (ROOT / "docs/json.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_0-9]+)", text))
+    document = evprof("show", session, "--json").document
+    assert set(document) <= named
+    assert set(document["runs"][0]) <= named
+    compared = evprof("compare", session, "--json").document
+    assert set(compared) - {"baseline"} <= named
