@@ -22,7 +22,7 @@ from engines.prompts import EVENTGPT_V1, LLAVA_V1_5
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.reading import import_readers
-from engines.shards import read_headers, read_tensors
+from engines.shards import has_weights, read_headers, read_tensors
 from engines.tensor_plan import plan_problems, plan_tensors, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
@@ -78,7 +78,10 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(name, allow_patterns=_SAFE_FILES, local_files_only=True))
+        cached = Path(snapshot_download(name, allow_patterns=_SAFE_FILES, local_files_only=True))
+        # Some other program may have fetched the configuration alone.
+        if has_weights(cached):
+            return cached
     except LocalEntryNotFoundError:
         pass
     try:

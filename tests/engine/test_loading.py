@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import CLIPVisionConfig, LlamaConfig
+from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
 from engines.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from engines.config import EventGptConfig, LlavaConfig, read_config
@@ -200,6 +200,34 @@ def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary
         found = model.language_model(input_ids=ids).logits
         assert torch.equal(found, original.language_model(input_ids=ids).logits)
     assert found.std() > 0
+
+
+def test_transformers_itself_reads_what_we_write(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> None:
+    folder = write_llava(tmp_path / "m", VIDEO_LLAVA, vocabulary_files[1])
+    theirs, report = VideoLlavaForConditionalGeneration.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True
+    )
+    assert not any(report.values()), report
+    ours = load_model(ModelChoice(str(folder)), "target", nothing, NEVER)
+    assert isinstance(ours, VideoLanguageModel)
+    pixels, ids = torch.randn(8, 3, 28, 28), torch.arange(3, 60)[None]
+    with torch.inference_mode():
+        features = theirs.model.get_video_features(pixels[None]).pooler_output
+        assert torch.equal(ours.network.encode_frames(pixels), features.reshape(8, 5, 24))
+        assert torch.equal(ours.language_model(input_ids=ids).logits, theirs(input_ids=ids).logits)
+
+
+def test_a_half_cached_model_is_fetched(eventgpt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    (tmp_path / "half").mkdir()
+
+    def fetch(name: str, **options: Any) -> str:
+        return str(tmp_path / "half") if options.get("local_files_only") else str(eventgpt)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    found = find_checkpoint("someone/some-model")
+    assert (found.name, found.folder) == ("someone/some-model", eventgpt)
 
 
 def test_dtype_is_the_asked_one(eventgpt: Path) -> None:
