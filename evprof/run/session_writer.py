@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
@@ -21,6 +22,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import STREAMS
 from evprof.core.run_info import RunInfo
 from evprof.session.header import is_session
+from evprof.session.reading import read_environment
 from evprof.session.store import Commit, SampleFile, SessionFile
 
 COMMIT_INTERVAL_S = 0.25
@@ -41,7 +43,8 @@ class SessionWriter:
         self._recording = recording
         self._path = Path(path)
         self._file: SessionFile | None = None
-        self._is_unnamed = waits_for_run
+        # What nobody has named and nobody has made before is moved when it gets a name; everything else is copied.
+        self._is_unnamed = waits_for_run and not self._path.exists()
         self._problem: str | None = None
         self._places = {name: len(recording.streams[name]) if skips_existing else 0 for name in STREAMS}
         self._message_place = recording.message_count if skips_existing else 0
@@ -52,10 +55,7 @@ class SessionWriter:
         self._unhashed: list[SampleFile] = []
         if skips_existing:
             self._remember(recording.messages())
-            self._dirty.clear()
-            self._untold.clear()
-            self._unhashed.clear()
-            self._pending = Commit()
+            self._forget_news()
         if not waits_for_run:
             self._file = SessionFile(self._path)
         self._saves: deque[tuple[Path, bool, Future[Path]]] = deque()
@@ -176,6 +176,21 @@ class SessionWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = SessionFile(self._path)
 
+    def _forget_news(self) -> None:
+        self._dirty.clear()
+        self._untold.clear()
+        self._unhashed.clear()
+        self._pending = Commit()
+
+    def _start_over(self, environment: dict[str, Any] | None) -> None:
+        """Makes everything news again, for a file that holds nothing yet."""
+        self._places = dict.fromkeys(STREAMS, 0)
+        self._message_place = 0
+        self._infos.clear()
+        self._forget_news()
+        self._pending.environment = environment
+        self._commit()
+
     def _news(self) -> Commit:
         """Everything not yet committed; the places move on only when it is."""
         stop = self._recording.message_count
@@ -252,10 +267,11 @@ class SessionWriter:
         if not path.parent.is_dir():
             raise UserError(f"The folder {path.parent} does not exist; create it first.")
         if self._file is None:
+            # Nothing was written here yet, so everything the recording holds goes there.
+            environment = read_environment(old) if old.exists() else None
             path.unlink(missing_ok=True)
-            self._path = path
-            self._file = SessionFile(path)
-            self._is_unnamed = False
+            self._file, self._path, self._is_unnamed = SessionFile(path), path, False
+            self._start_over(environment)
             return path
         self._file.close()
         self._file = None

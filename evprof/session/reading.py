@@ -85,6 +85,17 @@ def load_session(path: Path) -> Session:
     raise UserError(f"{path} changes faster than it can be read; stop the recording first.")
 
 
+def read_environment(path: Path) -> dict[str, Any] | None:
+    """The environment of a session alone; None where it cannot be read or was never known."""
+    try:
+        with _opened(Path(path)) as connection:
+            row = connection.execute("SELECT value FROM session WHERE key = 'environment'").fetchone()
+            found = json.loads(row[0]) if row else None
+    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, _DamageError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 class _DamageError(Exception):
     """What is wrong with the content, in words."""
 

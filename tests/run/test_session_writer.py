@@ -150,6 +150,37 @@ def test_saving_before_the_first_run_names_the_session_to_come(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["named.evprof"]
 
 
+@pytest.mark.parametrize("runs_before_saving", [0, 1])
+def test_a_session_opened_by_its_name_is_copied_whole_and_stays(tmp_path, runs_before_saving):
+    """As the window does: it reads, waits for a run before it touches the file, and is told another name."""
+    first, second = tmp_path / "first.evprof", tmp_path / "second.evprof"
+    recording = Recording()
+    with SessionWriter(recording, first):
+        recording.post(EngineChanged("ready", "", 5, {"device": "cpu"}))
+        begin(recording)
+        add(recording, 0, 5)
+        recording.post(RunEnded(1, "finished", facts={"text": "one"}))
+    recording = read_session(first)
+    with SessionWriter(recording, first, waits_for_run=True, skips_existing=True) as writer:
+        for run_id in range(2, 2 + runs_before_saving):
+            begin(recording, run_id)
+            add(recording, 5, 5, run_id)
+        writer.flush()
+        writer.save_as(second).result(10)
+        assert sorted(entry.name for entry in tmp_path.iterdir() if entry.suffix == ".evprof") == [
+            first.name,
+            second.name,
+        ]
+        begin(recording, 7)
+        add(recording, 20, 5, 7)
+    assert lengths(first) == list(range(5 + 5 * runs_before_saving))
+    assert lengths(second) == [*range(5 + 5 * runs_before_saving), *range(20, 25)]
+    assert load_session(second).environment == {"device": "cpu"}
+    messages = read_session(second).messages()
+    assert messages[0].info.text == "one"
+    assert messages[-1].run_id == 7
+
+
 def set_page_limit(writer: SessionWriter, pages: int) -> None:
     """As a full disk would: SQLite refuses to grow the file."""
     writer._file._connection.execute(f"PRAGMA max_page_count = {pages}")
