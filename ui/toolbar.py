@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QLineEdit,
     QMenu,
     QPushButton,
@@ -43,6 +44,8 @@ _MODEL_WIDTHS = ((1500, 184), (1200, 152), (1000, 120), (0, 92))
 
 TIGHT_BELOW = 960
 """Narrower than this, the settings make room for Run."""
+
+LEAST_WIDTH = 840
 
 EXPORTS = (
     ("session", "Session (.evprof)…"),
@@ -183,6 +186,7 @@ class Toolbar(QFrame):
 
     def _lay_out(self) -> None:
         row = QHBoxLayout(self)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         row.setSpacing(GRID)
         for part in (self.events, self.video, *self._models.values()):
@@ -194,6 +198,10 @@ class Toolbar(QFrame):
             row.addWidget(widget)
 
     # What others tell it
+
+    def popover(self, role: str) -> ModelPopover:
+        """The popover that chooses the model of a role."""
+        return self._popovers[role]
 
     @property
     def sample(self) -> Sample:
@@ -348,6 +356,10 @@ class Toolbar(QFrame):
             button.setIcon(icon(name, theme))
         self.run_button.setIcon(icon("play", theme, theme.ink(theme.accent)))
         self.run_button.setIconSize(QSize(12, 12))
+
+    def minimumSizeHint(self) -> QSize:
+        """Less than the parts ask for: they give up words, then settings, when there is less room."""
+        return QSize(LEAST_WIDTH, HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -84,7 +84,7 @@ class _LineDelegate(QStyledItemDelegate):
         self._themes = themes
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
-        line: Line = index.data(Qt.ItemDataRole.UserRole)
+        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
         return QSize(80, LINE + (SECOND_LINE if line is not None and line.second else 0))
 
     def paint(self, painter: QPainter, option: Any, index: _Index) -> None:

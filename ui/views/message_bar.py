@@ -48,7 +48,7 @@ class MessageBar(QFrame):
         self._more.setProperty("role", "small")
         self._action = QPushButton()
         self._action.setProperty("role", "link")
-        self._action.clicked.connect(self._act)
+        self._action.clicked.connect(self.act)
         self._dismiss = QToolButton()
         self._dismiss.setProperty("role", "quiet")
         self._dismiss.setToolTip("Dismiss (Esc)")
@@ -111,7 +111,8 @@ class MessageBar(QFrame):
     def _count(self) -> None:
         self._more.setText(f"{len(self._waiting)} more" if self._waiting else "")
 
-    def _act(self) -> None:
+    def act(self) -> None:
+        """Does what the notice on show offers."""
         notice = self._shown
         self.dismiss()
         if notice is not None and notice.on_action is not None:

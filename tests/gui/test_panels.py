@@ -1,0 +1,234 @@
+"""Comparison, speculation, inspector, lists and messages: what they say of known runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.run_info import FAILED, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_samples
+from evprof.metrics.comparison import Column as Repeats
+from evprof.metrics.comparison import comparison_rows, token_match
+from evprof.metrics.speculation import acceptance, speculation_sentence
+from evprof.view.columns import Column, columns_of
+from ui.models import figures
+from ui.models.recent import Recent
+from ui.models.run_entries import entries
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+from ui.views.comparison import ComparisonPanel
+from ui.views.inspector import Inspector
+from ui.views.message_bar import INFO, MessageBar
+from ui.views.run_list import RunList
+from ui.views.sample_list import SampleList
+from ui.views.speculation_panel import SpeculationPanel
+
+
+def cells(panel: ComparisonPanel) -> dict[str, tuple[str, ...]]:
+    return {row.name: row.cells for row in panel.table.rows}
+
+
+@pytest.mark.parametrize("basis", figures.BASES)
+def test_the_comparison_says_what_the_command_says(runs: dict[int, RunLog], themes: ThemeHolder, basis: str) -> None:
+    panel = ComparisonPanel(themes)
+    panel.show_columns(*columns_of(runs, (1, 2)))
+    panel.basis.choose(basis)
+    shown = cells(panel)
+    rows = {row.metric: row for row in comparison_rows((Repeats((runs[1],)), Repeats((runs[2],))), 0, basis)}
+    total = rows["total_ms"]
+    assert total.values[1] is not None
+    assert float(shown["total"][1]) == pytest.approx(total.values[1], rel=0.01, abs=0.06)
+    assert shown["total"][2] == figures.ratio_text(total.ratio[1])
+    assert shown["visual tokens"][:2] == ("583", "2056")
+    assert ("load" in shown) == (basis == "end-to-end")
+    assert ("unattributed" in shown) == (basis != "model-only")
+
+
+def test_the_generation_line_multiplies_out(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
+    panel = ComparisonPanel(themes)
+    panel.show_columns(*columns_of(runs, (1, 2)))
+    numbers = [float(part.rstrip("×")) for part in panel.generation.text().split() if part.endswith("×")]
+    assert numbers[0] == pytest.approx(numbers[1] * numbers[2], rel=0.02)
+    match = token_match(runs[1], runs[2])
+    assert panel.match.text().startswith(f"{match['matched']} of {match['compared']} tokens match")
+
+
+def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
+    panel = ComparisonPanel(themes)
+    panel.show_columns(*columns_of(runs, (3, 3)))
+    shown = cells(panel)
+    assert shown["visual tokens"][:2] == ("583", "2056")
+    # Decoding belongs to the run, so only the answering model's column has it.
+    assert shown["decode"][0] == figures.NOTHING
+    assert float(shown["decode"][1]) > 0
+    assert shown["prefill"][0] != figures.NOTHING
+
+
+def test_ratios_are_coloured_only_when_they_judge() -> None:
+    assert figures.judge("visual_tokens", 8.0) == ""
+    assert figures.judge("prefill_ms", 2.0) == "bad"
+    assert figures.judge("prefill_ms", 0.5) == "good"
+    assert figures.judge("decode_throughput_tok_s", 2.0) == "good"
+    assert figures.judge("prefill_ms", 1.01) == ""
+    assert figures.judge("prefill_ms", None) == ""
+
+
+def test_a_trace_is_left_out_and_the_panel_says_so(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
+    info = RunInfo.from_json(runs[2].info.to_json() | {"profiled": True, "run_id": 9})
+    panel = ComparisonPanel(themes)
+    panel.show_columns(Column(runs[1], "draft"), Column(RunLog(info), "target"))
+    assert "torch trace" in panel.left_out.text()
+    assert panel.table.isHidden()
+
+
+def test_without_runs_the_comparison_teaches(themes: ThemeHolder) -> None:
+    panel = ComparisonPanel(themes)
+    assert panel.table.isHidden()
+    assert panel.left_out.isHidden()
+
+
+def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
+    panel = SpeculationPanel(themes)
+    panel.show_run(runs[3], runs.values())
+    counts = acceptance(runs[3])
+    assert counts is not None
+    assert panel.table.rows[0].cells[0] == f"{counts.accepted} / {counts.drafted}"
+    assert panel.table.rows[1].cells[1] == f"{counts.mean_acceptance_length:.2f}"
+    assert panel.verdict.text() == speculation_sentence(runs[3], list(runs.values()))
+    assert not panel.isHidden()
+    panel.show_run(runs[2], runs.values())
+    assert panel.isHidden()
+
+
+def inspected(inspector: Inspector) -> dict[str, str]:
+    return {detail.name: detail.text for section in inspector.sections for detail in section.details}
+
+
+def test_the_inspector_knows_a_span(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+    inspector = Inspector(selection, controller, themes)
+    vision = controller.runs[2].stage("vision", "target")
+    assert vision is not None
+    selection.set_span((2, vision.span_id))
+    said = inspected(inspector)
+    assert said["visual_embeddings"].startswith("[1, 2056, 512] bf16")
+    assert said["share of the run"].endswith("%")
+    assert {"tower", "projector"} <= set(said)
+    assert "provisional" not in said["duration"]
+
+
+def test_the_inspector_knows_a_token_and_what_was_rejected(
+    controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    inspector = Inspector(selection, controller, themes)
+    run = controller.runs[3]
+    place = run.rejected[0].position
+    selection.set_token((3, place))
+    said = inspected(inspector)
+    token = next(entry for entry in run.tokens if entry.position == place)
+    assert said["id"] == str(token.token_id)
+    assert said["origin"] == token.origin
+    assert said["“maybe”"].endswith(f"round {run.rejected[0].round_index + 1}")
+
+
+def test_the_inspector_sums_up_a_range(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+    inspector = Inspector(selection, controller, themes)
+    selection.set_runs(None, 2)
+    run = controller.runs[2]
+    assert run.info.start_ns is not None
+    first, third = run.tokens[0].t_ns - run.info.start_ns, run.tokens[2].t_ns - run.info.start_ns
+    selection.set_time_range((first, third))
+    assert inspected(inspector)["tokens"] == "3"
+    selection.set_time_range(None)
+    assert not inspector.sections
+
+
+def test_the_last_selection_wins(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+    inspector = Inspector(selection, controller, themes)
+    selection.set_span((2, 0))
+    selection.set_token((2, 1))
+    assert inspector.sections[0].head == "Token 1"
+    selection.set_token(None)
+    assert inspector.sections[0].head.startswith("load")
+
+
+def test_the_run_list_joins_pairs_and_fills_the_columns(
+    controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    runs = RunList(selection, controller, themes)
+    runs.resize(220, 300)
+    runs.show()
+    assert [line.key for line in runs.list.lines] == [(4,), (3,), (1, 2)]
+    index = runs.list.model().index(2, 0)
+    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=runs.list.visualRect(index).center())
+    assert selection.runs == (1, 2)
+    runs.put(3, 1)
+    assert selection.runs == (1, 3)
+
+
+def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(controller: RunController) -> None:
+    controller.recording.post(RunStarted(50, RunInfo(50, 50, 0, "target", "target", {}, {"name": "scene"}, start_ns=0)))
+    controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
+    controller.pull()
+    found = {entry.run_ids: entry for entry in entries(controller.runs)}
+    assert found[(3,)].outcome.endswith("×")
+    assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
+    assert found[(50,)].sentence == "The device ran out of memory."
+    del controller.runs[50]
+
+
+def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[..., None], tmp_path: Path) -> None:
+    samples = SampleList(themes, bundled_samples())
+    samples.add(Sample(video_path=str(tmp_path / "drive.mp4")))
+    samples.add(Sample(video_path=str(tmp_path / "drive.mp4")))
+    lines = samples.list.lines
+    assert lines[0].name == "drive.mp4"
+    assert lines[0].icons == ("video",)
+    assert lines[1].icons == ("events", "video")
+    assert len(lines) == len(bundled_samples()) + 1
+    samples.read_durations()
+    wait_until(lambda: samples.list.lines[1].figure)
+    samples.close_reader()
+    chosen: list[Sample] = []
+    samples.sample_chosen.connect(chosen.append)
+    samples.list.setCurrentIndex(samples.list.model().index(1, 0))
+    assert chosen == [bundled_samples()[0]]
+
+
+def test_messages_wait_their_turn(themes: ThemeHolder, application: QApplication) -> None:
+    bar = MessageBar(themes)
+    done: list[str] = []
+    bar.post("first", action="Retry", on_action=lambda: done.append("retried"))
+    bar.post("second", INFO)
+    bar.post("second", INFO)
+    assert bar.shown is not None
+    assert bar.shown.sentence == "first"
+    bar.act()
+    assert done == ["retried"]
+    assert bar.shown is not None
+    assert bar.shown.sentence == "second"
+    bar.dismiss()
+    assert bar.isHidden()
+
+
+def test_recent_survives_a_restart_and_a_broken_file(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "recent.json"
+    recent = Recent(path)
+    for number in range(12):
+        recent.note_sample(Sample(events_path=f"/{number}.npy"))
+    recent.note_sample(Sample(events_path="/5.npy"))
+    recent.note_model("/models/one")
+    again = Recent(path)
+    assert [sample.events_path for sample in again.samples][:2] == ["/5.npy", "/11.npy"]
+    assert len(again.samples) == 8
+    assert again.models == ["/models/one"]
+    path.write_text('{"samples": [3], "models": 7}')
+    assert Recent(path).samples == []

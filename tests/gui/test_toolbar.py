@@ -1,0 +1,173 @@
+"""The toolbar: modes that lack input are greyed with the reason, and Run hands over exactly what is set."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from evprof.core.request import RunRequest
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_sample
+from ui.models.checkpoint_folder import family_of
+from ui.models.recent import Recent
+from ui.models.request_form import RequestForm
+from ui.theme import ThemeHolder
+from ui.toolbar import Toolbar
+
+
+@pytest.fixture
+def toolbar(themes: ThemeHolder, tmp_path: Path) -> Toolbar:
+    made = Toolbar(themes, Recent(None), lambda: tmp_path / "traces")
+    made.resize(1600, 44)
+    made.show()
+    made.set_sample(bundled_sample())
+    return made
+
+
+def requests_of(toolbar: Toolbar) -> list[RunRequest]:
+    found: list[RunRequest] = []
+    toolbar.run_requested.connect(found.append)
+    return found
+
+
+def test_run_hands_over_what_is_set(toolbar: Toolbar, tmp_path: Path) -> None:
+    found = requests_of(toolbar)
+    toolbar.prompt.clear()
+    QTest.keyClicks(toolbar.prompt, "What moves?")
+    toolbar.choose_mode("speculative")
+    toolbar.tokens.setValue(17)
+    toolbar.trace.setChecked(True)
+    QTest.mouseClick(toolbar.run_button, Qt.MouseButton.LeftButton)
+    request = found[0]
+    assert request.sample.prompt == "What moves?"
+    assert request.sample.events_path == bundled_sample().events_path
+    assert (request.mode, request.settings.max_new_tokens) == ("speculative", 17)
+    assert request.trace is not None
+    assert request.trace.folder == str(tmp_path / "traces")
+    assert request.draft is not None
+    assert request.target is not None
+    assert (request.draft.name, request.target.name) == ("evprof-tiny-eventgpt", "evprof-tiny-video-llava")
+
+
+def test_modes_without_input_are_grey_and_say_why(toolbar: Toolbar) -> None:
+    toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
+    actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
+    assert not actions["speculative"].isEnabled()
+    assert actions["speculative"].text().endswith("needs a video")
+    assert actions["draft"].isEnabled()
+    assert toolbar.form.mode == "draft"
+    toolbar.set_sample(bundled_sample())
+    assert toolbar.form.mode == "side-by-side"
+
+
+def test_nothing_to_run_is_said_beside_run(toolbar: Toolbar) -> None:
+    found = requests_of(toolbar)
+    told: list[str] = []
+    toolbar.failed.connect(told.append)
+    toolbar.set_sample(Sample())
+    assert toolbar.hint.text() == "Open events or a video first."
+    assert not toolbar.run_button.isEnabled()
+    QTest.keyClick(toolbar.prompt, Qt.Key.Key_Return)
+    assert told == ["Open events or a video first."]
+    toolbar.set_sample(Sample(events_path="/nowhere/scene.npy"))
+    assert toolbar.hint.text() == "scene.npy is gone; open it again."
+    assert not found
+
+
+def test_busy_swaps_run_and_stop(toolbar: Toolbar) -> None:
+    found = requests_of(toolbar)
+    stopped: list[bool] = []
+    toolbar.stop_requested.connect(lambda: stopped.append(True))
+    toolbar.set_busy(True)
+    QTest.mouseClick(toolbar.run_button, Qt.MouseButton.LeftButton)
+    toolbar.run()
+    assert not found
+    QTest.mouseClick(toolbar.stop_button, Qt.MouseButton.LeftButton)
+    assert stopped == [True]
+
+
+def test_opened_halves_make_a_sample_and_never_mix_with_another_scene(toolbar: Toolbar) -> None:
+    opened: list[Sample] = []
+    toolbar.sample_opened.connect(opened.append)
+    toolbar.open_events("/mine/a.npy")
+    assert (opened[-1].events_path, opened[-1].video_path) == ("/mine/a.npy", None)
+    toolbar.open_video("/mine/a.mp4")
+    assert (opened[-1].events_path, opened[-1].video_path) == ("/mine/a.npy", "/mine/a.mp4")
+    toolbar.open_video("/other/b.mp4")
+    assert (opened[-1].events_path, opened[-1].video_path) == (None, "/other/b.mp4")
+
+
+@pytest.mark.parametrize("width", [1600, 1280, 1024, 880])
+def test_everything_fits_in_one_row(toolbar: Toolbar, application: QApplication, width: int) -> None:
+    toolbar.resize(width, 44)
+    application.processEvents()
+    parts = [part for part in toolbar.children() if isinstance(part, QWidget) and part.isVisible()]
+    assert toolbar.export in parts
+    assert max(part.geometry().right() for part in parts) < width
+    ordered = sorted(parts, key=lambda part: part.geometry().left())
+    assert all(one.geometry().right() < other.geometry().left() for one, other in pairwise(ordered))
+
+
+def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
+    told: list[str] = []
+    toolbar.export_requested.connect(told.append)
+    opened: list[bool] = []
+    toolbar.tensorboard_requested.connect(lambda: opened.append(True))
+    toolbar.set_has_trace(True)
+    for action in toolbar.export.menu().actions():
+        if not action.isSeparator():
+            action.trigger()
+    assert told == ["session", "chrome", "json", "csv", "screenshot"]
+    assert opened == [True]
+
+
+@pytest.mark.parametrize(
+    ("files", "role", "sentence"),
+    [
+        ({}, "draft", "holds no config.json"),
+        ({"config.json": "{"}, "draft", "cannot be read as JSON"),
+        ({"config.json": json.dumps({"model_type": "bert"})}, "draft", "model_type is 'bert'"),
+        ({"config.json": json.dumps({"model_type": "video_llava"})}, "draft", "this side needs an EventGPT"),
+        ({"config.json": json.dumps({"model_type": "video_llava"})}, "target", "holds no weights"),
+    ],
+)
+def test_folders_that_are_no_checkpoint_are_refused_in_place(
+    toolbar: Toolbar, tmp_path: Path, files: dict[str, str], role: str, sentence: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    popover = toolbar.popover(role)
+    before = popover.choice
+    popover.choose_folder(str(tmp_path))
+    assert sentence in popover.problem.text()
+    assert popover.choice == before
+
+
+def test_a_checkpoint_folder_device_and_arithmetic_reach_the_request(toolbar: Toolbar, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "EventChat_llama"}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert family_of(tmp_path, "draft") == "eventgpt"
+    popover = toolbar.popover("draft")
+    popover.choose_folder(str(tmp_path))
+    popover.device.setCurrentText("cuda:1")
+    popover.dtype.setCurrentIndex(2)
+    found = requests_of(toolbar)
+    toolbar.run()
+    draft = found[0].draft
+    assert draft is not None
+    assert (draft.name, draft.device, draft.dtype) == (str(tmp_path), "cuda:1", "bfloat16")
+
+
+def test_a_form_keeps_the_wanted_mode() -> None:
+    form = RequestForm()
+    form.choose_mode("speculative")
+    form.sample = Sample(video_path="/a.mp4")
+    assert form.mode == "target"
+    form.sample = Sample("/a.npy", "/a.mp4")
+    assert form.mode == "speculative"
