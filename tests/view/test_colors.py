@@ -1,0 +1,65 @@
+"""The palettes can be read: WCAG contrast, and stages told apart with three kinds of colour blindness."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from evprof.view import colors
+
+THEMES = {
+    "dark": (colors.GROUND_DARK, colors.STAGE_COLORS_DARK),
+    "light": (colors.GROUND_LIGHT, colors.STAGE_COLORS_LIGHT),
+}
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert colors.contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert colors.contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+def test_simulation_leaves_greys_and_confuses_red_with_green() -> None:
+    for blindness in colors.BLINDNESS:
+        assert colors.distance(colors.seen_with(blindness, "#808080"), "#808080") < 0.01
+    red, green = (colors.seen_with("deuteranopia", color) for color in ("#b05050", "#7a7a2e"))
+    assert colors.distance(red, green) < 0.5 * colors.distance("#b05050", "#7a7a2e")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("ground", ["window", "panel", "raised"])
+def test_words_can_be_read_on_every_ground(theme: str, ground: str) -> None:
+    names, _ = THEMES[theme]
+    for word in ("text", "text_dim", "good", "bad", "warn", "accent"):
+        assert colors.contrast(names[word], names[ground]) >= 4.5, word
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_selected_words_can_be_read(theme: str) -> None:
+    names, _ = THEMES[theme]
+    assert colors.contrast(names["text"], names["selection"]) >= 7
+    assert colors.contrast(names["text_dim"], names["selection"]) >= 4
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_bars_stand_out_and_carry_readable_labels(theme: str) -> None:
+    names, stages = THEMES[theme]
+    for stage, color in stages.items():
+        assert colors.contrast(color, names["panel"]) >= 3, stage
+        assert colors.contrast(color, colors.ink_on(color)) >= 4.5, stage
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("blindness", ["none", *colors.BLINDNESS])
+def test_stages_are_told_apart(theme: str, blindness: str) -> None:
+    _, stages = THEMES[theme]
+    seen = {
+        name: color if blindness == "none" else colors.seen_with(blindness, color) for name, color in stages.items()
+    }
+    for (one, a), (other, b) in combinations(seen.items(), 2):
+        assert colors.distance(a, b) >= 0.08, (one, other)
+
+
+def test_both_themes_name_the_same_stages() -> None:
+    assert list(colors.STAGE_COLORS_DARK) == list(colors.STAGE_COLORS_LIGHT)
+    assert list(colors.GROUND_DARK) == list(colors.GROUND_LIGHT)

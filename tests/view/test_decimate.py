@@ -1,0 +1,129 @@
+"""What is left of many rows must look like all of them: no outlier lost, no bar twice, few shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evprof.view.decimate import (
+    joined_bars,
+    merged_bars,
+    nearest_row,
+    nice_ceiling,
+    step_line,
+    tallest_stems,
+    thinned,
+    visible_rows,
+)
+from evprof.view.timescale import Timescale
+
+
+def _spans(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    starts = np.cumsum(random.integers(1_000, 90_000, count))
+    lengths = np.minimum(random.integers(1, 80_000, count), np.append(np.diff(starts), 80_000))
+    return starts, starts + lengths
+
+
+def test_only_rows_that_reach_into_the_view_are_taken() -> None:
+    starts, ends = np.array([0, 100, 200, 300]), np.array([50, 150, 250, 350])
+    assert visible_rows(starts, ends, Timescale(120, 260, 100.0)) == slice(1, 3)
+    assert visible_rows(starts, ends, Timescale(160, 190, 100.0)) == slice(2, 2)
+    assert visible_rows(np.array([]), np.array([]), Timescale(0, 1, 100.0)) == slice(0, 0)
+
+
+@settings(max_examples=60)
+@given(count=st.integers(1, 3000), seed=st.integers(0, 99), low=st.floats(0, 0.9), share=st.floats(0.001, 1.0))
+def test_bars_stand_for_every_visible_row_once(count: int, seed: int, low: float, share: float) -> None:
+    starts, ends = _spans(count, seed)
+    length = int(ends[-1])
+    scale = Timescale(int(low * length), int(low * length + share * length) + 1, 640.0)
+    bars = merged_bars(starts, ends, scale)
+    window = visible_rows(starts, ends, scale)
+    assert int(bars.counts.sum()) == window.stop - window.start
+    covered = [row for first, n in zip(bars.firsts, bars.counts, strict=True) for row in range(first, first + n)]
+    assert covered == list(range(window.start, window.stop))
+    assert len(bars.x0) <= 2 * 640 + 4
+    assert bool((bars.x1 >= bars.x0).all())
+
+
+def test_a_merged_bar_shows_its_longest_row() -> None:
+    starts = np.array([0, 10, 20, 500_000])
+    ends = np.array([5, 19, 22, 900_000])
+    bars = merged_bars(starts, ends, Timescale(0, 1_000_000, 100.0))
+    assert bars.rows.tolist() == [1, 3]
+    assert bars.counts.tolist() == [3, 1]
+
+
+def test_a_hundred_thousand_equal_rows_are_one_shape() -> None:
+    starts = np.arange(100_000) * 1000
+    bars = merged_bars(starts, starts + 600, Timescale(0, 100_000_000, 1000.0))
+    joined = joined_bars(bars, np.zeros(100_000, dtype=np.int64))
+    assert len(joined.x0) == 1
+    assert int(joined.counts.sum()) == 100_000
+    assert joined.x1[0] > 999
+
+
+def test_bars_of_other_kinds_or_apart_are_not_joined() -> None:
+    starts = np.arange(1000) * 1000
+    bars = merged_bars(starts, starts + 900, Timescale(0, 1_000_000, 1000.0))
+    kinds = (np.arange(1000) // 500).astype(np.int64)
+    assert len(joined_bars(bars, kinds).x0) == 2
+    gap = np.where(np.arange(1000) < 500, starts, starts + 50_000)
+    bars = merged_bars(gap, gap + 900, Timescale(0, 1_050_000, 1000.0))
+    assert len(joined_bars(bars, np.zeros(1000, dtype=np.int64)).x0) == 2
+
+
+@settings(max_examples=60)
+@given(count=st.integers(1, 5000), seed=st.integers(0, 99))
+def test_the_tallest_stem_of_each_pixel_survives(count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    times = np.sort(random.integers(0, 1_000_000, count))
+    values = random.exponential(5.0, count)
+    stems = tallest_stems(times, values, Timescale(0, 1_000_000, 300.0))
+    assert stems.values.max() == values.max()
+    assert len(stems.x) <= 320
+    assert int(stems.counts.sum()) == count
+    assert np.array_equal(values[stems.rows], stems.values)
+
+
+def test_levels_hold_until_the_next_row() -> None:
+    x, level = step_line(np.array([100, 200]), np.array([5.0, 9.0]), Timescale(0, 1000, 1000.0))
+    assert list(zip(x.tolist(), level.tolist(), strict=True)) == [(100, 5), (200, 5), (200, 9)]
+
+
+def test_the_level_before_the_view_is_carried_in() -> None:
+    x, level = step_line(np.array([100, 700]), np.array([5.0, 9.0]), Timescale(400, 600, 100.0))
+    assert level[0] == 5.0
+    assert x[0] <= 0
+
+
+def test_a_dense_line_keeps_its_extremes() -> None:
+    times = np.arange(100_000) * 10
+    levels = np.sin(np.arange(100_000) / 50.0)
+    levels[54_321] = 7.0
+    x, level = step_line(times, levels, Timescale(0, 1_000_000, 500.0))
+    assert level.max() == 7.0
+    assert level.min() == levels.min()
+    assert len(x) <= 2 * 502
+
+
+def test_thinning_leaves_every_corner() -> None:
+    x = np.arange(1000.0)
+    y = np.where(x < 400, 20.0, 60.0)
+    kept, heights = thinned(x, y)
+    assert kept.tolist() == [0, 399, 400, 999]
+    assert heights.tolist() == [20, 20, 60, 60]
+
+
+def test_the_nearest_row() -> None:
+    times = np.array([10, 20, 40])
+    assert [nearest_row(times, t) for t in (0, 14, 16, 29, 31, 99)] == [0, 0, 1, 1, 2, 2]
+    assert nearest_row(np.array([]), 5) is None
+
+
+def test_ceilings_are_round_and_not_below() -> None:
+    values = [nice_ceiling(value) for value in (0, 0.3, 1.0, 1.1, 7.2, 99, 101)]
+    assert values == pytest.approx([1, 0.3, 1, 1.5, 8, 100, 150])

@@ -1,0 +1,183 @@
+"""Tracks take in a growing run step by step and end up where reading it at once would."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from evprof.core.messages import RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import (
+    BEGIN,
+    DRAFT,
+    END,
+    SETTLED,
+    TARGET,
+    KvRecord,
+    MemoryRecord,
+    SpanRecord,
+    TokenRecord,
+)
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
+from evprof.core.sample import Sample
+from evprof.run.synthetic import ScriptedEngine
+from evprof.view.columns import Column, columns_of, pair_for
+from evprof.view.labels import model_title, stage_labels, widest_that_fits
+from evprof.view.lanes import PROVISIONAL, RUNNING, Track
+from evprof.view.lanes import SETTLED as SETTLED_STATE
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def recording() -> Recording:
+    made = Recording()
+    made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {})))
+    return made
+
+
+def _track(recording: Recording) -> tuple[RunBook, Track]:
+    book = RunBook(recording)
+    book.update()
+    return book, Track(Column(book.runs[1], TARGET))
+
+
+def test_a_span_is_running_then_provisional_then_settled(recording: Recording) -> None:
+    book, track = _track(recording)
+    recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
+    book.update()
+    assert track.update().spans
+    row = track.stages.rows(track.zero_ns, 130 * MS)
+    assert (row.starts.tolist(), row.ends.tolist(), row.states.tolist()) == ([0], [30 * MS], [RUNNING])
+    assert track.stages.has_running
+    recording.append(SpanRecord(1, 0, -1, END, TARGET, "load", 100 * MS, 140 * MS))
+    book.update()
+    assert track.update().spans
+    row = track.stages.rows(track.zero_ns, 999 * MS)
+    assert (row.ends.tolist(), row.states.tolist()) == ([40 * MS], [PROVISIONAL])
+    recording.append(SpanRecord(1, 0, -1, SETTLED, TARGET, "load", 101 * MS, 142 * MS))
+    book.update()
+    assert track.update().spans
+    row = track.stages.rows(100 * MS, 999 * MS)
+    assert (row.starts.tolist(), row.ends.tolist()) == ([MS], [42 * MS])
+    assert row.states.tolist() == [SETTLED_STATE]
+    assert not track.stages.has_running
+    assert not any(track.update())
+
+
+def test_parts_lie_on_their_own_row_and_know_their_stage(recording: Recording) -> None:
+    book, track = _track(recording)
+    recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "vision", 0, -1))
+    recording.append(SpanRecord(1, 1, 0, BEGIN, TARGET, "tower", 0, -1))
+    recording.append(SpanRecord(1, 2, 0, BEGIN, DRAFT, "elsewhere", 0, -1))
+    book.update()
+    track.update()
+    row = track.parts.rows(0, 10)
+    assert [track.parts.names[code] for code in row.names] == ["tower"]
+    assert [track.parts.names[code] for code in row.stages] == ["vision"]
+    assert len(track.stages) == 1
+
+
+def test_spans_that_settle_out_of_order_are_sorted(recording: Recording) -> None:
+    book, track = _track(recording)
+    recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 10, -1))
+    recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "preprocess", 20, -1))
+    recording.append(SpanRecord(1, 0, -1, SETTLED, TARGET, "load", 30, 40))
+    recording.append(SpanRecord(1, 1, -1, SETTLED, TARGET, "preprocess", 20, 29))
+    book.update()
+    track.update()
+    row = track.stages.rows(0, 0)
+    assert row.starts.tolist() == [20, 30]
+    assert [track.stages.names[code] for code in row.names] == ["preprocess", "load"]
+
+
+def test_latency_is_the_time_since_the_token_before(recording: Recording) -> None:
+    book, track = _track(recording)
+    for position, t_ns in enumerate((100, 104, 110)):
+        recording.append(TokenRecord(1, TARGET, position, 5, "target", -1, t_ns * MS, " x"))
+    book.update()
+    assert track.update().tokens
+    times, latencies = track.latencies_ms()
+    assert latencies.tolist() == [4.0, 6.0]
+    assert len(times) == 2
+
+
+def test_memory_without_a_gpu_has_no_gpu_line(recording: Recording) -> None:
+    book, track = _track(recording)
+    recording.append(MemoryRecord(1, 5, 1000, -1))
+    recording.append(KvRecord(1, TARGET, 6, 3, 300))
+    recording.append(KvRecord(1, DRAFT, 6, 3, 999))
+    book.update()
+    news = track.update()
+    assert news.memory
+    assert news.kv
+    assert len(track.gpu_bytes()[0]) == 0
+    assert track.rss_bytes()[1].tolist() == [1000.0]
+    assert track.kv_bytes()[1].tolist() == [300.0]
+
+
+def _scripted(mode: str) -> RunBook:
+    recording = Recording()
+    request = RunRequest(mode, Sample("a.npy", "b.mp4"), ModelChoice("x"), ModelChoice("y"))
+    ScriptedEngine(speed=3000).run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return book
+
+
+def test_step_by_step_equals_at_once() -> None:
+    whole = _scripted("speculative")
+    at_once = Track(columns_of(whole.runs, (1, 1))[1] or pytest.fail("no column"))
+    at_once.update()
+    recording, source = Recording(), whole.recording
+    recording.post(source.messages()[0])
+    book = RunBook(recording)
+    book.update()
+    track = Track(Column(book.runs[1], TARGET))
+    streams = {name: stream.rows() for name, stream in source.streams.items()}
+    for part in range(20):
+        for name, rows in streams.items():
+            recording.extend(name, rows[len(rows) * part // 20 : len(rows) * (part + 1) // 20])
+        book.update()
+        track.update()
+    for one, other in zip(at_once.stages.rows(0, 0), track.stages.rows(0, 0), strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(at_once.token_positions(), track.token_positions())
+    for one, other in zip(at_once.rounds(), track.rounds(), strict=True):
+        assert np.array_equal(one - one[:1], other - other[:1])
+
+
+def test_a_speculative_run_fills_both_columns_and_its_draft_has_no_answer() -> None:
+    book = _scripted("speculative")
+    left, right = columns_of(book.runs, pair_for(book.runs, 1))
+    assert left is not None
+    assert right is not None
+    assert (left.role, right.role) == (DRAFT, TARGET)
+    draft, target = Track(left), Track(right)
+    draft.update()
+    target.update()
+    assert len(draft.token_times()) == 0
+    assert len(target.token_times()) == len(book.runs[1].tokens)
+    assert int(target.rounds()[5].sum()) == sum(row.accepted for row in book.runs[1].rounds)
+
+
+def test_runs_side_by_side_come_as_a_pair_from_either() -> None:
+    book = _scripted("side-by-side")
+    assert pair_for(book.runs, 1) == (1, 2)
+    assert pair_for(book.runs, 2) == (1, 2)
+
+
+def test_labels_get_shorter_and_only_whole_words_are_used() -> None:
+    book = _scripted("target")
+    labels = stage_labels(book.runs[1], TARGET, "prefill", 66 * MS)
+    assert labels == ["prefill  66.0 ms · 2089 tokens", "prefill  66.0 ms", "prefill"]
+    width = len
+    assert widest_that_fits(labels, 20, width) == "prefill  66.0 ms"
+    assert widest_that_fits(labels, 7, width) == "prefill"
+    assert widest_that_fits(labels, 6, width) == ""
+    assert model_title(book.runs[1], TARGET) == "Video-LLaVA"
+    assert model_title(book.runs[1], DRAFT) == "Draft"
