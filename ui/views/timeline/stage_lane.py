@@ -204,9 +204,15 @@ class StageLane(Lane):
         row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
         slack = 2.0 * self.scene.scale.ns_per_px
         t_ns = self.scene.scale.t(x)
-        index = int(np.searchsorted(row.starts, t_ns + slack, side="right")) - 1
-        if index < 0 or row.ends[index] < t_ns - slack:
-            return None
+        index = int(np.searchsorted(row.starts, t_ns, side="right")) - 1
+        if index < 0 or row.ends[index] < t_ns:
+            # Beside every bar: one that begins or ended a hair away will do, or thin ones could never be hit.
+            later = min(index + 1, len(row.starts) - 1)
+            near = [place for place in (index, later) if place >= 0]
+            near = [i for i in near if row.starts[i] - slack <= t_ns <= row.ends[i] + slack]
+            if not near:
+                return None
+            index = near[0]
         span = track.run.spans[int(row.ids[index])]
         stage = table.names[int(row.stages[index])]
         start, end = int(row.starts[index]), int(row.ends[index])

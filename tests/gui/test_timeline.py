@@ -1,0 +1,377 @@
+"""The timeline: zoom, pan, follow, selection by mouse and keys, and what the lanes say lies under the pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_info import FAILED, RunInfo
+from ui.run_controller import RunController
+from ui.selection import Selection, SpanRef
+from ui.theme import ThemeHolder, light
+from ui.views.timeline.round_lane import RoundLane
+from ui.views.timeline.scene import GUTTER_PX
+from ui.views.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
+from ui.views.timeline.timeline_view import TimelineView
+
+MS = 1_000_000
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make_view(
+    application: QApplication, selection: Selection, themes: ThemeHolder, clock: Clock
+) -> Iterator[Callable[[RunController], TimelineView]]:
+    made: list[TimelineView] = []
+
+    def make(controller: RunController) -> TimelineView:
+        view = TimelineView(controller, selection, themes, clock=clock)
+        view.resize(1100, 460)
+        view.show()
+        application.processEvents()
+        made.append(view)
+        return view
+
+    yield make
+    for view in made:
+        view.close()
+
+
+@pytest.fixture
+def view(make_view: Callable[[RunController], TimelineView], controller: RunController) -> TimelineView:
+    """Runs 1 and 2 of the script, side by side."""
+    made = make_view(controller)
+    made.selection.set_runs(1, 2)
+    QApplication.processEvents()
+    return made
+
+
+def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardModifier) -> None:
+    pos = QPointF(GUTTER_PX + x, 40)
+    event = QWheelEvent(
+        pos,
+        view.stack.mapToGlobal(pos),
+        QPoint(),
+        steps,
+        Qt.MouseButton.NoButton,
+        modifiers,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    view.stack.wheelEvent(event)
+
+
+def _place(view: TimelineView, lane: StageLane, name: str) -> QPoint:
+    """The middle of a stage's bar, in the stack's coordinates."""
+    track = lane.track
+    assert track is not None
+    span = track.run.stage(name, track.role)
+    assert span is not None
+    middle = (span.start_ns + (span.end_ns or span.start_ns)) // 2 - track.zero_ns
+    return QPoint(round(GUTTER_PX + view.scene.scale.x(middle)), round(lane.y() + BAR_TOP + 6))
+
+
+def test_everything_is_shown_at_first(view: TimelineView) -> None:
+    start, end = view.scene.extent()
+    scale = view.scene.scale
+    assert view.is_following
+    assert scale.start_ns < start
+    assert scale.end_ns > end
+    assert view.head.chip.isHidden()
+
+
+@pytest.mark.parametrize("modifiers", [Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier])
+def test_the_wheel_zooms_at_the_pointer(view: TimelineView, modifiers: Qt.KeyboardModifier) -> None:
+    before = view.scene.scale
+    _wheel(view, 300.0, QPoint(0, 120), modifiers)
+    after = view.scene.scale
+    assert after.span_ns == pytest.approx(before.span_ns / 1.0016**120, rel=1e-3)
+    assert after.x(before.t(300.0)) == pytest.approx(300.0, abs=0.5)
+    assert not view.is_following
+    assert not view.head.chip.isHidden()
+
+
+def test_shift_and_wheel_pans(view: TimelineView) -> None:
+    _wheel(view, 300.0, QPoint(0, 600), Qt.KeyboardModifier.NoModifier)
+    before = view.scene.scale
+    _wheel(view, 300.0, QPoint(0, -120), Qt.KeyboardModifier.ShiftModifier)
+    after = view.scene.scale
+    assert after.span_ns == before.span_ns
+    assert after.start_ns == pytest.approx(before.start_ns + 120 * before.ns_per_px, abs=2)
+
+
+def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: Callable[..., None]) -> None:
+    before = view.scene.scale
+    QTest.keyPress(view, Qt.Key.Key_W)
+    wait_until(lambda: view.scene.scale.span_ns < before.span_ns / 1.3)
+    QTest.keyRelease(view, Qt.Key.Key_W)
+    held = view.scene.scale
+    QTest.qWait(60)
+    assert view.scene.scale == held
+    QTest.keyClick(view, Qt.Key.Key_F)
+    assert view.is_following
+    assert view.scene.scale == before
+
+
+def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a French keyboard the key left of S is Q: it pans all the same."""
+    monkeypatch.setattr("ui.views.timeline.keys.QGuiApplication.platformName", lambda: "xcb")
+    view.zoom(4.0, 300.0)
+    before = view.scene.scale
+    event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")
+    assert view.take_key(event)
+    view.release_key(event)
+    assert view.scene.scale.start_ns < before.start_ns
+    other = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier, 24, 0, 0, "a")
+    assert not view.take_key(other)
+
+
+def test_a_drag_selects_a_range(view: TimelineView) -> None:
+    QTest.mousePress(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(GUTTER_PX + 100, 60))
+    QTest.mouseMove(view.stack, QPoint(GUTTER_PX + 180, 60))
+    QTest.mouseMove(view.stack, QPoint(GUTTER_PX + 260, 60))
+    QTest.mouseRelease(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(GUTTER_PX + 260, 60))
+    scale = view.scene.scale
+    assert view.selection.time_range == (scale.t(100), scale.t(260))
+    assert view.selection.span is None
+
+
+def test_a_click_selects_and_a_click_beside_clears(view: TimelineView) -> None:
+    lane = view.lanes[1]
+    assert isinstance(lane, StageLane)
+    QTest.mouseClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "prefill"))
+    ref = view.selection.span
+    assert ref is not None
+    assert ref.run_id == 2
+    assert view.controller.runs[2].spans[ref.span_id].name == "prefill"
+    QTest.mouseClick(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(view.stack.width() - 2, lane.y() + 2))
+    assert view.selection.span is None
+
+
+def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView) -> None:
+    lane = view.lanes[1]
+    assert isinstance(lane, StageLane)
+    QTest.mouseDClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "vision"))
+    run = view.controller.runs[2]
+    span = run.stage("vision", TARGET)
+    assert span is not None
+    wanted = view.range_of(SpanRef(2, span.span_id))
+    assert wanted is not None
+    scale = view.scene.scale
+    assert scale.start_ns < wanted[0] < wanted[1] < scale.end_ns
+    assert (wanted[1] - wanted[0]) / scale.span_ns > 0.8
+    QTest.mouseDClick(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(view.stack.width() - 2, 2))
+    assert view.is_following
+
+
+def test_comma_and_period_step_through_stages(view: TimelineView) -> None:
+    names = []
+    for _ in range(12):
+        QTest.keyClick(view, Qt.Key.Key_Period)
+        ref = view.selection.span
+        assert ref is not None
+        names.append((ref.run_id, view.controller.runs[ref.run_id].spans[ref.span_id].name))
+    assert {name for _, name in names} == {"load", "preprocess", "vision", "prefill", "decode"}
+    last = view.selection.span
+    QTest.keyClick(view, Qt.Key.Key_Comma)
+    assert view.selection.span != last
+    QTest.keyClick(view, Qt.Key.Key_Escape)
+    assert view.selection.span is None
+
+
+def test_the_card_tells_exact_figures(view: TimelineView) -> None:
+    lane = view.lanes[1]
+    assert isinstance(lane, StageLane)
+    view.stack.point_at(QPointF(_place(view, lane, "prefill")))
+    card = view.stack.card
+    assert not card.isHidden()
+    assert card.hit is not None
+    facts = dict(card.hit.facts)
+    span = view.controller.runs[2].stage("prefill", TARGET)
+    assert span is not None
+    assert facts["duration"] == f"{(span.duration_ns or 0) / 1e6:.3f} ms"
+    assert "2089" in facts["in embeddings"]
+    assert card.parentWidget() is view
+
+
+def test_parts_are_found_below_their_stage(view: TimelineView) -> None:
+    lane = view.lanes[0]
+    assert isinstance(lane, StageLane)
+    place = _place(view, lane, "vision")
+    hit = lane.hit(QPointF(place.x() - GUTTER_PX, PART_TOP + 4))
+    assert hit is not None
+    assert hit.title.startswith("vision › ")
+
+
+def test_rounds_show_only_for_speculative_runs(view: TimelineView) -> None:
+    assert view.rounds.isHidden()
+    view.selection.set_runs(3, 3)
+    QApplication.processEvents()
+    assert not view.rounds.isHidden()
+    run = view.controller.runs[3]
+    accepted, drafted = sum(row.accepted for row in run.rounds), sum(row.drafted for row in run.rounds)
+    assert view.rounds.names() == ("Speculation", f"{accepted} of {drafted} accepted")
+    track = view.rounds.track
+    assert track is not None
+    starts, *_ = track.rounds()
+    hit = RoundLane.hit(view.rounds, QPointF(view.scene.scale.x(int(starts[1])) + 1, 12))
+    assert hit is not None
+    assert hit.title in ("Round 1", "Round 2", "Round 3")
+
+
+def test_a_latency_stem_selects_its_token(view: TimelineView) -> None:
+    view.selection.set_runs(None, 4)
+    QApplication.processEvents()
+    track = view.scene.tracks[1]
+    assert track is not None
+    times, latencies = track.latencies_ms()
+    hit = view.latency.hit(QPointF(view.scene.scale.x(int(times[5])), view.latency.height() - 8))
+    assert hit is not None
+    assert hit.token is not None
+    assert hit.token.run_id == 4
+    assert dict(hit.facts)["latency"].endswith("ms")
+    assert len(latencies) == len(track.run.tokens) - 1
+
+
+def test_without_a_run_it_teaches_and_offers_one_button(
+    make_view: Callable[[RunController], TimelineView], controller: RunController
+) -> None:
+    view = make_view(controller)
+    heard: list[bool] = []
+    view.demo_requested.connect(lambda: heard.append(True))
+    assert view.empty.isVisible()
+    assert not view.head.isVisible()
+    QTest.mouseClick(view.empty.button, Qt.MouseButton.LeftButton)
+    assert heard == [True]
+
+
+@pytest.fixture
+def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[Recording, TimelineView]:
+    """A run that has begun at 100 ms of the clock."""
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {}, start_ns=100 * MS)))
+    recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
+    view = make_view(RunController(recording))
+    clock.ns = 110 * MS
+    view.controller.pull()
+    view.selection.set_runs(None, 1)
+    view.controller.pull()
+    return recording, view
+
+
+def test_a_running_stage_grows_with_the_clock(live: tuple[Recording, TimelineView], clock: Clock) -> None:
+    _, view = live
+    track = view.scene.tracks[1]
+    assert track is not None
+    lengths = []
+    for ms in (120, 160, 240, 480):
+        clock.ns = ms * MS
+        view.controller.pull()
+        row = track.stages.rows(track.zero_ns, track.now(view.scene.clock_ns))
+        lengths.append(int(row.ends[0]) // MS)
+        assert view.scene.scale.x(int(row.ends[0])) <= view.scene.scale.width_px
+    assert lengths == [20, 60, 140, 380]
+    assert view.lanes[1].names() == ("Target", "load …")
+
+
+def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
+    live: tuple[Recording, TimelineView], clock: Clock
+) -> None:
+    recording, view = live
+    clock.ns = 200 * MS
+    view.controller.pull()
+    view.pan(40.0)
+    held = view.scene.scale
+    assert not view.is_following
+    assert view.head.chip.text().startswith("Follow")
+    for step in range(1, 30):
+        clock.ns = (200 + 50 * step) * MS
+        recording.append(TokenRecord(1, TARGET, step, 5, "target", -1, clock.ns, " x"))
+        view.controller.pull()
+    assert view.scene.scale == held
+    QTest.mouseClick(view.head.chip, Qt.MouseButton.LeftButton)
+    assert view.is_following
+    assert view.scene.scale.end_ns >= clock.ns - 100 * MS
+    assert view.head.chip.isHidden()
+
+
+def test_only_lanes_with_news_are_repainted(
+    live: tuple[Recording, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, view = live
+    clock.ns = 150 * MS
+    view.controller.pull()
+    clock.ns = 151 * MS
+    view.controller.pull()
+    QApplication.processEvents()
+    painted: list[str] = []
+    for lane in view.lanes:
+        monkeypatch.setattr(lane, "update", lambda lane=lane: painted.append(type(lane).__name__))
+    recording.append(TokenRecord(1, TARGET, 0, 5, "target", -1, 151 * MS, " x"))
+    clock.ns = 152 * MS
+    view.controller.pull()
+    assert set(painted) == {"StageLane", "LatencyLane"}
+
+
+def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
+    live: tuple[Recording, TimelineView], clock: Clock
+) -> None:
+    recording, view = live
+    recording.append(SpanRecord(1, 0, -1, END, TARGET, "load", 100 * MS, 130 * MS))
+    recording.append(SpanRecord(1, 0, -1, SETTLED, TARGET, "load", 100 * MS, 130 * MS))
+    recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "preprocess", 130 * MS, -1))
+    recording.post(RunEnded(1, FAILED, "The engine process ended.", {"end_ns": 170 * MS}))
+    clock.ns = 900 * MS
+    view.controller.pull()
+    track = view.scene.tracks[1]
+    assert track is not None
+    row = track.stages.rows(track.zero_ns, track.now(view.scene.clock_ns))
+    assert row.ends.tolist() == [30 * MS, 70 * MS]
+    lane = view.lanes[1]
+    hit = lane.hit(QPointF(view.scene.scale.x(50 * MS), BAR_TOP + 4))
+    assert hit is not None
+    assert hit.note == "did not end"
+    assert view.scene.extent()[1] == 70 * MS
+
+
+@pytest.mark.soak
+def test_fifteen_hundred_redraws(view: TimelineView, themes: ThemeHolder) -> None:
+    """A soak: zooming, panning, other runs, the other theme; every step paints."""
+    for step in range(1_500):
+        match step % 5:
+            case 0:
+                view.zoom(1.3 if step % 20 < 10 else 1 / 1.3, 200.0)
+            case 1:
+                view.pan(25.0 if step % 30 < 15 else -25.0)
+            case 2:
+                view.stack.point_at(QPointF(GUTTER_PX + step % 900, step % view.stack.height()))
+            case 3:
+                view.selection.set_runs(*((1, 2), (3, 3), (None, 4))[step // 5 % 3])
+            case _:
+                view.fit()
+        if step == 700:
+            themes.set_theme(light())
+        view.stack.repaint()
+    assert view.grab().width() >= 1100
