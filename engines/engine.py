@@ -1,17 +1,18 @@
 """The engine: takes requests, keeps models warm, and makes the runs of a mode one after the other.
 
-It decides which runs and in what order; how one run goes is `measured_run`, which models fit is `memory`.
+It decides which runs and in what order; how one run goes is `measured_run`, which models fit is `room`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from engines.environment import describe_environment
 from engines.loading import load_model
 from engines.measured_run import MeasuredRun, RunPlan, RunTools
+from engines.room import make_room
 from engines.warm_models import Loader, WarmModels
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
@@ -29,10 +30,17 @@ ROLES_OF = {
 
 
 class LocalEngine:
-    """An Engine in this process. `loader` brings models (tests bring their own); one thread uses it at a time."""
+    """An Engine in this process; one thread uses it at a time. `loader` brings models and `make_room` frees memory for
+    them (tests bring their own)."""
 
-    def __init__(self, *, loader: Loader = load_model, import_ms: float | None = None) -> None:
-        self._tools = RunTools(WarmModels(loader, import_ms))
+    def __init__(
+        self,
+        *,
+        loader: Loader = load_model,
+        make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None] = make_room,
+        import_ms: float | None = None,
+    ) -> None:
+        self._tools = RunTools(WarmModels(loader, import_ms), make_room)
 
     def describe(self) -> dict[str, Any]:
         """The environment block."""

@@ -59,10 +59,13 @@ class RunPlan:
 class RunTools:
     """What runs share: the warm models, CUDA event pools, and how their clocks are made.
 
+    `make_room` sees to it that the models of these roles fit, or raises UserError.
+
     `wrap` surrounds the measured part (a profiler); it is entered before the run's zero and left after its end.
     """
 
     warm: WarmModels
+    make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None]
     pools: dict[str, list[Any]] = field(default_factory=dict)
     make_clock: ClockMaker = StageClock
     wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
@@ -138,7 +141,9 @@ class MeasuredRun:
         if self._request.mode == "speculative" and self._plan.settings.temperature > 0:
             raise UserError("Speculative decoding is greedy; set the temperature to 0 or choose another mode.")
         models: dict[str, VisionLanguageModel] = {}
-        for role in self._plan.roles(self._request.mode):
+        roles = self._plan.roles(self._request.mode)
+        self._tools.make_room(self._request, roles, self._tools.warm)
+        for role in roles:
             choice = self._request.draft if role == DRAFT else self._request.target
             if choice is None:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
