@@ -43,6 +43,7 @@ class RunProgress:
         self._is_terminal = console.is_terminal
         self._told: set[tuple[int, int]] = set()
         self._drawn_at = 0.0
+        self._is_stopping = False
         self._loading: SetupProgressed | None = None
 
     def update(self) -> None:
@@ -56,6 +57,12 @@ class RunProgress:
         if now - self._drawn_at >= REFRESH_S:
             self._drawn_at = now
             self._draw()
+
+    def tell_stopping(self) -> None:
+        """Says, once, that a stop was heard: an import or a long kernel may have to end first."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._bar.line("stopping; what was measured is kept (Ctrl-C again ends the program at once)")
 
     def close(self) -> None:
         """Shows what is left and takes the bar away."""

@@ -65,8 +65,14 @@ class RecordedSession:
         before = set(self.book.runs)
         numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
         progress = RunProgress(self.book, numbered, self._console)
+
+        def look() -> None:
+            progress.update()
+            if self._runner.is_stopping:
+                progress.tell_stopping()
+
         try:
-            self._runner.run(numbered, progress.update)
+            self._runner.run(numbered, look)
         finally:
             progress.close()
             self.environment = progress.environment or self.environment

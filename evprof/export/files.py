@@ -7,10 +7,12 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
-from evprof.core.run_log import RunLog
+
+if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
 
 FORMATS = ("chrome", "csv", "json")
 

@@ -85,6 +85,11 @@ class LocalRunner:
         """Asks the request at work to stop. Any thread may call this."""
         self._stop.set()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the request at work was asked to stop."""
+        return self._stop.is_set()
+
     def close(self) -> None:
         """Frees the engine. Safe to call twice."""
         worker, self._worker = self._worker, None

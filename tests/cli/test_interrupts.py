@@ -50,6 +50,7 @@ def test_the_first_stops_and_keeps(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     (run,) = json.loads(output)["runs"]
     assert run["status"] == "cancelled"
+    assert errors.count("stopping; what was measured is kept") == 1
     assert len(run["token_ids"]) > 10
     (saved,) = read_runs(str(path))
     assert saved.info.status == "cancelled"
