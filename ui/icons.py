@@ -21,22 +21,25 @@ def _drawing(name: str) -> str:
     return (Path(assets.__file__).parent / "icons" / f"{name}.svg").read_text(encoding="utf-8")
 
 
-def pixmap(name: str, color: QColor, scale: float = 1.0) -> QPixmap:
-    """The drawing in one colour, 16 logical px wide."""
+def pixmap(name: str, color: QColor, scale: float = 1.0, size: int = SIZE) -> QPixmap:
+    """The drawing in one colour, `size` logical px wide, drawn for a screen of `scale`."""
     renderer = QSvgRenderer(QByteArray(_drawing(name).replace("currentColor", color.name()).encode()))
-    picture = QPixmap(round(SIZE * scale), round(SIZE * scale))
+    picture = QPixmap(round(size * scale), round(size * scale))
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    renderer.render(painter, QRectF(0, 0, SIZE * scale, SIZE * scale))
+    renderer.render(painter, QRectF(0, 0, size * scale, size * scale))
     painter.end()
     picture.setDevicePixelRatio(scale)
     return picture
 
 
-def icon(name: str, theme: Theme, color: QColor | None = None) -> QIcon:
-    """An icon in the text colour (or another), dim when disabled, for screens of 100 % to 300 %."""
+def icon(name: str, theme: Theme, color: QColor | None = None, size: int = SIZE) -> QIcon:
+    """An icon in the text colour (or another), dim when disabled, for screens of 100 % to 300 %.
+
+    Shown at its own `size` it is never scaled, and so never blurred.
+    """
     found = QIcon()
-    for scale in (1.0, 2.0, 3.0):
-        found.addPixmap(pixmap(name, color or theme.text, scale), QIcon.Mode.Normal)
-        found.addPixmap(pixmap(name, theme.text_dim, scale), QIcon.Mode.Disabled)
+    for scale in (1.0, 1.25, 1.5, 2.0, 3.0):
+        found.addPixmap(pixmap(name, color or theme.text, scale, size), QIcon.Mode.Normal)
+        found.addPixmap(pixmap(name, theme.text_dim, scale, size), QIcon.Mode.Disabled)
     return found

@@ -36,6 +36,7 @@ from ui.models.run_text import input_name, mode_name
 from ui.theme import GRID, ThemeHolder
 
 HEIGHT = 44
+ICON = 14
 COMPACT_BELOW = 1360
 """Narrower than this, buttons whose icon is plain lose their word."""
 
@@ -353,9 +354,9 @@ class Toolbar(QFrame):
             (self.mode, "chevron"),
             *((button, "chevron") for button in self._models.values()),
         ):
-            button.setIcon(icon(name, theme))
-        self.run_button.setIcon(icon("play", theme, theme.ink(theme.accent)))
-        self.run_button.setIconSize(QSize(12, 12))
+            button.setIcon(icon(name, theme, size=ICON))
+        self.run_button.setIcon(icon("play", theme, theme.ink(theme.accent), ICON))
+        self.run_button.setIconSize(QSize(ICON, ICON))
 
     def minimumSizeHint(self) -> QSize:
         """Less than the parts ask for: they give up words, then settings, when there is less room."""
@@ -384,7 +385,7 @@ def _button(text: str, tip: str) -> QToolButton:
     button.setText(text)
     button.setToolTip(tip)
     button.setAccessibleName(text or tip)
-    button.setIconSize(QSize(14, 14))
+    button.setIconSize(QSize(ICON, ICON))
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
     button.setFixedHeight(28)
     button.setStyleSheet("QToolButton { padding: 0 8px; min-height: 0; }")

@@ -39,7 +39,7 @@ def test_a_side_by_side_pair_shows_both_models(pair: ModelPair, runs: dict[int, 
         counters = dict(column.counters.entries)
         assert counters["tokens"] == str(len(run.tokens))
         assert counters["TTFT"] != "–"
-        assert counters["KV cache"] != "–"
+        assert counters["KV"] != "–"
         assert len(column.frames.cells()) == len(run.frames[column.side])
 
 

@@ -23,8 +23,8 @@ FAMILY_NAMES = {
 MODE_NAMES = {
     "side-by-side": "Side by side",
     "speculative": "Speculative",
-    "draft": "Event model alone",
-    "target": "Video model alone",
+    "draft": "Event model",
+    "target": "Video model",
 }
 
 
@@ -41,10 +41,16 @@ def input_name(path: str) -> str:
     return Path(path).name or path
 
 
-def chips(model: ModelFacts) -> str:
-    """Family, arithmetic and device: `eventgpt · bf16 · cuda:0`."""
-    dtype = model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype)
-    return f"{FAMILY_NAMES.get(model.family, model.family)} · {dtype} · {model.device}"
+def chips(model: ModelFacts | None) -> str:
+    """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model."""
+    return "" if model is None else f"{FAMILY_NAMES.get(model.family, model.family)} · {short_chips(model)}"
+
+
+def short_chips(model: ModelFacts | None) -> str:
+    """Arithmetic and device: `bf16 · cuda:0`."""
+    if model is None:
+        return ""
+    return f"{model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype)} · {model.device}"
 
 
 def mode_name(mode: str) -> str:

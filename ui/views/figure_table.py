@@ -13,6 +13,7 @@ from ui.theme import GRID, SMALL_PX, Theme, ThemeHolder
 
 ROW = 24
 _GAP = 10.0
+_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,23 @@ class FigureTable(QWidget):
         if self._heads:
             painter.setFont(theme.font(SMALL_PX))
             painter.setPen(theme.text_dim)
-            for box, head in zip(self._boxes(top), self._heads, strict=False):
-                text = painter.fontMetrics().elidedText(head, Qt.TextElideMode.ElideRight, int(box.width()))
-                painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+            self._paint_heads(painter, top)
             top += ROW
         for index, row in enumerate(self._rows):
             if row.has_line and (index or self._heads):
                 painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
             self._paint_row(painter, row, top, theme)
             top += ROW
+
+    def _paint_heads(self, painter: QPainter, top: float) -> None:
+        """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
+        free = 0.0
+        for box, head in zip(self._boxes(top), self._heads, strict=False):
+            room = int(box.right() - free)
+            text = painter.fontMetrics().elidedText(head, Qt.TextElideMode.ElideRight, room)
+            place = QRectF(free, top, room, ROW)
+            painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+            free = box.right() + _GAP
 
     def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
         left = 0.0
@@ -129,12 +138,16 @@ class FigureTable(QWidget):
             painter.drawText(box.adjusted(0, 1, 0, 0), Qt.AlignmentFlag.AlignVCenter, unit)
 
     def _measure(self, theme: Theme) -> None:
-        metrics, head_metrics = QFontMetricsF(theme.font()), QFontMetricsF(theme.font(SMALL_PX))
+        metrics = QFontMetricsF(theme.font())
         for row in self._rows:
             for index, cell in enumerate(row.cells):
                 self._widths.note(index, metrics.horizontalAdvance(cell))
+        head_metrics = QFontMetricsF(theme.font(SMALL_PX))
         for index, head in enumerate(self._heads):
-            self._widths.note(index, min(72.0, head_metrics.horizontalAdvance(head)))
+            # The first head may hang over to the left, above the names.
+            self._widths.note(
+                index, _LEAST_COLUMN if index == 0 else min(_MOST_HEAD, head_metrics.horizontalAdvance(head))
+            )
 
     def _boxes(self, top: float) -> list[QRectF]:
         """The columns' boxes of the row at `top`, right-aligned as a whole."""

@@ -74,6 +74,14 @@ class FramePlayer(QWidget):
         index = None if self._frames is None else self._frames.index_at(self._clock.position_us)
         return None if index is None or self._frames is None else self._frames.images[index]
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the file is open and its picture not there yet."""
+        if self._feed is None or self._clock.is_suspended:
+            return False
+        state = self._feed.state
+        return state.serial == 0 or state.serial != self._seen.serial
+
     def sizeHint(self) -> QSize:
         return QSize(150, 112)
 

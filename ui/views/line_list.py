@@ -12,6 +12,7 @@ from PySide6.QtCore import (
     QObject,
     QPersistentModelIndex,
     QPoint,
+    QPointF,
     QRectF,
     QSize,
     Qt,
@@ -97,7 +98,7 @@ class _LineDelegate(QStyledItemDelegate):
             painter.fillRect(box, theme.selection)
         elif option.state & QStyle.StateFlag.State_MouseOver:
             painter.fillRect(box, theme.raised)
-        inner = box.adjusted(2 * GRID, 0, -2 * GRID, 0)
+        inner = box.adjusted(2 * GRID, 0, -GRID - 4, 0)
         first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
         painter.setFont(theme.font(SMALL_PX))
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
@@ -107,13 +108,11 @@ class _LineDelegate(QStyledItemDelegate):
         ratio = painter.device().devicePixelRatioF()
         for name in reversed(line.icons):
             right -= 14
-            painter.drawPixmap(
-                QRectF(right, first.center().y() - 6, 12, 12), pixmap(name, theme.text_dim, ratio), QRectF()
-            )
+            painter.drawPixmap(QPointF(right, first.center().y() - 6), pixmap(name, theme.text_dim, ratio, 12))
         painter.setFont(theme.font())
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
-        name = painter.fontMetrics().elidedText(line.name, Qt.TextElideMode.ElideMiddle, room)
+        name = painter.fontMetrics().elidedText(line.name, Qt.TextElideMode.ElideRight, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.second:
             painter.setFont(theme.font(SMALL_PX))

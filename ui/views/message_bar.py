@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
-from ui.icons import icon, pixmap
+from ui.icons import SIZE, icon, pixmap
 from ui.theme import GRID, ThemeHolder
 
 READING_MS = 8000
@@ -51,6 +51,7 @@ class MessageBar(QFrame):
         self._action.clicked.connect(self.act)
         self._dismiss = QToolButton()
         self._dismiss.setProperty("role", "quiet")
+        self._dismiss.setIconSize(QSize(SIZE, SIZE))
         self._dismiss.setToolTip("Dismiss (Esc)")
         self._dismiss.setAccessibleName("Dismiss")
         self._dismiss.clicked.connect(self.dismiss)

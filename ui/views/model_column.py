@@ -5,16 +5,17 @@ The parts are separate rows, so that `ModelPair` can line both models up on one 
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QWidget
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QStackedLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.run_info import FAILED
+from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
-from ui.models.run_text import chips, counters, input_path, stage_now
+from ui.models.run_text import chips, counters, input_path, short_chips, stage_now
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
 from ui.views.counter_row import CounterRow
@@ -29,6 +30,7 @@ from ui.views.video_player import VideoPlayer
 NOTHING = "–"
 """Stands where a figure is not known yet."""
 
+_STATE_WIDTH = 96
 _ROLE_NAMES = {"draft": "event model", "target": "video model"}
 _KINDS = {DRAFT: "events", TARGET: "video"}
 _EMPTY = {
@@ -39,14 +41,17 @@ _EMPTY = {
 
 
 class ModelHead(QWidget):
-    """Name, family · arithmetic · device, part in the run, and what it is doing now."""
+    """Name, family · arithmetic · device, part in the run, and what it is doing now.
+
+    With little room the part goes first (its side says it already), then the family.
+    """
 
     def __init__(self, side: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._side = side
+        self._model: ModelFacts | None = None
         self._name = QLabel()
         self._name.setProperty("role", "title")
-        self._name.setMinimumWidth(64)
         self._chips = QLabel()
         self._chips.setProperty("role", "chip")
         self._part = QLabel()
@@ -54,30 +59,55 @@ class ModelHead(QWidget):
         self._state = QLabel()
         self._state.setProperty("role", "dim")
         self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._state.setMinimumWidth(96)
+        self._state.setMinimumWidth(_STATE_WIDTH)
+        self.setFixedHeight(24)
         row = QHBoxLayout(self)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
         for widget in (self._name, self._chips, self._part):
-            row.addWidget(widget)
+            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addStretch(1)
         row.addWidget(self._state)
 
     def show_column(self, column: Column | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
         model = column.run.info.models.get(column.role) if column else None
-        self._name.setText(model.name if model else _ROLE_NAMES[self._side].capitalize())
-        self._name.setToolTip(model.name if model else "")
-        self._chips.setVisible(model is not None)
-        if model is not None:
-            self._chips.setText(chips(model))
-        self._part.setVisible(column is not None)
+        part = column.role if column else ""
+        if (model, part) != (self._model, self._part.text()) or not self._name.text():
+            self._model = model
+            self._part.setText(part)
+            self._fit()
         if column is None:
             self._set_state("", "dim")
             return
-        self._part.setText(column.role)
         state = stage_now(column.run, column.role)
         self._set_state(state, "bad" if column.run.info.status == FAILED else "dim")
+
+    def minimumSizeHint(self) -> QSize:
+        """The name's beginning and the state: everything else gives way."""
+        return QSize(180, 24)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Chooses what to leave out, then shortens the name."""
+        model = self._model
+        name = model.name if model else _ROLE_NAMES[self._side].capitalize()
+        metrics = QFontMetrics(self._name.font())
+        wanted = metrics.horizontalAdvance(name) + GRID
+        room = self.width() - _STATE_WIDTH - GRID
+        for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
+            self._chips.setText(text)
+            self._chips.setVisible(bool(text))
+            self._part.setVisible(has_part and bool(self._part.text()))
+            used = sum(part.sizeHint().width() + GRID for part in (self._chips, self._part) if not part.isHidden())
+            if wanted + used <= room:
+                break
+        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideRight, max(64, room - used)))
+        self._name.setToolTip(f"{name}\n{chips(model)}".strip())
 
     def _set_state(self, text: str, role: str) -> None:
         if self._state.property("role") != role:
@@ -192,11 +222,11 @@ class ModelColumn:
 
 def _entries(column: Column) -> list[tuple[str, str]]:
     found = counters(column)
-    kv = ("KV cache", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
+    kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)
         share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
-        return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("of the drafted", share), kv]
+        return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
     first = found.first_token_ns
     pace = found.tokens_per_s
     return [

@@ -9,6 +9,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import Column
 from ui.models.play_clock import PlayClock
+from ui.models.run_text import input_path
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
 from ui.views.model_column import ModelColumn
@@ -59,9 +60,22 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: Column | None, b: Column | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
-        self.left.show_column(a, self._sample.events_path if self._sample else None)
-        self.right.show_column(b, self._sample.video_path if self._sample else None)
+        self.left.show_column(a, self._path_beside(b, "events"))
+        self.right.show_column(b, self._path_beside(a, "video"))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
+
+    def _path_beside(self, other: Column | None, kind: str) -> str | None:
+        """The input of a column without a run: the other column's run had it, or the sample to run next has it."""
+        if other is not None:
+            return input_path(other.run, kind)
+        if self._sample is None:
+            return None
+        return self._sample.events_path if kind == "events" else self._sample.video_path
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no player waits for a picture."""
+        return not any(player.is_waiting for column in (self.left, self.right) for player in column.players)
 
     def show_sample(self, sample: Sample | None) -> None:
         """Shows the inputs of a sample that no run has used yet; text and figures stay empty."""

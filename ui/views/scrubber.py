@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
 from evprof.core.units import ms_text
-from ui.icons import icon
+from ui.icons import SIZE, icon
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
 from ui.theme import GRID, Theme, ThemeHolder
@@ -158,5 +158,6 @@ def _quiet_button(tip: str) -> QToolButton:
     button.setToolTip(tip)
     button.setAccessibleName(tip)
     button.setFixedHeight(24)
+    button.setIconSize(QSize(SIZE, SIZE))
     button.setStyleSheet("QToolButton { padding: 0 4px; min-height: 0; }")
     return button
