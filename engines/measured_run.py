@@ -24,10 +24,10 @@ from engines.pipeline import ModelPass
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
+from engines.threads import use_threads
 from engines.timing import StageClock, make_timers
 from engines.tokenization import shared_ids
 from engines.warm_models import WarmModels, free_memory
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
@@ -85,6 +85,7 @@ class MeasuredRun:
         self._clock: StageClock | None = None
         self._answer: Answer | None = None
         self._memory: StageMemory | None = None
+        self._start_ns: int | None = None
         self._end_ns: int | None = None
         self._environment: dict[str, Any] = {}
         self._sampler: Sampler = greedy
@@ -152,10 +153,9 @@ class MeasuredRun:
             self._describe({"models": {role: warm.model.facts}, "setup": {role: warm.setup}})
             for sentence in warm.model.warnings:
                 self._warn(sentence)
-        device = models[self._plan.role].device
-        if device.type == "cuda":
-            self._environment = describe_environment(device)
-            self._describe({"environment": self._environment})
+        use_threads(models.values())
+        self._environment = describe_environment(models[self._plan.role].device)
+        self._describe({"environment": self._environment})
         return models
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
@@ -173,11 +173,10 @@ class MeasuredRun:
         self._sampler = make_sampler(settings, answering.device)
         for role, model in models.items():
             self._passes[role] = ModelPass(model, role, settings, clock=clock, memory=memory, stop=self._stop)
-        self._describe({"start_ns": monotonic_ns()})
         try:
             first: torch.Tensor | None = None
             for role, model_pass in self._passes.items():
-                visual = model_pass.up_to_vision(self._request.sample, self._lengths_of(role))
+                visual = model_pass.up_to_vision(self._request.sample, self._teller(role))
                 first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
             self._decode(first, shared)
         finally:
@@ -189,7 +188,7 @@ class MeasuredRun:
             raise RuntimeError("decode before prefill")
         answering = self._passes[plan.role]
         limits = answering.limits()
-        with memory.stage("decode"), clock.stage("decode", plan.role, answering.model.device) as span:
+        with clock.stage("decode", plan.role, answering.model.device) as span, memory.stage("decode"):
             span.input("first token", first)
             try:
                 if len(self._passes) == 2:
@@ -208,8 +207,16 @@ class MeasuredRun:
             finally:
                 span.output("token ids", answer.ids)
 
-    def _lengths_of(self, role: str) -> Callable[[Any], None]:
-        return lambda lengths: self._describe({"lengths": {role: lengths}})
+    def _teller(self, role: str) -> Callable[[str, Any], None]:
+        def tell(name: str, value: Any) -> None:
+            if name == "lengths":
+                self._describe({"lengths": {role: value}})
+            elif self._start_ns is None:
+                # The run's zero is the first model's.
+                self._start_ns = value
+                self._describe({"start_ns": value})
+
+        return tell
 
     def _outcome(self) -> dict[str, Any]:
         """What is told at the end: nothing of this is inside the measured time."""

@@ -6,6 +6,7 @@ Stage decode is `decoding` or `speculation`, because two models may share it. No
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -19,8 +20,10 @@ from engines.timing import StageClock
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
 from evprof.core.request import GenerationSettings
-from evprof.core.run_info import LengthFacts
 from evprof.core.sample import Sample
+
+Tell = Callable[[str, Any], None]
+"""Hears "start_ns" (an int) and "lengths" (LengthFacts)."""
 
 
 class ModelPass:
@@ -51,11 +54,14 @@ class ModelPass:
         self._memory = memory
         self._stop = stop
 
-    def up_to_vision(self, sample: Sample, told: Callable[[LengthFacts], None]) -> torch.Tensor:
-        """Stages load, preprocess and vision -> visual embeddings [V, hidden]; `told` gets the prompt's lengths."""
-        host = self._load(sample)
-        self.inputs = self._preprocess(host, sample.prompt)
-        told(self.inputs.lengths)
+    def up_to_vision(self, sample: Sample, tell: Tell) -> torch.Tensor:
+        """Stages load, preprocess and vision -> visual embeddings [V, hidden].
+
+        `tell` gets the start of stage load and the prompt's lengths, each inside the stage it comes from: whoever
+        listens may take a moment, and between two stages that moment would be nobody's.
+        """
+        host = self._load(sample, tell)
+        self.inputs = self._preprocess(host, sample.prompt, tell)
         return self._vision(self.inputs)
 
     def limits(self) -> Limits:
@@ -69,7 +75,7 @@ class ModelPass:
         if self.inputs is None:
             raise RuntimeError("prefill before preprocess")
         first: torch.Tensor | None = None
-        with self._memory.stage("prefill"), self._clock.stage("prefill", self.role, self.model.device) as span:
+        with self._clock.stage("prefill", self.role, self.model.device) as span, self._memory.stage("prefill"):
             with self._clock.child("embeddings") as part:
                 part.input("visual embeddings", visual)
                 embeddings = self.model.embed_prompt(self.inputs, visual)
@@ -82,28 +88,30 @@ class ModelPass:
                 first = sampler(logits)
                 # The one wait before decode: when the first token is there is what a person asks about.
                 answer.add(int(first))
-        self.cached.note_length(answer)
+            self.cached.note_length(answer)
         return first
 
-    def _load(self, sample: Sample) -> HostInputs:
+    def _load(self, sample: Sample, tell: Tell) -> HostInputs:
         self._check_stop()
-        with self._memory.stage("load"), self._clock.stage("load", self.role) as span:
+        with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
+            tell("start_ns", span.start_ns)
             host = self.model.load(sample, self._settings, self._clock)
             note_host(span.output, host)
         return host
 
-    def _preprocess(self, host: HostInputs, prompt: str) -> ModelInputs:
+    def _preprocess(self, host: HostInputs, prompt: str, tell: Tell) -> ModelInputs:
         self._check_stop()
-        with self._memory.stage("preprocess"), self._clock.stage("preprocess", self.role, self.model.device) as span:
+        with self._clock.stage("preprocess", self.role, self.model.device) as span, self._memory.stage("preprocess"):
             note_host(span.input, host)
             inputs = self.model.preprocess(host, prompt, self._settings, self._clock)
             span.output("pixel_values", inputs.pixel_values)
             span.output("text_ids", inputs.text_ids)
+            tell("lengths", inputs.lengths)
         return inputs
 
     def _vision(self, inputs: ModelInputs) -> torch.Tensor:
         self._check_stop()
-        with self._memory.stage("vision"), self._clock.stage("vision", self.role, self.model.device) as span:
+        with self._clock.stage("vision", self.role, self.model.device) as span, self._memory.stage("vision"):
             span.input("pixel_values", inputs.pixel_values)
             visual = self.model.encode_vision(inputs, self._clock)
             span.output("visual embeddings", visual)

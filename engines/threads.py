@@ -1,0 +1,30 @@
+"""How many CPU threads a run computes with: one for models too small to share out, else what PyTorch found.
+
+Threads that wait for each other at every matrix of a tiny model gain nothing on an idle machine, and on a busy one
+they wait for a whole time slice of somebody else: a hundredfold was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from engines.model import VisionLanguageModel
+
+SMALL_PARAMETERS = 30_000_000
+"""Below this a decode step's matrices are a few hundred kilobytes: less than the cost of handing them out."""
+
+_DEFAULT = torch.get_num_threads()
+
+
+def use_threads(models: Iterable[VisionLanguageModel]) -> int:
+    """Sets PyTorch's threads for a run of these models; returns how many.
+
+    `OMP_NUM_THREADS`, which PyTorch read at its start, stays the upper limit.
+    """
+    is_small = all(model.facts.parameters < SMALL_PARAMETERS for model in models if model.device.type == "cpu")
+    count = 1 if is_small else _DEFAULT
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
+    return count
