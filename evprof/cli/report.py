@@ -108,7 +108,7 @@ def figure_text(value: float | None, unit: str) -> str:
         case "bytes":
             return bytes_text(value)
         case "tokens":
-            return f"{value:g}"
+            return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
         case "":
             return f"{value:.3f}"
         case _:

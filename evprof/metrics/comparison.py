@@ -102,6 +102,8 @@ def columns(runs: Sequence[RunLog], session: str = "") -> list[Column]:
 def compare_document(listed: Sequence[Column], baseline: Column, basis: str = END_TO_END) -> dict[str, Any]:
     """The document of `compare`. Contributions, generation and token match are those of the first other column.
 
+    They compare two runs, each its column's repeat of median total, so that the parts add up to a real difference.
+
     Raises UserError (exit code 2) for an unknown basis or fewer than two columns.
     """
     if basis not in BASES:
@@ -109,7 +111,7 @@ def compare_document(listed: Sequence[Column], baseline: Column, basis: str = EN
     others = [column for column in listed if column is not baseline]
     if not others:
         raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
-    first, other = baseline.runs[0], others[0].runs[0]
+    first, other = typical_run(baseline, basis), typical_run(others[0], basis)
     return {
         "schema_version": SCHEMA_VERSION,
         "basis": basis,
@@ -127,6 +129,14 @@ def compare_document(listed: Sequence[Column], baseline: Column, basis: str = EN
         "generation": generation(first, other),
         "token_match": token_match(first, other),
     }
+
+
+def typical_run(column: Column, basis: str = END_TO_END) -> RunLog:
+    """The repeat whose total is the (lower) median; the first one while totals are unknown."""
+    measured = [(total, run) for run in column.runs if (total := stages.total_ms(run, basis)) is not None]
+    if not measured:
+        return column.runs[0]
+    return sorted(measured, key=lambda pair: pair[0])[(len(measured) - 1) // 2][1]
 
 
 def comparison_rows(listed: Sequence[Column], baseline: int = 0, basis: str = END_TO_END) -> list[Row]:

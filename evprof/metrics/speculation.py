@@ -8,6 +8,7 @@ the cost of verification measured instead of taken as 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from evprof.core.run_info import FINISHED
@@ -190,6 +191,24 @@ def plain_baseline(run: RunLog, others: list[RunLog]) -> RunLog | None:
     return None
 
 
+def plain_step_ms(run: RunLog, others: list[RunLog]) -> float | None:
+    """The plain target's decode time per token in ms: the median over the repeats of `plain_baseline`; None without."""
+    baseline = plain_baseline(run, others)
+    if baseline is None:
+        return None
+    same = (baseline.info.group_id, baseline.info.mode, baseline.info.role)
+    repeats = [
+        other
+        for other in others
+        if (other.info.group_id, other.info.mode, other.info.role) == same
+        and other.info.status == FINISHED
+        and not other.info.warmup
+        and not other.info.profiled
+    ]
+    steps = [step for step in map(decode_ms_per_token, repeats) if step is not None]
+    return median(steps) if steps else None
+
+
 def _question(run: RunLog) -> list[Any]:
     """What the answering model was asked: a plain run of the target alone may lack the events."""
     return [run.info.sample.get(key) for key in ("prompt", "video", "video_path")]
@@ -202,8 +221,7 @@ def speculation_sentence(run: RunLog, others: list[RunLog]) -> str:
         return "This run does not speculate."
     if not counts.rounds:
         return "No round was verified, so speculation cannot be judged."
-    baseline = plain_baseline(run, others)
-    found = verdict(run, decode_ms_per_token(baseline) if baseline else None)
+    found = verdict(run, plain_step_ms(run, others))
     if found is None:
         if not run.info.is_over:
             return "Speculation is weighed when the run has ended."

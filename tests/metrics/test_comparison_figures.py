@@ -125,3 +125,14 @@ def test_interval_lies_within_the_possible_ratios(base: list[float], sample: lis
 @given(POSITIVE)
 def test_a_sample_against_itself_in_pairs_is_exactly_one(base: list[float]) -> None:
     assert comparison.ratio_interval(base, base, paired=True) == [1.0, 1.0]
+
+
+def test_what_two_columns_are_made_of_is_that_of_their_typical_repeats(script, plain_writer) -> None:
+    runs = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 3.0), (3, 1.5), (4, 2.0))]
+    for run in runs[:3]:
+        run.info.group_id = 1
+    first, second = comparison.columns(runs)
+    assert comparison.typical_run(first).run_id == 3
+    document = comparison.compare_document([first, second], first)
+    by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
+    assert by_stage["decode"] == pytest.approx(90 * (2.0 - 1.5))

@@ -151,3 +151,13 @@ def test_another_question_is_no_baseline(script, plain_writer, speculative_write
     run = speculative_writer(script(2, mode="speculative"))
     plain.info.sample["prompt"] = "Another?"
     assert speculation.plain_baseline(run, [plain]) is None
+
+
+def test_the_plain_step_is_the_median_of_the_repeats(script, plain_writer, speculative_writer) -> None:
+    repeats = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 5.0), (3, 1.2))]
+    for number, repeat in enumerate(repeats):
+        repeat.info.group_id, repeat.info.repeat = 1, number
+    run = speculative_writer(script(4, mode="speculative"))
+    assert speculation.plain_step_ms(run, [*repeats, run]) == pytest.approx(30 * 1.2)
+    repeats[0].info.warmup = True
+    assert speculation.plain_step_ms(run, [*repeats, run]) == pytest.approx(30 * (5 + 1.2) / 2)
