@@ -201,7 +201,7 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
     recording = Recording()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
     recording.extend("kv", [(1, "draft", serial * 100, serial, serial * 4096) for serial in range(100_000)])
-    recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(8)])
+    recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(4)])
     recording.post(RunEnded(1, "finished"))
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
