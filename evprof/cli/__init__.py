@@ -58,10 +58,20 @@ def _paint_window(_: list[str]) -> int:
     return paint_once()
 
 
+def _serve_tensorboard(words: list[str]) -> int:
+    """TensorBoard's own command line, for the frozen program, which has no Python to start it with."""
+    from tensorboard.main import run_main
+
+    sys.argv = ["tensorboard", *words]
+    run_main()
+    return 0
+
+
 _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_paint": _paint_window,
+    "_tensorboard": _serve_tensorboard,
 }
 """What the program starts for itself; in no list of commands."""
 

@@ -57,7 +57,7 @@ def open_tensorboard(
     words = ["--logdir", str(log_folder), "--host", HOST, "--port", str(port), "--load_fast=false"]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [*(argv or [sys.executable, "-m", "tensorboard.main"]), *words],
+            [*(argv or _own_argv()), *words],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
@@ -70,6 +70,13 @@ def open_tensorboard(
             board.close()
             raise
     return board
+
+
+def _own_argv() -> list[str]:
+    """TensorBoard by this Python, or by the frozen program's hidden command."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, "_tensorboard"]
+    return [sys.executable, "-m", "tensorboard.main"]
 
 
 def _missing_package() -> str | None:
