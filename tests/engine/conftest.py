@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from evprof.core.errors import Cancelled
 from evprof.core.records import Record
 
 torch.set_num_threads(1)
@@ -90,3 +91,85 @@ def without_gradients() -> Any:
     """As the engine runs: no gradients."""
     with torch.inference_mode():
         yield
+
+
+class TinyModels:
+    """A loader of small random models in both families, which counts what it loads; networks are built once."""
+
+    _networks: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def __call__(self, choice: Any, role: str, progress: Any, stop: Any) -> Any:
+        from transformers import CLIPVisionConfig
+
+        from engines.config import EventGptConfig, LlavaConfig
+        from engines.event_model import EventLanguageModel
+        from engines.loading import Checkpoint, model_facts
+        from engines.preprocessing import ClipTransform
+        from engines.random_weights import build_random, random_vocabulary
+        from engines.video_model import VideoLanguageModel
+
+        self.loaded.append(role)
+        vision = CLIPVisionConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            image_size=28,
+            patch_size=14,
+            projection_dim=32,
+        )
+        rows = 32_000 if role == "draft" else 32_003
+        text = LlamaConfig(
+            vocab_size=rows,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2 if role == "draft" else 4,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            max_position_embeddings=512,
+        )
+        config = (
+            EventGptConfig(vision, text)
+            if role == "draft"
+            else LlavaConfig("video_llava", vision, text, slot_id=32_001, keeps_cls=True)
+        )
+        device, dtype = torch.device("cpu"), torch.float32
+        if role not in self._networks:
+            self._networks[role] = build_random(config, device, dtype, progress, threading.Event())
+        network = self._networks[role]
+        progress(1, 2)
+        if stop.is_set():
+            raise Cancelled
+        progress(2, 2)
+        facts = model_facts(Checkpoint(f"tiny-{role}", config, None), network, device, dtype)
+        make = EventLanguageModel if role == "draft" else VideoLanguageModel
+        return make(network, random_vocabulary(config), ClipTransform.square(28), facts)
+
+
+@pytest.fixture
+def tiny_models() -> TinyModels:
+    return TinyModels()
+
+
+@pytest.fixture
+def engine(tiny_models: TinyModels) -> Any:
+    from engines.engine import LocalEngine
+
+    made = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def sample() -> Any:
+    """A bundled recording with its video."""
+    from pathlib import Path
+
+    import assets
+    from evprof.core.sample import Sample
+
+    folder = Path(assets.__file__).parent / "samples" / "bus-approaching"
+    return Sample(str(folder / "events.npy"), str(folder / "video.mp4"), "What is in the scene?")

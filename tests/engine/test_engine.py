@@ -1,0 +1,289 @@
+"""The engine's runs: modes, repetitions, what is told when, and every way a run can end."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from engines.engine import LocalEngine
+from engines.room import make_room
+from engines.warm_models import WarmModels
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
+from evprof.core.recording import Recording
+from evprof.core.records import STAGES
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.kv_cache import formula_bytes
+from evprof.metrics.stages import unattributed_ms, wall_ms
+
+DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
+
+
+def request_for(mode: str, sample: Any, **changes: Any) -> RunRequest:
+    settings = changes.pop("settings", GenerationSettings(max_new_tokens=12))
+    return RunRequest(mode, sample, DRAFT, TARGET, settings, **changes)
+
+
+def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> tuple[list[RunLog], list[Any]]:
+    recording = Recording()
+    engine.run(request, recording, stop or threading.Event())
+    book = RunBook(recording)
+    messages, _ = book.update()
+    return list(book.runs.values()), messages
+
+
+@pytest.mark.parametrize(
+    ("mode", "roles"),
+    [
+        ("draft", ["draft"]),
+        ("target", ["target"]),
+        ("side-by-side", ["draft", "target"]),
+        ("speculative", ["target"]),
+    ],
+)
+def test_every_mode_measures_five_stages_of_each_model(engine: Any, sample: Any, mode: str, roles: list[str]) -> None:
+    runs, messages = carry_out(engine, request_for(mode, sample, first_run_id=7, group_id=3))
+    assert [run.info.role for run in runs] == roles
+    assert [run.run_id for run in runs] == list(range(7, 7 + len(runs)))
+    assert isinstance(messages[-1], RequestEnded)
+    for run in runs:
+        info = run.info
+        assert (info.status, info.error, info.group_id, info.mode) == ("finished", None, 3, mode)
+        assert [span.name for span in run.stages(info.role)] == list(STAGES)
+        if mode == "speculative":
+            assert [span.name for span in run.stages("draft")] == list(STAGES[:4])
+            assert {span.name for span in run.children(run.stage("decode", "target").span_id)} == {"draft", "verify"}
+        assert all(span.is_settled for span in run.spans.values())
+        assert all(any(part.direction == "out" for part in span.tensors) for span in run.stages())
+        assert info.start_ns == run.stages()[0].start_ns
+        assert wall_ms(run) > 0
+        assert unattributed_ms(run) >= 0
+        assert len(run.tokens) == 12
+        assert info.text
+        for role in info.models:
+            assert info.kv[role].measured_bytes == formula_bytes(run, role)
+            assert run.frames[role]
+            assert info.lengths[role].input == sum((info.lengths[role].system, info.lengths[role].text)) + (
+                info.lengths[role].visual
+            )
+        assert info.memory.weights_bytes == sum(model.weight_bytes for model in info.models.values())
+        assert set(info.memory.by_stage) == set(STAGES)
+
+
+def test_unattributed_time_stays_below_a_twentieth(engine: Any, sample: Any) -> None:
+    engine.run(request_for("side-by-side", sample), Recording(), threading.Event())
+    shares = []
+    for _ in range(3):
+        runs, _ = carry_out(engine, request_for("side-by-side", sample, settings=GenerationSettings(max_new_tokens=32)))
+        shares.append(max(unattributed_ms(run) / wall_ms(run) for run in runs))
+    assert min(shares) < 0.05
+
+
+def test_speculative_answer_is_the_targets_own(engine: Any, sample: Any) -> None:
+    plain, _ = carry_out(engine, request_for("target", sample))
+    speculative, _ = carry_out(engine, request_for("speculative", sample))
+    assert [token.token_id for token in speculative[0].tokens] == [token.token_id for token in plain[0].tokens]
+    assert speculative[0].rounds
+
+
+def test_settings_reach_the_sampler(engine: Any, sample: Any) -> None:
+    def ids(seed: int, temperature: float) -> list[int]:
+        settings = GenerationSettings(max_new_tokens=8, temperature=temperature, seed=seed)
+        return [
+            token.token_id for token in carry_out(engine, request_for("draft", sample, settings=settings))[0][0].tokens
+        ]
+
+    assert ids(1, 1.5) == ids(1, 1.5)
+    assert ids(1, 1.5) != ids(2, 1.5)
+    assert ids(1, 0.0) == ids(2, 0.0)
+
+
+def test_models_load_once_and_only_the_first_run_pays(engine: Any, tiny_models: Any, sample: Any) -> None:
+    first, messages = carry_out(engine, request_for("side-by-side", sample, warmup=1, repeat=2))
+    assert tiny_models.loaded == ["draft", "target"]
+    assert [(run.info.role, run.info.warmup, run.info.repeat) for run in first] == [
+        ("draft", True, 0),
+        ("target", True, 0),
+        ("draft", False, 0),
+        ("target", False, 0),
+        ("draft", False, 1),
+        ("target", False, 1),
+    ]
+    assert all(run.info.setup[run.info.role].weights_ms for run in first[:2])
+    assert all(run.info.setup[run.info.role].weights_ms is None for run in first[2:])
+    started = next(index for index, message in enumerate(messages) if isinstance(message, RunStarted))
+    loading = next(index for index, message in enumerate(messages) if isinstance(message, SetupProgressed))
+    described = next(
+        index
+        for index, message in enumerate(messages)
+        if isinstance(message, RunDescribed) and "start_ns" in message.facts
+    )
+    assert started < loading < described
+
+
+def test_speculation_with_temperature_is_refused_in_a_sentence(engine: Any, sample: Any) -> None:
+    settings = GenerationSettings(temperature=0.5)
+    runs, _ = carry_out(engine, request_for("speculative", sample, settings=settings))
+    assert runs[0].info.status == "failed"
+    assert "greedy" in runs[0].info.error
+
+
+def test_a_missing_file_fails_that_side_only(engine: Any, sample: Any) -> None:
+    absent = replace(sample, events_path="/nowhere/absent.npy")
+    runs, messages = carry_out(engine, request_for("side-by-side", absent, repeat=2))
+    assert [(run.info.role, run.info.status) for run in runs] == [
+        ("draft", "failed"),
+        ("target", "finished"),
+        ("target", "finished"),
+    ]
+    assert "absent.npy" in runs[0].info.error
+    assert isinstance(messages[-1], RequestEnded)
+
+
+@pytest.mark.parametrize("mode", ["target", "speculative", "side-by-side"])
+def test_stop_at_any_moment_keeps_what_was_measured(engine: Any, sample: Any, stop_after: Any, mode: str) -> None:
+    expected, _ = carry_out(engine, request_for("side-by-side", sample))
+    ids = [token.token_id for token in expected[1].tokens]
+    reached = set()
+    for asked in (0, 1, 3, 6, 12, 18, 25, 32):
+        runs, messages = carry_out(engine, request_for(mode, sample), stop_after(asked))
+        last = runs[-1]
+        reached.add(len(last.spans))
+        assert isinstance(messages[-1], RequestEnded)
+        assert all(span.is_settled for span in last.spans.values())
+        if last.info.role == "target" and last.info.status == "cancelled":
+            kept = [token.token_id for token in last.tokens]
+            assert kept == ids[: len(kept)]
+            assert last.info.error is None
+        if last.info.status == "cancelled" and last.spans:
+            assert last.info.end_ns >= last.info.start_ns
+    assert len(reached) > 3
+
+
+def test_out_of_memory_is_a_sentence_and_the_engine_goes_on(engine: Any, tiny_models: Any, sample: Any) -> None:
+    runs, _ = carry_out(engine, request_for("target", sample))
+    model = engine._tools.warm._held[(TARGET, "target")]
+    encode = model.encode_vision
+
+    def exhausted(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    model.encode_vision = exhausted
+    failed, _ = carry_out(engine, request_for("target", sample))
+    assert failed[0].info.status == "failed"
+    assert "Memory ran out on cpu" in failed[0].info.error
+    assert [span.name for span in failed[0].stages()] == ["load", "preprocess", "vision"]
+    model.encode_vision = encode
+    again, _ = carry_out(engine, request_for("target", sample))
+    assert again[0].info.status == "finished"
+    assert tiny_models.loaded == ["target"]
+    assert [token.token_id for token in again[0].tokens] == [token.token_id for token in runs[0].tokens]
+
+
+def test_a_defect_fails_the_run_and_leaves_a_trace_on_stderr(engine: Any, sample: Any, capsys: Any) -> None:
+    carry_out(engine, request_for("draft", sample))
+    model = engine._tools.warm._held[(DRAFT, "draft")]
+    model.embed_prompt = lambda *_: 1 / 0
+    runs, messages = carry_out(engine, request_for("draft", sample))
+    assert runs[0].info.status == "failed"
+    assert "ZeroDivisionError" in runs[0].info.error
+    assert "Traceback" in capsys.readouterr().err
+    assert isinstance(messages[-2], RunEnded)
+
+
+def test_a_prompt_longer_than_the_context_is_a_sentence(engine: Any, sample: Any) -> None:
+    long = replace(sample, prompt="word " * 600)
+    runs, _ = carry_out(engine, request_for("draft", long))
+    assert runs[0].info.status == "failed"
+    assert "512" in runs[0].info.error
+
+
+def test_a_request_without_its_input_is_wrong_usage(engine: Any, sample: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        engine.run(request_for("draft", replace(sample, events_path=None)), Recording(), threading.Event())
+    assert caught.value.exit_code == 2
+
+
+def test_cancel_while_loading(sample: Any, tiny_models: Any, stop_after: Any) -> None:
+    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    runs, _ = carry_out(engine, request_for("target", sample), stop_after(0))
+    assert [run.info.status for run in runs] == ["cancelled"]
+    assert not runs[0].spans
+    assert runs[0].info.start_ns is None
+
+
+class TestRoom:
+    """`make_room` with sizes and free memory of our choosing."""
+
+    @pytest.fixture
+    def warm(self, monkeypatch: pytest.MonkeyPatch) -> Any:
+        from engines.memory import MemoryNeed
+
+        sizes = {"small": 10, "large": 80, "other": 60, "huge": 500}
+        held = WarmModels(lambda choice, *_: _Weightless(choice.name))
+
+        def free(_: Any) -> int:
+            return 100 - sum(sizes[choice.name] for choice, _ in held._held)
+
+        monkeypatch.setattr("engines.room.free_bytes", free)
+        monkeypatch.setattr(
+            "engines.room.memory_need",
+            lambda choice, role, _: MemoryNeed(choice.name, role, "cpu", "float32", sizes[choice.name], 5, 0),
+        )
+        return held
+
+    def load(self, warm: Any, name: str, role: str) -> None:
+        warm.get(ModelChoice(name), role, lambda *_: None, threading.Event())
+
+    def room(self, warm: Any, mode: str, draft: str, target: str, *roles: str) -> set[str]:
+        make_room(RunRequest(mode, None, ModelChoice(draft), ModelChoice(target)), roles, warm)  # type: ignore[arg-type]  # no sample is read
+        return {choice.name for choice, _ in warm._held}
+
+    def test_what_fits_stays(self, warm: Any) -> None:
+        self.load(warm, "other", "target")
+        assert self.room(warm, "side-by-side", "small", "small", "draft") == {"other"}
+
+    def test_models_of_earlier_requests_go_first(self, warm: Any) -> None:
+        self.load(warm, "other", "target")
+        self.load(warm, "small", "draft")
+        assert self.room(warm, "side-by-side", "small", "large", "target") == {"small"}
+
+    def test_side_by_side_goes_in_turn(self, warm: Any) -> None:
+        self.load(warm, "other", "draft")
+        assert self.room(warm, "side-by-side", "other", "large", "target") == set()
+
+    def test_speculation_without_room_for_both_is_refused(self, warm: Any) -> None:
+        with pytest.raises(UserError, match="together"):
+            self.room(warm, "speculative", "other", "large", "draft", "target")
+
+    def test_one_that_never_fits_is_refused(self, warm: Any) -> None:
+        with pytest.raises(UserError, match="huge"):
+            self.room(warm, "target", "small", "huge", "target")
+
+
+class _Weightless:
+    device = torch.device("cpu")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_a_refusal_before_loading_fails_the_run(tiny_models: Any, sample: Any) -> None:
+    def refuse(*_: Any) -> None:
+        raise UserError("Neither fits.")
+
+    engine = LocalEngine(loader=tiny_models, make_room=refuse)
+    runs, _ = carry_out(engine, request_for("side-by-side", sample))
+    assert [(run.info.status, run.info.error) for run in runs] == [("failed", "Neither fits.")] * 2
+    assert tiny_models.loaded == []
+
+
+def test_describe_names_the_machine(engine: Any) -> None:
+    block = engine.describe()
+    assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
+    assert block["torch"] == torch.__version__
