@@ -1,0 +1,203 @@
+"""Spans: begin, end and settled records, devices that lag behind, tensors described, and the null clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engines.timing import NullClock, StageClock, describe_tensor
+from evprof.core.events import EventArray
+from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
+
+
+class Ticks:
+    """A clock that advances by ten each time it is read."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def __call__(self) -> int:
+        self.ns += 10
+        return self.ns
+
+
+class LaggingDevice:
+    """A device that reaches marks only when told; each at a thousand times its number."""
+
+    def __init__(self) -> None:
+        self.marks = 0
+        self.reached = 0
+        self.queries = 0
+        self.released: list[int] = []
+
+    def mark(self) -> int:
+        self.marks += 1
+        return self.marks
+
+    def is_reached(self, mark: int) -> bool:
+        self.queries += 1
+        return mark <= self.reached
+
+    def time_ns(self, mark: int) -> int:
+        assert mark <= self.reached
+        return 1000 * mark
+
+    def release(self, mark: int) -> None:
+        self.released.append(mark)
+
+    def synchronize(self) -> None:
+        self.reached = self.marks
+
+
+def spans_of(sink: Any) -> list[tuple[int, str, int, int]]:
+    return [(record.phase, record.name, record.start_ns, record.end_ns) for record in sink.of(SpanRecord)]
+
+
+def test_on_a_cpu_settled_times_are_the_hosts_and_come_at_once(sink: Any) -> None:
+    clock = StageClock(sink, 4, now=Ticks())
+    with clock.stage("vision", "draft") as stage, clock.child("tower") as part:
+        assert stage.span_id != part.span_id
+    assert spans_of(sink) == [
+        (BEGIN, "vision", 10, -1),
+        (BEGIN, "tower", 20, -1),
+        (END, "tower", 20, 30),
+        (SETTLED, "tower", 20, 30),
+        (END, "vision", 10, 40),
+        (SETTLED, "vision", 10, 40),
+    ]
+    parents = {record.name: record.parent_id for record in sink.of(SpanRecord)}
+    assert parents == {"vision": -1, "tower": stage.span_id}
+    assert {record.run_id for record in sink.of(SpanRecord)} == {4}
+    assert {record.role for record in sink.of(SpanRecord)} == {"draft"}
+    assert stage.duration_ns == 30
+
+
+def test_device_times_follow_under_the_same_id_without_waiting(sink: Any) -> None:
+    device = LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": device}, now=Ticks())
+    with clock.stage("prefill", "target", "cuda:0") as stage, clock.child("embeddings"):
+        pass
+    assert [record.phase for record in sink.of(SpanRecord)] == [BEGIN, BEGIN, END, END]
+    clock.settle()
+    assert SETTLED not in [record.phase for record in sink.of(SpanRecord)]
+    assert device.queries == 1  # the oldest is asked; those behind it cannot be done before
+    device.reached = 3
+    clock.end_step()
+    settled = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]
+    assert [(record.name, record.start_ns, record.end_ns) for record in settled] == [("embeddings", 2000, 3000)]
+    done_ns = clock.finish()
+    last = sink.of(SpanRecord)[-1]
+    assert (last.phase, last.span_id, last.start_ns, last.end_ns) == (SETTLED, stage.span_id, 1000, 4000)
+    assert sorted(device.released) == [1, 2, 3, 4]
+    assert done_ns >= last.end_ns - 4000
+    assert stage.duration_ns == 3000
+
+
+def test_host_stages_of_a_gpu_run_are_timed_by_the_host(sink: Any) -> None:
+    device = LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": device}, now=Ticks())
+    with clock.stage("load", "target"):
+        pass
+    assert device.marks == 0
+    assert [record.phase for record in sink.of(SpanRecord)] == [BEGIN, END, SETTLED]
+
+
+def test_a_stage_that_fails_still_ends(sink: Any) -> None:
+    device = LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": device})
+    with pytest.raises(ValueError, match="broken"), clock.stage("vision", "target", "cuda:0"), clock.child("tower"):
+        raise ValueError("broken")
+    clock.finish()
+    phases = [(record.phase, record.name) for record in sink.of(SpanRecord)]
+    assert phases.count((SETTLED, "vision")) == phases.count((SETTLED, "tower")) == 1
+    with clock.stage("decode", "target"):
+        pass
+    assert sink.of(SpanRecord)[-1].parent_id == -1
+
+
+def test_children_on_another_device_use_its_own_timer(sink: Any) -> None:
+    first, second = LaggingDevice(), LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": first, "cuda:1": second})
+    with clock.stage("decode", "target", "cuda:0"), clock.child_on("draft", "draft", "cuda:1"):
+        pass
+    assert (first.marks, second.marks) == (2, 2)
+    clock.finish()
+    assert len([record for record in sink.of(SpanRecord) if record.phase == SETTLED]) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (torch.zeros(1, 641, 40, dtype=torch.bfloat16), ("1,641,40", "bfloat16", 51280)),
+        (np.zeros((3, 2), dtype=np.uint8), ("3,2", "uint8", 6)),
+        ([np.zeros((4, 5, 3), np.uint8)] * 8, ("8,4,5,3", "uint8", 480)),
+        ([np.zeros((4, 5), np.uint8), np.zeros((2, 2), np.uint8)], ("2", "uint8", 24)),
+        ([1, 2, 3], ("3", "int64", 24)),
+        (torch.tensor(1.0), ("", "float32", 4)),
+        (EventArray.from_columns([1, 2], [3, 4], [5, 6], [0, 1]), ("2", "EventArray", 26)),
+    ],
+)
+def test_tensors_are_described_by_shape_dtype_and_bytes(value: Any, expected: tuple[str, str, int]) -> None:
+    assert describe_tensor(value) == expected
+
+
+def test_inputs_and_outputs_are_noted_under_their_span(sink: Any) -> None:
+    clock = StageClock(sink, 1)
+    with clock.stage("vision", "draft") as span:
+        span.input("pixel_values", torch.zeros(5, 3, 4, 4))
+        span.output("features", torch.zeros(5, 9))
+    noted = [(record.span_id, record.direction, record.name, record.shape) for record in sink.of(TensorRecord)]
+    assert noted == [(span.span_id, "in", "pixel_values", "5,3,4,4"), (span.span_id, "out", "features", "5,9")]
+
+
+def test_annotations_wrap_every_span(sink: Any) -> None:
+    seen: list[str] = []
+
+    class Note:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __enter__(self) -> None:
+            seen.append(f"+{self.name}")
+
+        def __exit__(self, *_: object) -> None:
+            seen.append(f"-{self.name}")
+
+    clock = StageClock(sink, 1, annotation=Note)
+    with clock.stage("vision", "draft"), clock.child("tower"):
+        pass
+    assert seen == ["+vision", "+tower", "-tower", "-vision"]
+
+
+def test_the_null_clock_measures_nothing() -> None:
+    clock = NullClock()
+    with clock.stage("decode", "target") as span, clock.child("draft"):
+        span.input("x", torch.zeros(1))
+    clock.begin_step()
+    clock.end_step()
+    clock.settle()
+    assert span.duration_ns == 0
+    assert not clock.is_inside
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_events_are_on_the_hosts_clock(sink: Any) -> None:
+    from engines.timing import make_timers
+    from evprof.core.clock import monotonic_ns
+
+    pools: dict[str, list[Any]] = {}
+    device = torch.device("cuda:0")
+    clock = StageClock(sink, 1, timers=make_timers([device], pools))
+    before_ns = monotonic_ns()
+    matrix = torch.randn(4096, 4096, device=device)
+    with clock.stage("prefill", "target", device) as span:
+        for _ in range(20):
+            matrix = matrix @ matrix * 1e-4
+    after_ns = clock.finish()
+    start_ns, end_ns = span.device_ns
+    assert before_ns - 100_000 < start_ns < end_ns < after_ns + 100_000
+    assert end_ns - start_ns > 1_000_000
+    assert len(pools["cuda:0"]) == 256
