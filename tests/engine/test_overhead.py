@@ -1,0 +1,72 @@
+"""The overhead measurement: it finds a cost that is there, none where there is none, and prints the promised keys."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engines import overhead
+from engines.answer import Answer
+from engines.overhead import Triple, measure_overhead, median_interval, summarise
+from evprof.core.errors import UserError
+
+KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
+
+
+def test_summary_and_rows_hold_what_is_promised() -> None:
+    notes: list[str] = []
+    threads = torch.get_num_threads()
+    found = measure_overhead("tiny", 51, notes.append)
+    assert set(found) == {"environment", "rows", "summary"}
+    assert set(found["summary"]) >= KEYS
+    assert found["summary"]["windowed_vs_headless"] is None
+    assert found["summary"]["instrumented_vs_off"] <= found["summary"]["instrumented_vs_off_ci95_high"]
+    assert len(found["rows"]) == found["summary"]["pairs"] == 51
+    assert all(row["on_us"] > 0 and row["off_us"] > 0 and row["off_again_us"] > 0 for row in found["rows"])
+    assert len(notes) == 1
+    assert torch.get_num_threads() == threads
+
+
+def test_a_cost_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = Answer.add
+
+    def slow(self: Answer, *words: Any) -> None:
+        end = time.perf_counter() + 0.002
+        while time.perf_counter() < end:
+            pass
+        add(self, *words)
+
+    monkeypatch.setattr(Answer, "add", slow)
+    summary = measure_overhead("tiny", 20)["summary"]
+    assert summary["instrumented_vs_off"] > 1.3
+    assert summary["a_vs_a"] < summary["instrumented_vs_off"]
+
+
+def test_ratios_are_medians_of_pairs() -> None:
+    triples = [Triple(on, 100.0, again) for on, again in ((101, 99), (103, 100), (250, 101), (102, 100), (102, 100))]
+    summary = summarise(triples)
+    assert summary["instrumented_vs_off"] == pytest.approx(1.02)
+    assert summary["a_vs_a"] == pytest.approx(1.0)
+    assert summary["off_ms_per_token"] == pytest.approx(1e-4)
+
+
+def test_the_bootstrap_covers_the_median_as_often_as_it_says() -> None:
+    drawn = np.random.default_rng(1)
+    covered = 0
+    for _ in range(60):
+        low, high = median_interval(drawn.normal(1.0, 0.1, 80))
+        covered += low <= 1.0 <= high
+    assert covered >= 50
+
+
+def test_wrong_words_are_told() -> None:
+    with pytest.raises(UserError, match="dispatch-32"):
+        measure_overhead("giant", 10)
+    with pytest.raises(UserError, match="--pairs"):
+        measure_overhead("tiny", 1)
+    assert "dispatch-32" in overhead._SHAPES
+    assert overhead._SHAPES["dispatch-32"]["num_hidden_layers"] == 32
