@@ -11,7 +11,8 @@ from typing import Any
 
 from engines.environment import describe_environment
 from engines.loading import load_model
-from engines.measured_run import MeasuredRun, RunPlan, RunTools
+from engines.measured_run import SNAPSHOT, TRACE, MeasuredRun, RunPlan, RunTools
+from engines.memory_snapshot import MemorySnapshot, check_device, snapshot_path
 from engines.room import make_room
 from engines.warm_models import Loader, WarmModels
 from evprof.core.messages import RequestEnded
@@ -49,6 +50,7 @@ class LocalEngine:
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
         request.validate()
+        check_device(request)
         failed: set[str] = set()
         for plan in plan_runs(request):
             if plan.role in failed:
@@ -61,12 +63,16 @@ class LocalEngine:
         sink.post(RequestEnded(request.first_run_id))
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
-        if not plan.profiled or request.trace is None:
-            return self._tools
-        from engines.torch_profiler import TorchTrace, trace_folder
+        if plan.extra == TRACE and request.trace is not None:
+            from engines.torch_profiler import TorchTrace, trace_folder
 
-        trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
-        return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
+            trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
+            return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
+        if plan.extra == SNAPSHOT and request.memory_snapshot is not None:
+            path = snapshot_path(request.memory_snapshot, plan.role, len(ROLES_OF[request.mode]))
+            snapshot = MemorySnapshot(path)
+            return replace(self._tools, wrap=snapshot, end_facts=snapshot.facts)
+        return self._tools
 
     def close(self) -> None:
         """Frees models and device memory."""
@@ -75,7 +81,7 @@ class LocalEngine:
 
 
 def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
-    """The runs of a request in order: warm-ups, repetitions, and the traced one last."""
+    """The runs of a request in order: warm-ups, repetitions, then those made only to be looked into."""
     run_id = request.first_run_id
     for repeat in range(-request.warmup, request.repeat):
         for role in ROLES_OF[request.mode]:
@@ -85,5 +91,9 @@ def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
         for role in ROLES_OF[request.mode]:
-            yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), profiled=True)
+            yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), TRACE)
+            run_id += 1
+    if request.memory_snapshot is not None:
+        for role in ROLES_OF[request.mode]:
+            yield RunPlan(run_id, role, 0, request.settings, SNAPSHOT)
             run_id += 1

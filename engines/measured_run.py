@@ -39,16 +39,26 @@ from evprof.core.units import bytes_text
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
 
+TRACE, SNAPSHOT = "trace", "snapshot"
+
 
 @dataclass(frozen=True)
 class RunPlan:
-    """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up."""
+    """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up.
+
+    `extra` is TRACE or SNAPSHOT for a run made only to be looked into, "" for one that is measured.
+    """
 
     run_id: int
     role: str
     repeat: int
     settings: GenerationSettings
-    profiled: bool = False
+    extra: str = ""
+
+    @property
+    def profiled(self) -> bool:
+        """Whether something looks on that changes its times."""
+        return bool(self.extra)
 
     def roles(self, mode: str) -> tuple[str, ...]:
         """The models it takes: both in a speculative mode, the draft first."""
