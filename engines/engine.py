@@ -11,8 +11,7 @@ from typing import Any
 
 from engines.environment import describe_environment
 from engines.loading import load_model
-from engines.measured_run import SNAPSHOT, TRACE, MeasuredRun, RunPlan, RunTools
-from engines.memory_snapshot import MemorySnapshot, check_device, snapshot_path
+from engines.measured_run import TRACE, MeasuredRun, RunPlan, RunTools
 from engines.room import make_room
 from engines.warm_models import Loader, WarmModels
 from evprof.core.messages import RequestEnded
@@ -50,7 +49,6 @@ class LocalEngine:
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
         request.validate()
-        check_device(request)
         failed: set[str] = set()
         for plan in plan_runs(request):
             if plan.role in failed:
@@ -68,10 +66,6 @@ class LocalEngine:
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
-        if plan.extra == SNAPSHOT and request.memory_snapshot is not None:
-            path = snapshot_path(request.memory_snapshot, plan.role, len(ROLES_OF[request.mode]))
-            snapshot = MemorySnapshot(path)
-            return replace(self._tools, wrap=snapshot, end_facts=snapshot.facts)
         return self._tools
 
     def close(self) -> None:
@@ -92,8 +86,4 @@ def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
         for role in ROLES_OF[request.mode]:
             yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), TRACE)
-            run_id += 1
-    if request.memory_snapshot is not None:
-        for role in ROLES_OF[request.mode]:
-            yield RunPlan(run_id, role, 0, request.settings, SNAPSHOT)
             run_id += 1

@@ -39,14 +39,14 @@ from evprof.core.units import bytes_text
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
 
-TRACE, SNAPSHOT = "trace", "snapshot"
+TRACE = "trace"
 
 
 @dataclass(frozen=True)
 class RunPlan:
     """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up.
 
-    `extra` is TRACE or SNAPSHOT for a run made only to be looked into, "" for one that is measured.
+    `extra` is TRACE for a run made only to be looked into, "" for one that is measured.
     """
 
     run_id: int

@@ -289,19 +289,10 @@ def test_describe_names_the_machine(engine: Any) -> None:
     assert block["torch"] == torch.__version__
 
 
-def test_a_memory_snapshot_without_a_gpu_is_refused(engine: Any, sample: Any) -> None:
-    request = replace(
-        request_for("target", sample, memory_snapshot="snapshot.pickle"), target=ModelChoice("tiny-target", "cpu")
-    )
-    request = replace(request, draft=None)
-    with pytest.raises(UserError, match="CUDA"):
-        engine.run(request, Recording(), threading.Event())
-
-
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:
-    request = request_for("side-by-side", sample, warmup=1, memory_snapshot="s.pickle", trace=TraceSettings("log", 3))
+    request = request_for("side-by-side", sample, warmup=1, trace=TraceSettings("log", 3))
     plans = list(plan_runs(request))
-    assert [plan.run_id for plan in plans] == list(range(1, 9))
-    assert [plan.extra for plan in plans] == [""] * 4 + ["trace"] * 2 + ["snapshot"] * 2
-    assert [plan.profiled for plan in plans] == [False] * 4 + [True] * 4
-    assert [plan.settings.max_new_tokens for plan in plans] == [12] * 4 + [4] * 2 + [12] * 2
+    assert [plan.run_id for plan in plans] == list(range(1, 7))
+    assert [plan.extra for plan in plans] == [""] * 4 + ["trace"] * 2
+    assert [plan.profiled for plan in plans] == [False] * 4 + [True] * 2
+    assert [plan.settings.max_new_tokens for plan in plans] == [12] * 4 + [4] * 2
