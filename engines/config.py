@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.naming import EVENTGPT, LLAVA, VIDEO_LLAVA
+from engines.shape_check import check_activation, check_layer, check_shape
 from evprof.core.errors import UserError
 
 EVENTGPT_MODEL_TYPE = "EventChat_llama"
@@ -142,7 +144,7 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing; a checkpoint folder needs it beside its weights.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); download the checkpoint again.") from None
     if not isinstance(values, dict):
         raise UserError(f"{path} holds no JSON object; download the checkpoint again.")
@@ -157,11 +159,21 @@ def read_config(folder: Path) -> ModelConfig:
     family = FAMILY_OF_MODEL_TYPE.get(str(model_type))
     if family is None:
         known = ", ".join(FAMILY_OF_MODEL_TYPE)
-        raise UserError(f"{path} names model_type '{model_type}'; evprof knows {known}.")
+        named = f"names model_type '{model_type}'" if model_type is not None else "names no model_type"
+        raise UserError(f"{path} {named}; evprof knows {known}: choose a checkpoint of one of these.")
     try:
-        return _eventgpt_config(folder, values) if family == EVENTGPT else _llava_config(family, values)
-    except (TypeError, ValueError, KeyError) as error:
-        raise UserError(f"{path} does not describe a {family} model ({error}).") from None
+        config = _eventgpt_config(folder, values) if family == EVENTGPT else _llava_config(family, values)
+        check_shape(config.vision, config.text)
+        if isinstance(config, LlavaConfig):
+            check_layer(config.feature_layer, config.vision)
+            check_activation("the projector's", config.projector_act)
+    except (TypeError, ValueError, KeyError, AttributeError, StrictDataclassError) as error:
+        # transformers' own complaint stands below its validator's name.
+        reason = str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ").removeprefix("TypeError: ")
+        raise UserError(
+            f"{path} does not describe a {family} model ({reason.rstrip('.')}); download the checkpoint again."
+        ) from None
+    return config
 
 
 def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:

@@ -115,7 +115,7 @@ def _safetensors_header(path: Path) -> list[StoredTensor]:
             raise UserError(f"{damaged} ({size} bytes); download it again.")
         try:
             header: Any = json.loads(file.read(length))
-        except (UnicodeDecodeError, json.JSONDecodeError):
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
             raise UserError(f"{damaged} (its header is unreadable); download it again.") from None
     if not isinstance(header, dict):
         raise UserError(f"{damaged} (its header is unreadable); download it again.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,10 @@ def check_place(path: Path) -> None:
         raise UserError(f"-o: '{path}' exists and is no session, so no run can be added to it; name a new file.")
     if not folder.is_dir():
         raise UserError(f"-o: there is no folder '{folder}'; make it first.")
+    # SQLite keeps its log beside the file, so the folder counts even where the file is there already.
+    for place in (folder, path) if path.exists() else (folder,):
+        if not os.access(place, os.W_OK):
+            raise UserError(f"-o: '{place}' may not be written to; name a file in another folder.")
 
 
 def saved_runs(recording: Recording) -> list[RunLog]:

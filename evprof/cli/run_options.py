@@ -65,7 +65,6 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
-    group.add_argument("--memory-snapshot", metavar="FILE", help="save the CUDA allocator's history (CUDA only)")
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,10 @@ class Question:
 def question_of(options: argparse.Namespace) -> Question:
     """Inputs, prompt and mode. Without any input the bundled sample; it never fills in for a missing half.
 
-    Raises UserError for a missing file (exit code 1), and for an empty prompt (2).
+    Raises UserError for a missing file (exit code 1), and for a prompt that is empty or no text (2).
     """
-    if options.prompt is not None and not options.prompt.strip():
-        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+    if options.prompt is not None:
+        _check_prompt(options.prompt)
     if options.events is None and options.video is None:
         from evprof.loaders.bundled import bundled_sample
 
@@ -97,6 +96,18 @@ def question_of(options: argparse.Namespace) -> Question:
             name=Path(options.events or options.video).stem,
         )
     return Question(sample, options.mode or inferred_mode(sample))
+
+
+def _check_prompt(prompt: str) -> None:
+    if not prompt.strip():
+        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        # Bytes of a command line that are no UTF-8 arrive as lone surrogates, which no vocabulary takes.
+        raise UserError(
+            "The --prompt holds bytes that are no UTF-8 text; write it in UTF-8.", exit_code=USAGE
+        ) from None
 
 
 def inferred_mode(sample: Sample) -> str:
@@ -137,7 +148,6 @@ def request_of(options: argparse.Namespace) -> RunRequest:
         warmup=options.warmup,
         repeat=options.repeat,
         trace=_trace(options),
-        memory_snapshot=str(Path(options.memory_snapshot).resolve()) if options.memory_snapshot else None,
     )
     request.validate()
     if request.mode == "speculative" and request.settings.temperature > 0:

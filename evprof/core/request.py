@@ -61,6 +61,7 @@ class GenerationSettings(_Plain):
             (self.max_new_tokens >= 1, f"--max-new-tokens must be at least 1, not {self.max_new_tokens}."),
             (self.temperature >= 0, f"--temperature must be 0 (greedy) or more, not {self.temperature}."),
             (0 < self.top_p <= 1, f"--top-p must lie above 0 and up to 1, not {self.top_p}."),
+            (self.seed.bit_length() < 64, f"--seed must lie within 63 bits, not {self.seed}."),
             (self.top_k >= 0, f"--top-k must be 0 (off) or more, not {self.top_k}."),
             (self.gamma >= 1, f"--gamma must be at least 1, not {self.gamma}."),
             (self.frames is None or self.frames >= 1, f"--frames must be at least 1, not {self.frames}."),
@@ -97,7 +98,6 @@ class RunRequest:
     warmup: int = 0
     repeat: int = 1
     trace: TraceSettings | None = None
-    memory_snapshot: str | None = None
     first_run_id: int = 1
     group_id: int = 1
 

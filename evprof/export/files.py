@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -38,7 +39,7 @@ def write_export(
                 tell(sentence)
         return [_write_json(document, path)]
     except OSError as error:
-        raise UserError(f"'{path}' cannot be written: {error.strerror or error}.") from error
+        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
 
 
 def _document(runs: Sequence[RunLog], kind: str) -> dict[str, Any]:
@@ -56,8 +57,13 @@ def _write_json(document: dict[str, Any], path: Path) -> Path:
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     data = text.encode("utf-8")
     unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+        os.replace(unfinished, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise
     return path
 
 

@@ -14,7 +14,7 @@ def readable_file(path: str | Path) -> Path:
         if not found.exists():
             raise UserError(f"{path}: no such file; check the path.")
         if found.is_dir():
-            raise UserError(f"{path}: is a folder, where a file is expected.")
+            raise UserError(f"{path}: is a folder, where a file is expected; name the file in it.")
         if not found.is_file():
             raise UserError(f"{path}: is not an ordinary file; copy it to one first.")
         size = found.stat().st_size

@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events
+from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
 from evprof.loaders.frames import EventFrames, frame_paths
 from evprof.loaders.npy import MAGIC
 from evprof.loaders.png import encode_png
@@ -23,6 +23,8 @@ ACCEPTED = (
     "sessions (.evprof) and torch traces (.pt.trace.json, .gz)"
 )
 """What `probe` can tell apart, for sentences."""
+
+_VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
 
 VIDEO_FRAMES = 8
 """Video-LLaVA's number of frames."""
@@ -53,6 +55,11 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
         with VideoFile(path):
             return "video"
     except UserError:
+        # What a file calls itself decides nothing, but says which complaint is of use.
+        if found.suffix.lower() in _VIDEO_SUFFIXES:
+            raise
+        if found.suffix.lower() in (".npy", ".npz"):
+            read_events(path)
         raise UserError(f"{path}: is of no known kind; accepted are {ACCEPTED}.") from None
 
 

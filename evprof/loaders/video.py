@@ -323,7 +323,7 @@ class VideoFile:
 
         names = set(self._container.format.name.split(","))
         if names & _NOT_VIDEOS or any(name.endswith("_pipe") for name in names):
-            raise UserError(f"{self.path}: is not a video (FFmpeg takes it for {self._container.format.name}).")
+            raise UserError(f"{self.path}: is no video (FFmpeg says: {self._container.format.name}); choose another.")
         for stream in self._container.streams.video:
             if not stream.disposition & Disposition.attached_pic:
                 if getattr(stream, "codec_context", None) is None:
@@ -375,5 +375,6 @@ class VideoFile:
             yield
         except (av.FFmpegError, OSError, ValueError, IndexError, MemoryError, OverflowError) as error:
             raise UserError(
-                f"{self.path}: cannot be read as a video ({reason(error)}); it is damaged, cut short or no video."
+                f"{self.path}: cannot be read as a video ({reason(error)}); "
+                "it is damaged, cut short or no video; copy it again, or choose another file."
             ) from None

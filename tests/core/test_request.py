@@ -21,7 +21,6 @@ FULL = RunRequest(
     warmup=1,
     repeat=3,
     trace=TraceSettings("logs", 4),
-    memory_snapshot="snap.pickle",
     first_run_id=9,
     group_id=4,
 )

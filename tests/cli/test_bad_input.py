@@ -1,0 +1,497 @@
+"""Files and folders that are missing, empty, cut short or of another kind, to every command: one sentence, no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evprof.loaders.bundled import bundled_sample
+from evprof.session.schema import FORMAT
+
+
+def refused(found: Any, code: int, *parts: object) -> str:
+    """The one sentence of a refusal that began nothing: all of it on standard error, naming `parts`."""
+    assert found.code == code, found.errors
+    assert found.output == ""
+    (line,) = found.errors.splitlines()
+    assert line.startswith("evprof: ")
+    assert line.endswith(".")
+    assert "defect" not in line
+    for part in parts:
+        assert str(part) in line
+    return line
+
+
+class Harm:
+    """What a pickle does when it is opened by a careless reader."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._mark),)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """A folder that exists only if something inside a file was run."""
+    return tmp_path / "was-run"
+
+
+@pytest.fixture
+def bad(tmp_path: Path, mark: Path) -> Path:
+    """A folder of files that are nothing."""
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    sample = bundled_sample()
+    assert sample.events_path is not None
+    assert sample.video_path is not None
+    events, video = Path(sample.events_path).read_bytes(), Path(sample.video_path).read_bytes()
+    for name in ("empty.npy", "empty.mp4", "empty.evprof", "empty.npz"):
+        (folder / name).touch()
+    for name in ("text.npy", "text.mp4", "text.evprof", "text.bin"):
+        (folder / name).write_text("Dear diary, " * 30)
+    (folder / "cut.npy").write_bytes(events[: len(events) // 2])
+    (folder / "cut.mp4").write_bytes(video[: len(video) // 2])
+    (folder / "video.npy").write_bytes(video)
+    (folder / "events.mp4").write_bytes(events)
+    (folder / "harm.npy").write_bytes(events[:128] + pickle.dumps(Harm(mark)))
+    np.save(folder / "harm2.npy", np.array([Harm(mark)], dtype=object), allow_pickle=True)
+    (folder / "no-pictures").mkdir()
+    (folder / "no-pictures" / "notes.txt").write_text("nothing to see")
+    with closing(sqlite3.connect(folder / "other.evprof")) as other:
+        other.execute("CREATE TABLE runs (run_id)")
+        other.commit()
+    _write_sound(folder / "sound.mp4")
+    return folder
+
+
+def _write_sound(path: Path) -> None:
+    import av
+
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), dtype=np.float32), format="fltp", layout="mono")
+        frame.rate = 8000
+        container.mux([*stream.encode(frame), *stream.encode()])
+
+
+# Looking: nothing begins, so nothing is printed.
+
+LOOKED_AT = {
+    "gone.npy": "There is no file",
+    "empty.npy": "is empty",
+    "empty.mp4": "is empty",
+    "empty.npz": "is empty",
+    "text.npy": "is no event recording",
+    "text.mp4": "cannot be read as a video",
+    "text.bin": "is of no known kind",
+    "cut.npy": "cut short",
+    "cut.mp4": "cut short",
+    "harm.npy": "was blocked",
+    "harm2.npy": "was blocked",
+    "sound.mp4": "has no video track",
+    "no-pictures": "neither a config.json nor PNG",
+    "other.evprof": "no evprof session",
+    "empty.evprof": "is empty",
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+@pytest.mark.parametrize("json_option", [[], ["--json"]])
+def test_inspect(evprof, bad, mark, name, json_option) -> None:
+    line = refused(evprof("inspect", bad / name, *json_option), 1, name, LOOKED_AT[name])
+    assert not mark.exists()
+    assert ";" in line, "the way out is missing"
+
+
+@pytest.mark.parametrize("name", ["cut.npy", "harm.npy", "text.mp4", "sound.mp4", "no-pictures"])
+def test_no_frames_are_written_of_nothing(evprof, bad, mark, tmp_path, name) -> None:
+    refused(evprof("inspect", bad / name, "--save-frames", tmp_path / "frames"), 1, name)
+    assert not (tmp_path / "frames").exists()
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [
+        ("gone.evprof", "does not exist"),
+        ("empty.evprof", "no evprof session"),
+        ("text.evprof", "no evprof session"),
+        ("other.evprof", "no evprof session"),
+        ("cut.mp4", "no evprof session"),
+        ("no-pictures", "is not a file"),
+    ],
+)
+def test_sessions_that_are_none(evprof, bad, tmp_path, name, fact) -> None:
+    out = tmp_path / "out.json"
+    for words in (
+        ["show", bad / name],
+        ["show", bad / name, "--json"],
+        ["compare", bad / name, "--json"],
+        ["export", bad / name, "--format", "json", "-o", out],
+        ["gui", bad / name, "--screenshot", tmp_path / "no-folder" / "w.png"],
+    ):
+        refused(evprof(*words), 1, *([name, fact] if words[0] != "gui" else []))
+    assert not out.exists()
+
+
+def damaged(session: Path, how: str) -> Path:
+    path = session.with_name(f"{how}.evprof")
+    content = bytearray(session.read_bytes())
+    if how == "cut":
+        del content[len(content) // 2 :]
+    elif how == "newer":
+        content[60:64] = (FORMAT + 1).to_bytes(4, "big")
+    elif how == "garbage":
+        content[100:] = bytes(len(content) - 100)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("how", "fact"), [("cut", "cannot be read"), ("newer", "update evprof"), ("garbage", "cannot be read")]
+)
+def test_sessions_that_are_damaged_or_newer(evprof, session, tmp_path, how, fact) -> None:
+    path = damaged(session, how)
+    before = path.read_bytes()
+    for words in (
+        ["show", path],
+        ["show", path, "--json"],
+        ["inspect", path, "--json"],
+        ["compare", session, path],
+        ["export", path, "--format", "csv", "-o", tmp_path / "out.csv"],
+    ):
+        refused(evprof(*words), 1, path.name, fact)
+    refused(evprof("run", "-o", path), 1, path.name)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "out.csv").exists()
+
+
+# Writing: what is in the way stays as it was.
+
+
+@pytest.mark.parametrize("kind", ["chrome", "json", "csv"])
+@pytest.mark.parametrize("place", ["no-folder/out.csv", "folder.csv", "a-file/out.csv"])
+def test_exports_to_places_that_cannot_be(evprof, session, tmp_path, kind, place) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "a-file").write_text("precious")
+    refused(evprof("export", session, "--format", kind, "-o", tmp_path / place), 1, place.split("/")[-1])
+    assert (tmp_path / "a-file").read_text() == "precious"
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_session_of_no_runs_cannot_be_compared_but_shown(evprof, tmp_path) -> None:
+    from evprof.session.store import SessionFile
+
+    SessionFile(tmp_path / "none.evprof").close()
+    refused(evprof("compare", tmp_path / "none.evprof", "--json"), 1, "none.evprof", "two finished runs")
+    assert evprof("show", tmp_path / "none.evprof", "--json").document["runs"] == []
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_outputs_that_cannot_be_written(evprof, bad, inputs, command) -> None:
+    words = ["--video", inputs[1]] if command == "run" else ["--headless"]
+    for name in ("text.evprof", "empty.evprof", "other.evprof", "no-pictures", "cut.mp4"):
+        path = bad / name
+        before = path.read_bytes() if path.is_file() else None
+        refused(evprof(command, *words, "--json", "-o", path), 1, "-o", name, "name a new file")
+        assert before is None or path.read_bytes() == before
+    refused(evprof(command, *words, "-o", bad / "text.bin" / "s.evprof"), 1, "-o", "text.bin")
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_place_that_may_not_be_written_to_is_told_before_anything_runs(
+    evprof, session, tmp_path, monkeypatch
+) -> None:
+    # Tests may run as root, who may write anywhere: the operating system's answer is put in its mouth.
+    for forbidden, path in ((tmp_path, tmp_path / "new.evprof"), (session, session)):
+        monkeypatch.setattr(os, "access", lambda place, mode, forbidden=forbidden: Path(place) != forbidden)
+        refused(evprof("run", "--json", "-o", path), 1, "-o", forbidden, "may not be written to")
+    assert not (tmp_path / "new.evprof").exists()
+
+
+WRONG = [
+    ["run", "--events"],
+    ["run", "--max-new-tokens", "many"],
+    ["run", "--temperature", "nan"],
+    ["run", "--top-p", "1.5"],
+    ["run", "--seed", "1e3"],
+    ["run", "--memory-snapshot", "m.bin"],
+    ["run", "--seed", str(1 << 64)],
+    ["run", "--dtype", "int4"],
+    ["run", "--warmup", "-1"],
+    ["run", "--prompt", "\n\t"],
+    ["run", "--prompt", "caf\udce9"],
+    ["run", "surplus"],
+    ["show"],
+    ["show", "a.evprof", "b.evprof"],
+    ["compare"],
+    ["export", "s.evprof", "-o", "x"],
+    ["export", "s.evprof", "--format", "xml", "-o", "x"],
+    ["export", "s.evprof", "--format", "csv"],
+    ["inspect"],
+    ["inspect", "x", "--frames", "few"],
+    ["bench"],
+    ["bench", "everything"],
+    ["gui", "--size", "10"],
+    ["--nonsense"],
+    ["nonsense"],
+]
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize("words", WRONG, ids=lambda words: " ".join(words).encode("ascii", "replace").decode())
+def test_wrong_usage_is_told_apart_from_bad_input(evprof, tmp_path, monkeypatch, words) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.rglob("*"))
+    refused(evprof(*words), 2)
+    assert set(tmp_path.rglob("*")) == before
+
+
+# Running: a run that began is saved and printed, with its stages up to where it failed.
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    """The real engine, kept warm from test to test."""
+    pytest.importorskip("torch")
+    from engines import make_engine
+
+    made = make_engine()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def computed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run the real engine and leave it warm."""
+    from evprof.cli import recorded_session
+
+    class Kept:
+        describe, run = engine.describe, engine.run
+
+        def close(self) -> None:
+            """Stays."""
+
+    monkeypatch.setattr(recorded_session, "make_engine", Kept)
+
+
+@pytest.fixture
+def failed_run(evprof: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Runs what will fail and returns the run, the same from standard output and from the file."""
+
+    def run(*words: object) -> dict[str, Any]:
+        path = tmp_path / "failed.evprof"
+        found = evprof("run", *words, "--max-new-tokens", 2, "-o", path, "--json")
+        assert found.code == 1, found.errors
+        assert "Traceback" not in found.errors
+        (entry,) = found.document["runs"]
+        assert entry["status"] == "failed"
+        assert entry["error"].endswith(".")
+        assert "\n" not in entry["error"]
+        assert entry["error"] in found.errors
+        assert evprof("show", path, "--json").document["runs"] == [entry]
+        assert evprof("show", path).code == 0
+        return dict(entry)
+
+    return run
+
+
+def stages_of(run: dict[str, Any]) -> list[str]:
+    return [stage["name"] for stage in run["stages"]]
+
+
+RUN_ON = {
+    "empty.npy": "is empty",
+    "text.npy": "is no event recording",
+    "cut.npy": "cut short",
+    "video.npy": "is no event recording",
+    "harm.npy": "was blocked",
+    "harm2.npy": "was blocked",
+    "no-pictures": "holds no PNG files",
+    "empty.mp4": "is empty",
+    "text.mp4": "cannot be read as a video",
+    "cut.mp4": "cut short",
+    "events.mp4": "cannot be read as a video",
+    "sound.mp4": "has no video track",
+}
+
+
+@pytest.mark.usefixtures("computed")
+@pytest.mark.parametrize("name", RUN_ON)
+def test_inputs_that_fail_in_stage_load(failed_run, bad, mark, name) -> None:
+    run = failed_run("--video" if name.endswith(".mp4") else "--events", bad / name)
+    assert name in run["error"]
+    assert RUN_ON[name] in run["error"]
+    assert stages_of(run) == ["load"]
+    assert run["token_ids"] == []
+    assert run["wall_ms"] >= 0
+    assert not mark.exists()
+
+
+@pytest.mark.usefixtures("computed")
+def test_a_folder_is_no_video(failed_run, bad) -> None:
+    assert "is a folder" in failed_run("--video", bad / "no-pictures")["error"]
+
+
+@pytest.mark.usefixtures("computed")
+@pytest.mark.parametrize("option", ["--events", "--video"])
+def test_a_prompt_longer_than_the_context(failed_run, option) -> None:
+    sample = bundled_sample()
+    path = sample.events_path if option == "--events" else sample.video_path
+    run = failed_run(option, path, "--prompt", "What is in the scene? " * 400)
+    assert "2048" in run["error"]
+    assert "shorten the prompt" in run["error"]
+    assert stages_of(run) == ["load", "preprocess"]
+
+
+@pytest.mark.usefixtures("computed")
+def test_one_side_that_fails_does_not_take_the_other_along(evprof, bad, tmp_path) -> None:
+    words = ["--events", bad / "cut.npy", "--video", bundled_sample().video_path, "--max-new-tokens", 2]
+    found = evprof("run", *words, "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 1
+    assert [run["status"] for run in found.document["runs"]] == ["failed", "finished"]
+    assert len(found.document["runs"][1]["token_ids"]) == 2
+
+
+# Checkpoints.
+
+BUNDLED = "evprof-tiny-video-llava"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A copy of the bundled target that may be spoiled."""
+    pytest.importorskip("torch")
+    import shutil
+
+    from engines import bundled_folder
+
+    source = bundled_folder(BUNDLED)
+    assert source is not None
+    return Path(shutil.copytree(source, tmp_path / "spoiled"))
+
+
+def change_config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    for name, value in values.items():
+        if isinstance(value, dict):
+            config[name].update(value)
+        else:
+            config[name] = value
+    path.write_text(json.dumps(config))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    change(tensors)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def _drop(tensors: dict[str, Any]) -> None:
+    del tensors["language_model.model.layers.1.mlp.up_proj.weight"]
+
+
+def _add(tensors: dict[str, Any]) -> None:
+    tensors["language_model.model.third_eye.weight"] = tensors["language_model.model.norm.weight"].clone()
+
+
+def _flatten(tensors: dict[str, Any]) -> None:
+    name = "multi_modal_projector.linear_1.weight"
+    tensors[name] = tensors[name].flatten()
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+SPOILED: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "missing key": (lambda f: change_weights(f, _drop), ("spoiled", "lacks", "layers.1.mlp.up_proj.weight")),
+    "surplus key": (lambda f: change_weights(f, _add), ("model.safetensors", "third_eye", "no place")),
+    "mis-shaped": (lambda f: change_weights(f, _flatten), ("model.safetensors", "linear_1.weight", "shape")),
+    "cut weights": (_truncate, ("model.safetensors", "damaged", "download it again")),
+    "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), ("model.safetensors", "truncated")),
+    "text as weights": (lambda f: (f / "model.safetensors").write_text("x" * 999), ("model.safetensors", "truncated")),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), ("spoiled", "holds no weights")),
+    "unknown type": (lambda f: change_config(f, model_type="bert"), ("config.json", "'bert'", "video_llava")),
+    "no type": (lambda f: change_config(f, model_type=None), ("config.json", "no model_type")),
+    "no JSON": (lambda f: (f / "config.json").write_text("{nope"), ("config.json", "cannot be read as JSON")),
+    "deep JSON": (lambda f: (f / "config.json").write_text("[" * 200_000), ("config.json", "cannot be read as JSON")),
+    "a list": (lambda f: (f / "config.json").write_text("[1]"), ("config.json", "no JSON object")),
+    "bytes": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), ("config.json", "cannot be read as JSON")),
+    "no config": (lambda f: (f / "config.json").unlink(), ("config.json", "missing")),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), ("spoiled", "tokenizer")),
+    "bad tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), ("tokenizer.json", "download it again")),
+    "odd heads": (lambda f: change_config(f, text_config={"num_attention_heads": 7}), ("config.json", "heads")),
+    "words for sizes": (lambda f: change_config(f, text_config={"hidden_size": "big"}), ("config.json", "hidden_size")),
+    "endless layers": (lambda f: change_config(f, text_config={"num_hidden_layers": 10**9}), ("num_hidden_layers",)),
+    "no patches": (lambda f: change_config(f, vision_config={"patch_size": 0}), ("config.json", "patch_size")),
+    "odd activation": (lambda f: change_config(f, projector_hidden_act="wish"), ("config.json", "'wish'")),
+    "layer beyond": (lambda f: change_config(f, vision_feature_layer=99), ("config.json", "vision_feature_layer 99")),
+}
+
+
+@pytest.mark.usefixtures("computed")
+@pytest.mark.parametrize("name", SPOILED)
+def test_spoiled_checkpoints(evprof, failed_run, checkpoint, name) -> None:
+    spoil, parts = SPOILED[name]
+    spoil(checkpoint)
+    run = failed_run("--video", bundled_sample().video_path, "--target", checkpoint)
+    for part in parts:
+        assert part in run["error"]
+    assert stages_of(run) == []
+    assert run["model"] is None
+    looked = evprof("inspect", checkpoint, "--json")
+    if looked.code == 0:
+        assert run["error"] in looked.document["problems"]
+    else:
+        refused(looked, 1, "spoiled")
+
+
+@pytest.mark.usefixtures("computed")
+def test_inspect_lists_what_is_missing_and_what_is_too_much(evprof, checkpoint) -> None:
+    change_weights(checkpoint, lambda tensors: (_drop(tensors), _add(tensors)))
+    found = evprof("inspect", checkpoint, "--json").document
+    assert found["missing"] == ["language_model.model.layers.1.mlp.up_proj.weight"]
+    assert found["surplus"] == ["language_model.model.third_eye.weight"]
+
+
+@pytest.mark.usefixtures("computed")
+@pytest.mark.parametrize(("name", "fact"), [("not-there", "no model of that name"), ("random:9b", "random:9b")])
+def test_models_that_do_not_exist(failed_run, name, fact) -> None:
+    assert fact in failed_run("--video", bundled_sample().video_path, "--target", name)["error"]
+
+
+@pytest.mark.usefixtures("computed")
+def test_models_on_the_wrong_side(failed_run) -> None:
+    run = failed_run("--video", bundled_sample().video_path, "--target", "evprof-tiny-eventgpt")
+    assert "reads events, so it cannot be the target" in run["error"]
+
+
+def test_the_program_itself_says_one_line_and_nothing_else(bad, mark) -> None:
+    """As a person meets it: a process, its two streams and its exit code."""
+    for words, code in ((["inspect", str(bad / "harm.npy"), "--json"], 1), (["run", "--frames", "0"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "evprof", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout) == (code, "")
+        assert len(done.stderr.splitlines()) == 1
+    assert not mark.exists()
