@@ -126,6 +126,8 @@ class RunController(QObject):
 
     def pull(self) -> None:
         """Takes in what is new and tells the views. Called by the timer; tests call it themselves."""
+        # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
+        is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
         if changed:
             self.runs_changed.emit(changed)
@@ -133,8 +135,8 @@ class RunController(QObject):
             if isinstance(message, RunEnded) and message.status != FINISHED:
                 self._waiting.clear()
             self.message.emit(message)
-        self._note_busy()
-        if self._waiting and not self._is_busy:
+        self._note_busy(is_busy)
+        if self._waiting and not is_busy:
             self._hand_over(self._waiting.popleft())
         self.ticked.emit()
 
@@ -155,7 +157,7 @@ class RunController(QObject):
     def _hand_over(self, request: RunRequest) -> None:
         if self._host is not None:
             self._host.submit(self.numbering(request, self.next_run_id, self.next_group_id))
-        self._note_busy()
+            self._note_busy(self._host.is_busy)
 
     def stop(self) -> None:
         """Asks the running request to end; its runs become "cancelled", and requests that wait are dropped."""
@@ -170,8 +172,7 @@ class RunController(QObject):
             self._host.close()
             self._host = None
 
-    def _note_busy(self) -> None:
-        is_busy = self._host is not None and self._host.is_busy
+    def _note_busy(self, is_busy: bool) -> None:
         if is_busy != self._is_busy:
             self._is_busy = is_busy
             self.busy_changed.emit(is_busy)

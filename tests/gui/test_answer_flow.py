@@ -88,6 +88,10 @@ def test_a_draft_column_shows_proposals_only() -> None:
     flow = AnswerFlow(run, proposals_only=True)
     flow.update()
     assert shown(flow) == "red~ car~~ car~"
+    del run.tokens[:2], run.rejected[1:]
+    other = AnswerFlow(run, proposals_only=True)
+    other.update()
+    assert shown(other) == "~car~"
 
 
 def test_control_pieces_are_marks_but_no_text() -> None:

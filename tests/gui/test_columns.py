@@ -29,7 +29,7 @@ def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
     made.show()
     yield made
     made.close_feeds()
-    made.close()
+    made.deleteLater()
 
 
 def test_a_side_by_side_pair_shows_both_models(pair: ModelPair, runs: dict[int, RunLog]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,12 +23,13 @@ from ui.toolbar import Toolbar
 
 
 @pytest.fixture
-def toolbar(themes: ThemeHolder, tmp_path: Path) -> Toolbar:
+def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
     made = Toolbar(themes, Recent(None), lambda: tmp_path / "traces")
     made.resize(1600, 44)
     made.show()
     made.set_sample(bundled_sample())
-    return made
+    yield made
+    made.deleteLater()
 
 
 def requests_of(toolbar: Toolbar) -> list[RunRequest]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
@@ -107,6 +107,13 @@ class AnswerFlow:
         return index
 
     def _built(self, start: int) -> Iterator[Mark]:
+        is_first = start == 0
+        for mark in self._grouped(start):
+            # The space before a first word, which sentencepiece puts there, is no text.
+            yield replace(mark, text=mark.text.removeprefix(" ")) if is_first else mark
+            is_first = False
+
+    def _grouped(self, start: int) -> Iterator[Mark]:
         group: list[int] = []
         held: list[Mark] = []
         for item in self._ordered(start):
@@ -161,7 +168,7 @@ class AnswerFlow:
         text = join_pieces(["x", *(token.piece for token in group)])[1:]
         latency = group[0].t_ns - self._emitted[start - 1].t_ns if start else None
         is_control = len(group) == 1 and bool(_CONTROL.match(group[0].piece))
-        return Mark(text if start else text.removeprefix(" "), group[0].origin, start, group, latency, is_control)
+        return Mark(text, group[0].origin, start, group, latency, is_control)
 
 
 def _is_byte(token: TokenRecord) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text
+from evprof.core.units import MIB
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
@@ -156,7 +156,8 @@ def figure_text(value: float | None, unit: str) -> str:
     if unit == "tokens":
         return f"{value:.0f}"
     if unit == "bytes":
-        return bytes_text(value).removesuffix(" MiB")
+        mib = value / MIB
+        return f"{mib:.{1 if mib >= 100 else 2 if mib >= 1 else 3}f}"
     return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
 
 

@@ -110,11 +110,14 @@ class FrameStrip(QWidget):
             )
 
     def _label(self, index: int) -> str:
-        """The record's own label, less its unit except in the first one, as on an axis."""
+        """Sensor time of a frame in ms since the first; the unit stands in the first label only, as on an axis."""
         if self._pictures is None:
             return ""
-        label = self._pictures.records[index].label
-        return label.removesuffix(" ms") if index else label
+        record, origin_us = self._pictures.records[index], self._pictures.origin_us
+        digits = 1 if self._pictures.duration_us < 100_000 else 0
+        start, end = (f"{(moment - origin_us) / 1000:.{digits}f}" for moment in (record.start_us, record.end_us))
+        label = start if start == end else f"{start}–{end}"
+        return label if index else f"{label} ms"
 
     def index_at(self, point: QPoint) -> int | None:
         """The picture under a point."""

@@ -6,7 +6,6 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
-from evprof.core.units import ms_text
 from ui.icons import SIZE, icon
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
@@ -149,7 +148,11 @@ class Scrubber(QWidget):
         if not whole:
             self._time.setText("")
             return
-        self._time.setText(f"{ms_text(self._clock.position_us / 1000)} / {ms_text(whole / 1000)}")
+        place = self._clock.position_us
+        if whole < 1_000_000:
+            self._time.setText(f"{place / 1000:.1f} / {whole / 1000:.1f} ms")
+        else:
+            self._time.setText(f"{place / 1_000_000:.2f} / {whole / 1_000_000:.2f} s")
 
 
 def _quiet_button(tip: str) -> QToolButton:
