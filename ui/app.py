@@ -14,6 +14,7 @@ from PySide6.QtCore import (
     QByteArray,
     QCoreApplication,
     QDeadlineTimer,
+    QEvent,
     QMessageLogContext,
     QObject,
     QSettings,
@@ -102,6 +103,8 @@ def save_screenshot(
     picture = picture_of(window, scale)
     is_saved = QImageWriter(str(out), QByteArray(b"png")).write(picture)
     window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     holder.detach()
     if not is_saved:
         from evprof.core.errors import UserError

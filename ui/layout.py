@@ -71,7 +71,7 @@ class Body(QSplitter):
         self.rows.setStretchFactor(1, 11)
         self.left, self.right = left, right
         left.setMinimumWidth(176)
-        right.setMinimumWidth(288)
+        right.setMinimumWidth(300)
         for part in (left, self.rows, right):
             self.addWidget(part)
         for splitter in (self, self.rows):
@@ -84,9 +84,9 @@ class Body(QSplitter):
     def divide(self) -> None:
         """The first division: side panels at their own width, text and timeline share the rest."""
         narrow = self.width() < 1400
-        left, right = (LEFT_PX - 32, RIGHT_PX - 16) if narrow else (LEFT_PX, RIGHT_PX)
+        left, right = (LEFT_PX - 32, RIGHT_PX) if narrow else (LEFT_PX, RIGHT_PX)
         self.setSizes([left, max(1, self.width() - left - right), right])
-        upper = round(self.height() * (0.47 if self.height() > 800 else 0.46))
+        upper = round(self.height() * (0.47 if self.height() > 800 else 0.45))
         self.rows.setSizes([upper, self.height() - upper])
 
     def toggle(self, panel: QWidget) -> None:

@@ -292,7 +292,7 @@ class MainWindow(QMainWindow):
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is being read any more."""
-        return self.session.is_idle
+        return self.session.is_idle and self.pair.is_idle
 
     # Qt's own.
 
@@ -308,7 +308,7 @@ class MainWindow(QMainWindow):
         super().paintEvent(event)
         if not self._is_painted:
             self._is_painted = True
-            QTimer.singleShot(0, self.painted.emit)
+            QTimer.singleShot(0, self, self.painted.emit)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keys that no view wanted go to the timeline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
-from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QEvent, QMessageLogContext, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import Recording
@@ -46,6 +47,15 @@ def qt_warnings_fail(application: QApplication) -> Iterator[None]:
     application.processEvents()
     qInstallMessageHandler(before)
     assert not lines, f"Qt warned: {lines}"
+
+
+@pytest.fixture(autouse=True)
+def no_window_left(application: QApplication, qt_warnings_fail: None) -> None:
+    """A window that is not freed fails the test that follows; pytest itself holds on to it until its own is over."""
+    gc.collect()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    held = [type(widget).__name__ for widget in application.topLevelWidgets()]
+    assert not held, f"an earlier test left behind: {held}"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
 class LatencyLane(Lane):
     """Per-token latency. Stems are blue (the decode stage); their tips show origins that are not plain target's."""
 
-    lane_height_px = 56
+    lane_height_px = 52
     grows = True
 
     def names(self) -> tuple[str, str]:

@@ -33,7 +33,7 @@ class Series(NamedTuple):
 class LevelLane(Lane):
     """Base of the lanes with step lines in bytes, all on one scale from 0."""
 
-    lane_height_px = 46
+    lane_height_px = 44
     grows = True
     hint = ""
 
