@@ -115,6 +115,7 @@ class MainWindow(QMainWindow):
         self.menu_button = QToolButton()
         self.menu_button.setIcon(icon("menu", self.holder.theme))
         self.menu_button.setProperty("role", "quiet")
+        self.menu_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -143,7 +144,7 @@ class MainWindow(QMainWindow):
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
-
+        self.pair.failed.connect(self.messages.post)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
@@ -301,6 +302,7 @@ class MainWindow(QMainWindow):
         super().showEvent(event)
         if not self._is_divided:
             self._is_divided = True
+            self.timeline.setFocus()
             QTimer.singleShot(0, self.body, self.body.divide)
 
     def paintEvent(self, event: QPaintEvent) -> None:

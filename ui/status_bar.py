@@ -8,7 +8,15 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.messages import EngineChanged, Message, RequestEnded, RunEnded, RunStarted, SetupProgressed
+from evprof.core.messages import (
+    EngineChanged,
+    Message,
+    RequestEnded,
+    RunDescribed,
+    RunEnded,
+    RunStarted,
+    SetupProgressed,
+)
 from evprof.core.units import bytes_text
 from evprof.view.timescale import time_text
 from ui.selection import Selection
@@ -59,6 +67,8 @@ class StatusBar(QWidget):
                 self._progress = None
             case SetupProgressed():
                 self._progress = (message.role, message.done_bytes, message.total_bytes)
+            case RunDescribed() if "start_ns" in message.facts:
+                self._progress = None
             case RunStarted() if not message.info.is_over:
                 self._run = f"run {message.run_id} · {message.info.mode}"
                 self._progress = None

@@ -67,6 +67,8 @@ class AxisHead(QWidget):
             x = round(scale.x(t_ns)) + 0.5
             painter.setPen(QPen(theme.text_dim, 1))
             painter.drawLine(QPointF(x, self.height() - 7), QPointF(x, self.height() - 1))
+            if x + 6 + painter.fontMetrics().horizontalAdvance(text) > self.width() - GUTTER_PX:
+                continue
             painter.drawText(
                 QRectF(x + 4, 0, 90, self.height() - 3),
                 Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,

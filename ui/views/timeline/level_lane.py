@@ -28,6 +28,7 @@ class Series(NamedTuple):
     end_ns: int
     color: QColor
     is_dashed: bool = False
+    ground: float = 0.13
 
 
 class LevelLane(Lane):
@@ -91,7 +92,7 @@ class LevelLane(Lane):
         points = list(map(QPointF, x.tolist(), y.tolist()))
         if not one.is_dashed:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(self.scene.theme.alpha(one.color, 0.13))
+            painter.setBrush(self.scene.theme.alpha(one.color, one.ground))
             ground = [QPointF(points[0].x(), floor), *points, QPointF(points[-1].x(), floor)]
             # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
@@ -189,6 +190,6 @@ class MemoryLane(LevelLane):
             alone = len({shown.run.run_id for _, shown in self.scene.shown}) == 1
             color = self.scene.theme.text_dim if alone else self.scene.column_color(column)
             name = "process" if alone else self.scene.title(column)
-            lines.append(Series(name, *track.rss_bytes(), end, color))
-            lines.append(Series("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, True))
+            lines.append(Series(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
+            lines.append(Series("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
