@@ -195,7 +195,7 @@ def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[.
     assert lines[1].icons == ("events", "video")
     assert len(lines) == len(bundled_samples()) + 1
     samples.read_durations()
-    wait_until(lambda: samples.list.lines[1].figure)
+    wait_until(lambda: samples.list.lines[1].second)
     samples.close_reader()
     chosen: list[Sample] = []
     samples.sample_chosen.connect(chosen.append)

@@ -63,6 +63,8 @@ def test_growing_text_wraps_as_text_laid_out_at_once(application: QApplication, 
     assert blocks.text == text
     assert line_texts(blocks) == wrapped_at_once(text, font, 320)
     assert blocks.height == 24 * len(line_texts(blocks))
+    # Nothing of a line is drawn by two blocks.
+    assert all(block.layout.lineCount() == block.lines for block in blocks.blocks if block.stop > block.start)
 
 
 def long_run(tokens: int) -> RunLog:

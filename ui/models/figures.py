@@ -61,13 +61,12 @@ class FigureRow:
 
 
 def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list[FigureRow]:
-    """The lines for two columns; a missing column leaves its figures out."""
+    """The lines for two columns. Every line is there from the start: what is not measured yet is a dash."""
     values = _values(a, b, basis)
+    units = {metric: unit for metric, unit, _ in _figures(basis)}
     rows: list[FigureRow] = []
-    for metric in _ORDER:
-        if metric not in values:
-            continue
-        unit, first, second = values[metric]
+    for metric in (metric for metric in _ORDER if metric in units):
+        unit, first, second = values.get(metric, (units[metric], None, None))
         name, tip = _DEFINITIONS[metric]
         share = ratio_of(second, first)
         rows.append(

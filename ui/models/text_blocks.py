@@ -118,8 +118,8 @@ class TextBlocks:
                 continue
             if is_cut:
                 # The last line may take more words: it begins the next block instead.
-                lines -= 1
-                stop = start + layout.lineAt(lines).textStart()
+                stop = start + layout.lineAt(lines - 1).textStart()
+                layout, lines = self._laid_out(start, stop)
             top = self.height
             self.blocks.append(Block(start, stop, layout, lines, top, lines * self._line_height))
             start = stop if is_cut else stop + 1

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QContextMenuEvent, QPainter
+from PySide6.QtGui import QColor, QContextMenuEvent, QPainter
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.icons import pixmap
@@ -31,7 +31,7 @@ _Index = QModelIndex | QPersistentModelIndex
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `key` is what a click reports; `icons` are drawn before the figure on the right."""
+    """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below."""
 
     key: Any
     name: str
@@ -41,6 +41,16 @@ class Line:
     tip: str = ""
     icons: tuple[str, ...] = ()
     is_live: bool = False
+
+    @property
+    def has_second(self) -> bool:
+        """Whether it takes two lines."""
+        return bool(self.second or self.icons)
+
+    @property
+    def height(self) -> int:
+        """Height in px."""
+        return LINE + (SECOND_LINE if self.has_second else 0)
 
 
 class _Lines(QAbstractListModel):
@@ -86,7 +96,7 @@ class _LineDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
         line: Line | None = index.data(Qt.ItemDataRole.UserRole)
-        return QSize(80, LINE + (SECOND_LINE if line is not None and line.second else 0))
+        return QSize(80, line.height if line is not None else LINE)
 
     def paint(self, painter: QPainter, option: Any, index: _Index) -> None:
         line: Line | None = index.data(Qt.ItemDataRole.UserRole)
@@ -105,21 +115,30 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setPen(theme.accent if line.is_live else color)
         painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.figure)
         right = first.right() - (painter.fontMetrics().horizontalAdvance(line.figure) + GRID if line.figure else 0)
-        ratio = painter.device().devicePixelRatioF()
-        for name in reversed(line.icons):
-            right -= 14
-            painter.drawPixmap(QPointF(right, first.center().y() - 6), pixmap(name, theme.text_dim, ratio, 12))
         painter.setFont(theme.font())
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
         name = painter.fontMetrics().elidedText(line.name, Qt.TextElideMode.ElideRight, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
-        if line.second:
-            painter.setFont(theme.font(SMALL_PX))
-            painter.setPen(color)
+        if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
-            text = painter.fontMetrics().elidedText(line.second, Qt.TextElideMode.ElideRight, int(inner.width()))
-            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, text)
+            self._paint_second(painter, line, below, color)
+
+    def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
+        """Badges, then the words."""
+        theme = self._themes.theme
+        ratio = painter.device().devicePixelRatioF()
+        left = below.left()
+        for name in line.icons:
+            painter.drawPixmap(QPointF(left, below.center().y() - 6), pixmap(name, theme.text_dim, ratio, 12))
+            left += 16
+        if line.icons:
+            left += GRID / 2
+        painter.setFont(theme.font(SMALL_PX))
+        painter.setPen(color)
+        place = QRectF(left, below.top(), below.right() - left, below.height())
+        text = painter.fontMetrics().elidedText(line.second, Qt.TextElideMode.ElideRight, int(place.width()))
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
 
 
 class LineList(QListView):
@@ -166,7 +185,7 @@ class LineList(QListView):
         finally:
             self._is_setting = False
         if self._most_lines is not None:
-            wanted = sum(LINE + (SECOND_LINE if line.second else 0) for line in lines)
+            wanted = sum(line.height for line in lines)
             self.setFixedHeight(min(wanted, LINE * self._most_lines))
 
     def _tell(self, index: QModelIndex, _before: QModelIndex | None = None) -> None:

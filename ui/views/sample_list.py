@@ -16,7 +16,7 @@ from ui.views.empty_state import EmptyState
 from ui.views.line_list import Line, LineList
 from ui.views.panel_parts import section_head
 
-MOST_LINES = 9
+MOST_LINES = 10
 
 
 class SampleList(QWidget):
@@ -99,7 +99,7 @@ class SampleList(QWidget):
         )
         name = sample.name or " + ".join(input_name(path) for path in paths)
         figure = "" if duration is None else ms_text(duration / 1000)
-        return Line(_files(sample), name, figure, tip="\n".join(paths), icons=icons)
+        return Line(_files(sample), name, second=figure, tip="\n".join(paths), icons=icons)
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if _files(entry) == key), None)

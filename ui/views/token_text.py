@@ -243,7 +243,10 @@ class TokenText(QAbstractScrollArea):
         """Text colour of a mark; None for the plain one. Accepted text stays plain: its line carries the colour."""
         if mark.is_control:
             return theme.text_dim
-        return theme.origin(mark.origin) if mark.origin in (ORIGIN_REJECTED, ORIGIN_DRAFT) else None
+        if mark.is_rejected:
+            # Thrown away: it steps back behind the answer.
+            return theme.alpha(theme.origin(ORIGIN_REJECTED), 0.8)
+        return theme.origin(ORIGIN_DRAFT) if mark.origin == ORIGIN_DRAFT else None
 
     def _lay_out(self) -> None:
         width = self.viewport().width() - 2 * self._margin()
