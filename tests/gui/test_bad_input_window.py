@@ -1,0 +1,298 @@
+"""What cannot be opened or run is told in the message bar, and the window goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QApplication, QDialog
+
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_info import FAILED, FINISHED
+from evprof.core.sample import Sample
+from evprof.run.engine_host import EngineHost
+from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import load_session
+from evprof.session.schema import FORMAT
+from ui.app import settle
+from ui.main_window import MainWindow
+from ui.run_controller import Host
+from ui.theme import ThemeHolder
+
+Wait = Callable[..., None]
+
+
+class Harm:
+    """What a pickle does when it is opened by a careless reader."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._mark),)
+
+
+def mark_of(folder: Path) -> Path:
+    """A folder that exists only if something inside a file was run."""
+    return folder / "was-run"
+
+
+@pytest.fixture
+def bad(tmp_path: Path, files: dict[str, str]) -> Path:
+    """A folder of files that are nothing."""
+    import av
+
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    events, video = Path(files["events"]).read_bytes(), Path(files["video"]).read_bytes()
+    for name in ("empty.npy", "empty.mp4", "empty.evprof"):
+        (folder / name).touch()
+    for name in ("text.npy", "text.mp4", "text.evprof"):
+        (folder / name).write_text("Dear diary, " * 30)
+    (folder / "cut.npy").write_bytes(events[: len(events) // 2])
+    (folder / "cut.mp4").write_bytes(video[: len(video) // 2])
+    (folder / "harm.npy").write_bytes(events[:128] + pickle.dumps(Harm(mark_of(folder))))
+    (folder / "no-pictures").mkdir()
+    (folder / "no-pictures" / "notes.txt").write_text("nothing to see")
+    with closing(sqlite3.connect(folder / "other.evprof")) as other:
+        other.execute("CREATE TABLE runs (run_id)")
+        other.commit()
+    with av.open(str(folder / "sound.mp4"), "w") as container:
+        stream = container.add_stream("aac", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), dtype=np.float32), format="fltp", layout="mono")
+        frame.rate = 8000
+        container.mux([*stream.encode(frame), *stream.encode()])
+    return folder
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
+    """A window without an engine, whose session is saved in the test's folder."""
+    made = MainWindow(themes)
+    made.session.path = tmp_path / "window.evprof"
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def start(window: MainWindow) -> Callable[..., EngineHost]:
+    """Gives the window an engine process."""
+    hosts: list[EngineHost] = []
+
+    def make(*words: str) -> EngineHost:
+        def make_host(recording: Recording) -> Host:
+            hosts.append(EngineHost([sys.executable, "-m", "evprof", "_engine", *words], recording))
+            hosts[-1].start()
+            return hosts[-1]
+
+        window.start_engine(make_host)
+        return hosts[-1]
+
+    return make
+
+
+@pytest.fixture
+def goes_on(window: MainWindow, files: dict[str, str], application: QApplication) -> Callable[[], None]:
+    """Fails unless no dialog is in the way and a good sample can be opened still."""
+
+    def check() -> None:
+        assert application.activeModalWidget() is None
+        assert not [dialog for dialog in window.findChildren(QDialog) if dialog.isVisible()]
+        window.messages.clear()
+        window.open_paths([files["events"], files["video"]])
+        settle(application, window)
+        assert window.messages.shown is None
+        sample = window.toolbar.sample
+        assert (sample.events_path, sample.video_path) == (files["events"], files["video"])
+        assert window.toolbar.run_button.isEnabled()
+
+    return check
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    """Lets files fall on the window, as a file manager does."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    window.dropEvent(
+        QDropEvent(
+            QPointF(400, 300),
+            Qt.DropAction.CopyAction,
+            data,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+    )
+
+
+def told(window: MainWindow) -> list[str]:
+    """Every sentence the bar has, the one on show first."""
+    sentences = []
+    while window.messages.shown is not None:
+        sentences.append(window.messages.shown.sentence)
+        window.messages.dismiss()
+    return sentences
+
+
+UNKNOWN = {
+    "gone.npy": "no such file",
+    "empty.npy": "is empty",
+    "empty.mp4": "is empty",
+    "empty.evprof": "is empty",
+    "text.npy": "is no event recording",
+    "text.mp4": "cannot be read as a video",
+    "text.evprof": "is of no known kind",
+    "sound.mp4": "has no video track",
+    "cut.mp4": "cut short",
+    "no-pictures": "neither a config.json nor PNG",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_no_input_leaves_the_sample_alone(
+    window: MainWindow, bad: Path, goes_on: Callable[[], None], name: str
+) -> None:
+    before = window.toolbar.sample
+    drop(window, bad / name)
+    (sentence,) = told(window)
+    assert name in sentence
+    assert UNKNOWN[name] in sentence
+    assert window.toolbar.sample == before
+    goes_on()
+
+
+@pytest.mark.parametrize("name", ["cut.npy", "harm.npy"])
+def test_damage_further_inside_is_told_when_the_input_is_shown(
+    window: MainWindow, bad: Path, wait_until: Wait, goes_on: Callable[[], None], name: str
+) -> None:
+    drop(window, bad / name)
+    wait_until(lambda: window.messages.shown is not None)
+    (sentence,) = told(window)
+    assert name in sentence
+    assert {"cut.npy": "cut short", "harm.npy": "was blocked"}[name] in sentence
+    assert not mark_of(bad).exists()
+    goes_on()
+
+
+def test_several_bad_files_are_told_one_after_another(window: MainWindow, bad: Path) -> None:
+    drop(window, bad / "empty.npy", bad / "text.mp4", bad / "text.evprof")
+    sentences = told(window)
+    assert len(sentences) == 3
+    for name, sentence in zip(("empty.npy", "text.mp4", "text.evprof"), sentences, strict=True):
+        assert name in sentence
+
+
+@pytest.mark.parametrize("how", ["other", "cut", "newer"])
+def test_a_bad_session_leaves_the_open_one_alone(
+    window: MainWindow,
+    bad: Path,
+    scripted_recording: Recording,
+    wait_until: Wait,
+    how: str,
+) -> None:
+    good = bad / "good.evprof"
+    SessionWriter(scripted_recording, good).close()
+    window.open_paths([str(good)])
+    wait_until(lambda: window.controller.runs)
+    path = bad / f"{how}.evprof"
+    content = bytearray(good.read_bytes())
+    if how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "newer":
+        content[60:64] = (FORMAT + 1).to_bytes(4, "big")
+        path.write_bytes(content)
+    before = path.read_bytes()
+    drop(window, path)
+    wait_until(lambda: window.messages.shown is not None)
+    (sentence,) = told(window)
+    assert path.name in sentence
+    assert {"other": "no evprof session", "cut": "cannot be read", "newer": "update evprof"}[how] in sentence
+    assert len(window.controller.runs) == 4
+    assert window.session.path == good
+    assert path.read_bytes() == before
+
+
+def test_places_that_cannot_be_written_to_are_told(
+    window: MainWindow, scripted_recording: Recording, wait_until: Wait, tmp_path: Path
+) -> None:
+    good = tmp_path / "good.evprof"
+    SessionWriter(scripted_recording, good).close()
+    window.open_paths([str(good)])
+    wait_until(lambda: window.controller.runs)
+    (tmp_path / "folder.json").mkdir()
+    for kind, place in (
+        ("session", tmp_path / "nowhere" / "s.evprof"),
+        ("session", tmp_path / "folder.json"),
+        ("chrome", tmp_path / "folder.json"),
+        ("json", tmp_path / "nowhere" / "s.json"),
+        ("csv", good),
+    ):
+        window.exporting.write(kind, place)
+        wait_until(lambda: window.messages.shown is not None)
+        (sentence,) = told(window)
+        assert place.parent.name in sentence
+    assert len(load_session(good).recording.messages()) == 4
+    assert window.session.path == good
+
+
+def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
+    window: MainWindow,
+    start: Callable[..., EngineHost],
+    bad: Path,
+    files: dict[str, str],
+    wait_until: Wait,
+) -> None:
+    """The real engine, in a process of its own: the window's never loads a model library for it."""
+    pytest.importorskip("torch")
+    had_torch = "torch" in sys.modules
+    start()
+    asked = [
+        (Sample(str(bad / "cut.npy"), None), "evprof-tiny-eventgpt", "cut short"),
+        (Sample(str(bad / "harm.npy"), None), "evprof-tiny-eventgpt", "was blocked"),
+        (Sample(str(bad / "gone.npy"), None), "evprof-tiny-eventgpt", "no such file"),
+        (Sample(None, str(bad / "sound.mp4")), "evprof-tiny-video-llava", "has no video track"),
+        (Sample(None, str(bad / "cut.mp4")), "evprof-tiny-video-llava", "cut short"),
+        (Sample(None, files["video"]), str(bad / "no-pictures"), "config.json is missing"),
+        (Sample(None, files["video"], "Where? " * 2000), "evprof-tiny-video-llava", "shorten the prompt"),
+        (Sample(None, files["video"], "What is in the scene?"), "evprof-tiny-video-llava", None),
+    ]
+    for run_id, (sample, model, fact) in enumerate(asked, start=1):
+        mode = "draft" if sample.events_path else "target"
+        choice = ModelChoice(model)
+        window.submit(RunRequest(mode, sample, choice, choice, GenerationSettings(max_new_tokens=2)))
+        wait_until(lambda run_id=run_id: run_id in window.controller.runs and not window.controller.is_busy, 60)
+        run = window.controller.runs[run_id]
+        if fact is None:
+            assert run.info.status == FINISHED, run.info.error
+            continue
+        assert run.info.status == FAILED
+        assert fact in str(run.info.error)
+        assert [sentence for sentence in told(window) if sentence == f"Run {run_id} failed: {run.info.error}"]
+    assert not mark_of(bad).exists()
+    assert ("torch" in sys.modules) == had_torch
+    window.close()
+    saved = load_session(bad.parent / "window.evprof").recording
+    assert [message.info.status for message in saved.messages() if hasattr(message, "info")] == [
+        *[FAILED] * (len(asked) - 1),
+        FINISHED,
+    ]
+
+
+def test_a_path_that_does_not_exist_is_told_by_run(window: MainWindow, tmp_path: Path) -> None:
+    window.show_sample(Sample(str(tmp_path / "gone.npy"), None))
+    assert not window.toolbar.run_button.isEnabled()
+    assert "gone.npy" in window.toolbar.hint.text()
