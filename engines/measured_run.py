@@ -191,6 +191,7 @@ class MeasuredRun:
             self._decode(first, shared)
         finally:
             self._end_ns = clock.finish()
+            self._describe({"end_ns": self._end_ns})
 
     def _decode(self, first: torch.Tensor | None, shared: int) -> None:
         plan, clock, answer, memory = self._plan, self._clock, self._answer, self._memory

@@ -42,6 +42,7 @@ class ModelPass:
         self.model = model
         self.role = role
         self.inputs: ModelInputs | None = None
+        self._host: HostInputs | None = None
         self.cached = CachedModel(
             model.language_model,
             role,
@@ -60,9 +61,8 @@ class ModelPass:
         `tell` gets the start of stage load and the prompt's lengths, each inside the stage it comes from: whoever
         listens may take a moment, and between two stages that moment would be nobody's.
         """
-        host = self._load(sample, tell)
-        self.inputs = self._preprocess(host, sample.prompt, tell)
-        return self._vision(self.inputs)
+        self._load(sample, tell)
+        return self._vision(self._preprocess(sample.prompt, tell))
 
     def limits(self) -> Limits:
         """When this model's answer ends under the run's settings."""
@@ -89,24 +89,29 @@ class ModelPass:
                 # The one wait before decode: when the first token is there is what a person asks about.
                 answer.add(int(first))
             self.cached.note_length(answer)
+            # Freed here, not by the return: freeing a tensor lets other threads in, and that time would be nobody's.
+            del embeddings, logits
         return first
 
-    def _load(self, sample: Sample, tell: Tell) -> HostInputs:
+    def _load(self, sample: Sample, tell: Tell) -> None:
         self._check_stop()
         with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
             tell("start_ns", span.start_ns)
-            host = self.model.load(sample, self._settings, self._clock)
-            note_host(span.output, host)
-        return host
+            self._host = self.model.load(sample, self._settings, self._clock)
+            note_host(span.output, self._host)
 
-    def _preprocess(self, host: HostInputs, prompt: str, tell: Tell) -> ModelInputs:
+    def _preprocess(self, prompt: str, tell: Tell) -> ModelInputs:
         self._check_stop()
+        if self._host is None:
+            raise RuntimeError("preprocess before load")
         with self._clock.stage("preprocess", self.role, self.model.device) as span, self._memory.stage("preprocess"):
-            note_host(span.input, host)
-            inputs = self.model.preprocess(host, prompt, self._settings, self._clock)
+            note_host(span.input, self._host)
+            inputs = self.model.preprocess(self._host, prompt, self._settings, self._clock)
+            self._host = None
             span.output("pixel_values", inputs.pixel_values)
             span.output("text_ids", inputs.text_ids)
             tell("lengths", inputs.lengths)
+        self.inputs = inputs
         return inputs
 
     def _vision(self, inputs: ModelInputs) -> torch.Tensor:
