@@ -25,6 +25,8 @@ from ui.theme import GRID, ThemeHolder
 from ui.views.line_list import Line, LineList
 from ui.views.panel_parts import say, section_head, sentence
 
+WIDTH = 320
+
 DEVICES = ("auto", "cpu", "cuda", "cuda:0", "cuda:1")
 
 _OFFERED: dict[str, tuple[tuple[str, str], ...]] = {
@@ -76,7 +78,7 @@ class ModelPopover(QFrame):
             self.dtype.addItem(SHORT_DTYPES.get(name, name), name)
         self.dtype.setCurrentIndex(DTYPES.index(choice.dtype) if choice.dtype in DTYPES else 0)
         self.dtype.currentIndexChanged.connect(self._set_dtype)
-        column = QVBoxLayout(self)
+        column = self._rows = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, GRID)
         column.setSpacing(GRID)
         head = section_head("Event model (draft)" if role == DRAFT else "Video model (target)")
@@ -96,7 +98,7 @@ class ModelPopover(QFrame):
             lower.addWidget(box, row, 1)
         lower.setColumnStretch(1, 1)
         column.addLayout(lower)
-        self.setFixedWidth(320)
+        self.setFixedWidth(WIDTH)
         self._fill()
 
     @property
@@ -107,7 +109,7 @@ class ModelPopover(QFrame):
     def open_below(self, widget: QWidget) -> None:
         """Shows itself under its button."""
         self._fill()
-        self.adjustSize()
+        self._fit()
         self.move(widget.mapToGlobal(QPoint(0, widget.height() + GRID // 2)))
         self.show()
 
@@ -117,7 +119,7 @@ class ModelPopover(QFrame):
             family_of(folder, self._role)
         except UserError as error:
             say(self.problem, error.sentence)
-            self.adjustSize()
+            self._fit()
             return
         say(self.problem, "")
         self._recent.note_model(folder)
@@ -131,6 +133,12 @@ class ModelPopover(QFrame):
                 offered.append((folder, "folder"))
                 names.add(folder)
         self.list.show_lines([Line(name, name, what, tip=name) for name, what in offered], self._choice.name)
+
+    def _fit(self) -> None:
+        """As high as its parts; a sentence that wraps needs more than Qt guesses by itself."""
+        self._rows.activate()
+        wraps = self._rows.hasHeightForWidth()
+        self.setFixedHeight(self._rows.totalHeightForWidth(WIDTH) if wraps else self.sizeHint().height())
 
     def _fits(self, folder: str) -> bool:
         """Whether a remembered folder still is a checkpoint for this side; what is chosen is listed anyway."""

@@ -10,14 +10,12 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
 from ui.theme import GRID
 from ui.views.panel_parts import section_head
 
-COLUMNS = 2
-
 Gesture = tuple[str, str]
 """Keys or gesture, and what it does."""
 
 
 class ShortcutsDialog(QDialog):
-    """Groups of gestures in two columns. Does not block the window."""
+    """Groups of gestures in two columns of about the same height. Does not block the window."""
 
     def __init__(self, groups: Sequence[tuple[str, Iterable[Gesture]]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,14 +25,18 @@ class ShortcutsDialog(QDialog):
         grid.setContentsMargins(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID)
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(GRID)
-        for place, (head, gestures) in enumerate(groups):
-            column = 3 * (place % COLUMNS)
-            row = 100 * (place // COLUMNS)
+        listed = [(head, list(gestures)) for head, gestures in groups]
+        whole = sum(len(gestures) + 2 for _, gestures in listed)
+        column, row = 0, 0
+        for head, gestures in listed:
+            if column == 0 and row >= whole / 2:
+                column, row = 3, 0
             grid.addWidget(section_head(head), row, column, 1, 2)
             for offset, (keys, meaning) in enumerate(gestures, start=1):
                 label = QLabel(keys)
                 label.setProperty("role", "dim")
                 grid.addWidget(label, row + offset, column, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
                 grid.addWidget(QLabel(meaning), row + offset, column + 1, Qt.AlignmentFlag.AlignTop)
-            grid.setColumnMinimumWidth(column + 2, GRID)
+            row += len(gestures) + 2
+        grid.setColumnMinimumWidth(2, 2 * GRID)
         grid.setRowStretch(1000, 1)
