@@ -83,7 +83,8 @@ class MainWindow(QMainWindow):
         self.messages = MessageBar(self.holder)
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
-        self.toolbar = Toolbar(self.holder, self._recent(), self.traces.folder_for_traces)
+        recent = self._recent()
+        self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder)
@@ -91,7 +92,7 @@ class MainWindow(QMainWindow):
         self.speculation = SpeculationPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.status = StatusBar(self.selection, self.holder)
-        self.samples = SampleList(self.holder, bundled_samples())
+        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.body = Body(
             side_panel(self.samples, self.runs, grows=self.runs, margin=0),

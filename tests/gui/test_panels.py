@@ -123,6 +123,12 @@ def test_the_inspector_knows_a_span(controller: RunController, selection: Select
     assert said["share of the run"].endswith("%")
     assert {"tower", "projector"} <= set(said)
     assert "provisional" not in said["duration"]
+    prefill = controller.runs[2].stage("prefill", "target")
+    assert prefill is not None
+    assert prefill.duration_ns is not None
+    selection.set_span((2, prefill.span_id))
+    rate = float(inspected(inspector)["throughput"].removesuffix(" tok/s").replace(",", ""))
+    assert rate == pytest.approx(2089e9 / prefill.duration_ns, rel=0.01)
 
 
 def test_the_inspector_knows_a_token_and_what_was_rejected(

@@ -47,6 +47,9 @@ def span_sections(run: RunLog, span: Span) -> list[Section]:
     share = _share(run, span)
     if share:
         facts.append(Detail("share of the run", share))
+    rate = _rate(run, span)
+    if rate:
+        facts.append(Detail("throughput", rate))
     parent = run.spans.get(span.parent_id)
     if parent is not None:
         facts.append(Detail("part of", parent.name, parent.name if parent.name in STAGES else ""))
@@ -70,6 +73,18 @@ def span_sections(run: RunLog, span: Span) -> list[Section]:
         more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
         sections.append(Section("Parts", listed, more))
     return sections
+
+
+def _rate(run: RunLog, span: Span) -> str:
+    """Tokens per second of a settled prefill or decode stage; empty for other spans."""
+    if not span.is_stage or not span.is_settled or not span.duration_ns:
+        return ""
+    lengths = run.info.lengths.get(span.role)
+    if span.name == "prefill" and lengths is not None:
+        return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
+    if span.name == "decode" and span.role == run.info.role and len(run.tokens) > 1:
+        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:.1f} tok/s"
+    return ""
 
 
 def tensor_text(record: TensorRecord) -> str:

@@ -49,7 +49,8 @@ class SampleList(QWidget):
             column.addWidget(widget)
         self.list.picked.connect(self._choose)
         for sample in samples:
-            self._samples.append(sample)
+            if all(_files(sample) != _files(entry) for entry in self._samples):
+                self._samples.append(sample)
         self._fill()
 
     @property
