@@ -1,0 +1,482 @@
+"""Every JSON document key by key: what is promised is there, of its kind, and means what it is said to mean.
+
+The shapes below are written by hand from what readers of the documents were promised, never derived from the code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from evprof.cli import main, recorded_session
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """Null where it was not measured."""
+
+    shape: Any
+
+
+@dataclass(frozen=True)
+class Each:
+    """An object whose names are not promised, with values of one shape."""
+
+    shape: Any
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of these words."""
+
+    words: tuple[str, ...]
+
+
+def one_of(words: str) -> OneOf:
+    return OneOf(tuple(words.split()))
+
+
+Number = (int, float)
+
+TENSOR = {"name": str, "shape": [int], "dtype": str, "bytes": int}
+CHILD = {"name": str, "start_ms": Number, "duration_ms": Number, "inputs": [TENSOR], "outputs": [TENSOR]}
+STAGE = {
+    "name": one_of("load preprocess vision prefill decode"),
+    "covers": [str],
+    "start_ms": Number,
+    "duration_ms": Number,
+    "inputs": [TENSOR],
+    "outputs": [TENSOR],
+    "children": [CHILD],
+}
+MODEL = {
+    "name": str,
+    "family": one_of("eventgpt llava video_llava llava_next_video"),
+    "model_type": str,
+    "parameters": int,
+    "weight_bytes": int,
+    "dtype": str,
+    "device": str,
+    "quantization": Maybe(str),
+}
+KV_CACHE = {
+    "measured_bytes": Maybe(int),
+    "formula_bytes": Maybe(int),
+    "reserved_bytes": Maybe(int),
+    "per_layer_bytes": [int],
+    "by_origin": {
+        "system": Maybe(int),
+        "text": Maybe(int),
+        "visual": Maybe(int),
+        "generated": Maybe(int),
+        "draft_rolled_back": Maybe(int),
+    },
+}
+SPECULATION = {
+    "drafter": str,
+    "rounds": int,
+    "drafted": int,
+    "accepted": int,
+    "bonus": int,
+    "emitted": int,
+    "draft_acceptance_rate": Maybe(Number),
+    "mean_acceptance_length": Maybe(Number),
+    "accepted_per_position": [int],
+    "per_round": [
+        {
+            "start_ms": Number,
+            "draft_ms": Number,
+            "verify_ms": Number,
+            "rollback_ms": Number,
+            "drafted": int,
+            "accepted": int,
+            "drafted_ids": [int],
+            "hidden": bool,
+        }
+    ],
+    "hidden_drafted": int,
+    "hidden_accepted": int,
+}
+RUN = {
+    "run_id": int,
+    "group_id": int,
+    "repeat": int,
+    "role": one_of("draft target"),
+    "mode": one_of("side-by-side speculative parallel-prefill draft target"),
+    "status": one_of("running finished cancelled failed"),
+    "error": Maybe(str),
+    "warmup": bool,
+    "profiled": bool,
+    "model": Maybe(MODEL),
+    "settings": {
+        "max_new_tokens": int,
+        "ignore_eos": bool,
+        "temperature": Number,
+        "top_p": Number,
+        "top_k": int,
+        "seed": int,
+        "frames": Maybe(int),
+        "event_frames": Maybe(int),
+        "prompt_template": Maybe(str),
+        "attention": Maybe(str),
+        "cache": Maybe(str),
+    },
+    "sample": {"events": Maybe(dict), "video": Maybe(dict), "prompt": str},
+    "setup": {"import_ms": Maybe(Number), "weights_ms": Maybe(Number), "compile_ms": Maybe(Number)},
+    "stages": [STAGE],
+    "unattributed_ms": Maybe(Number),
+    "wall_ms": Maybe(Number),
+    "token_times_ms": [Number],
+    "metrics": {
+        "time_to_first_token_ms": Maybe(Number),
+        "inter_token_latency_ms": Maybe(Number),
+        "input_sequence_length": Maybe(int),
+        "output_sequence_length": int,
+        "visual_tokens": Maybe(int),
+        "prefill_throughput_tok_s": Maybe(Number),
+        "decode_throughput_tok_s": Maybe(Number),
+    },
+    "memory": {
+        "weights_bytes": Maybe(int),
+        "peak_allocated_bytes": Maybe(int),
+        "peak_reserved_bytes": Maybe(int),
+        "peak_rss_bytes": Maybe(int),
+        "by_stage": Each(int),
+    },
+    "kv_cache": KV_CACHE,
+    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE}),
+    "speculation": Maybe(SPECULATION),
+    "text": Maybe(str),
+    "token_ids": [int],
+    "token_pieces": [str],
+    "token_origin": [one_of("target accepted bonus draft")],
+}
+SESSION = {
+    "schema_version": int,
+    "evprof_version": str,
+    "environment": {
+        "device": str,
+        "driver": Maybe(str),
+        "torch": str,
+        "transformers": str,
+        "python": str,
+        "threads": int,
+        "gpu": Maybe(
+            {
+                "clocks_mhz": Maybe(Number),
+                "power_limit_w": Maybe(Number),
+                "temperature_c": Maybe(Number),
+                "throttle_reasons": Maybe([str]),
+                "other_processes": Maybe(int),
+            }
+        ),
+    },
+    "runs": [RUN],
+}
+COMPARISON = {
+    "schema_version": int,
+    "basis": one_of("end-to-end without-load model-only"),
+    "baseline": int,
+    "rows": [
+        {"metric": str, "unit": str, "values": [Maybe(Number)], "ratio": [Maybe(Number)], "ci95": Maybe([Maybe(list)])}
+    ],
+    "contributions": [{"stage": str, "delta_ms": Number, "share": Maybe(Number)}],
+    "generation": {
+        "token_count_ratio": Maybe(Number),
+        "time_per_token_ratio": Maybe(Number),
+        "product": Maybe(Number),
+    },
+    "token_match": {"definition": str, "matched": int, "compared": int, "rate": Maybe(Number)},
+}
+INSPECTED = {
+    "schema_version": int,
+    "path": str,
+    "kind": one_of("events video manifest checkpoint session trace legacy"),
+    "problems": [str],
+}
+INSPECTED_AS = {
+    "checkpoint": {
+        "family": str,
+        "model_type": str,
+        "parameters": int,
+        "tensors": int,
+        "missing": [str],
+        "surplus": [str],
+        "dtype": Maybe(str),
+        "bytes": Maybe(int),
+        "context_limit": int,
+        "visual_tokens_per_frame": int,
+        "assumptions": [str],
+    },
+    "events": {
+        "format": str,
+        "events": int,
+        "width": int,
+        "height": int,
+        "duration_us": int,
+        "t_min_us": int,
+        "t_max_us": int,
+        "positive_fraction": Number,
+    },
+    "video": {
+        "codec": str,
+        "frames": int,
+        "width": int,
+        "height": int,
+        "duration_ms": Number,
+        "gop_frames": Number,
+    },
+}
+
+
+def differences(value: Any, shape: Any, where: str = "document") -> list[str]:
+    """Everywhere that a value is not of the shape."""
+    lines: list[str] = []
+    is_right = True
+    match shape:
+        case Maybe(shape=inner):
+            lines = [] if value is None else differences(value, inner, where)
+        case OneOf(words=words):
+            is_right = value in words
+        case Each(shape=inner) if isinstance(value, dict):
+            lines = [line for name, entry in value.items() for line in differences(entry, inner, f"{where}.{name}")]
+        case [inner] if isinstance(value, list):
+            lines = [line for i, entry in enumerate(value) for line in differences(entry, inner, f"{where}[{i}]")]
+        case dict() if isinstance(value, dict):
+            lines = [f"{where} has no '{name}'" for name in shape if name not in value]
+            for name in shape.keys() & value.keys():
+                lines += differences(value[name], shape[name], f"{where}.{name}")
+        case type() | tuple():
+            is_right = isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
+        case _:
+            is_right = False
+    return lines if is_right else [f"{where} is {value!r}"]
+
+
+def test_the_comparison_of_shapes_finds_differences() -> None:
+    shape = {"a": int, "b": Maybe([Number]), "c": one_of("x y")}
+    assert differences({"a": 1, "b": [1, 2.5], "c": "x"}, shape) == []
+    assert differences({"a": True, "b": None, "c": "x"}, shape) == ["document.a is True"]
+    assert differences({"a": 1, "b": {}, "c": "x"}, shape) == ["document.b is {}"]
+    assert sorted(differences({"a": 1, "b": [None], "c": "z"}, shape)) == ["document.b[0] is None", "document.c is 'z'"]
+    assert differences({"a": 1, "b": None}, shape) == ["document has no 'c'"]
+
+
+class Recorded:
+    """A demo and a few commands on what it saved, each document as it was printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "demo.evprof"
+        self.demo = self.ask("demo", "--headless", "-o", self.path)
+
+    def ask(self, *words: object) -> Any:
+        """The document that a command prints, which must be all of standard output."""
+        output, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            code = main([*[str(word) for word in words], "--json"])
+        assert code == 0, errors.getvalue()
+        return json.loads(output.getvalue(), parse_constant=_refuse)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The bundled pair on the bundled sample, really run."""
+    return Recorded(tmp_path_factory.mktemp("contract"))
+
+
+def runs_of(recorded: Recorded) -> list[dict[str, Any]]:
+    return list(recorded.demo["runs"])
+
+
+def test_a_session_has_every_key(recorded) -> None:
+    assert differences(recorded.demo, SESSION) == []
+    assert recorded.demo["schema_version"] == 1
+    assert differences(recorded.ask("show", recorded.path), SESSION) == []
+
+
+def test_show_prints_what_was_run(recorded) -> None:
+    assert recorded.ask("show", recorded.path) == recorded.demo
+
+
+def test_runs_are_numbered_and_grouped(recorded) -> None:
+    runs = runs_of(recorded)
+    assert [run["run_id"] for run in runs] == [1, 2, 3]
+    assert runs[0]["group_id"] == runs[1]["group_id"] != runs[2]["group_id"]
+    assert [run["repeat"] for run in runs] == [0, 0, 0]
+
+
+def test_the_zero_the_wall_and_what_is_left_over(recorded) -> None:
+    for run in runs_of(recorded):
+        everything = [*run["stages"], *(run["draft"] or {"stages": []})["stages"]]
+        assert min(stage["start_ms"] for stage in everything) == 0
+        assert run["unattributed_ms"] == pytest.approx(run["wall_ms"] - union_ms(everything), abs=1e-3)
+        assert all(stage["covers"] == [stage["name"]] for stage in everything)
+        for stage in everything:
+            end_ms = stage["start_ms"] + stage["duration_ms"]
+            assert end_ms <= run["wall_ms"] + 1e-3
+            for child in stage["children"]:
+                assert stage["start_ms"] <= child["start_ms"]
+                assert child["start_ms"] + child["duration_ms"] <= end_ms + 1e-3
+
+
+def union_ms(stages: list[dict[str, Any]]) -> float:
+    """Length of the union of intervals."""
+    covered, reached = 0.0, 0.0
+    for start, end in sorted((stage["start_ms"], stage["start_ms"] + stage["duration_ms"]) for stage in stages):
+        covered += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def test_metrics_follow_their_definitions(recorded) -> None:
+    for run in runs_of(recorded):
+        metrics, times, count = run["metrics"], run["token_times_ms"], len(run["token_ids"])
+        stages = {stage["name"]: stage["duration_ms"] for stage in run["stages"]}
+        assert metrics["output_sequence_length"] == count == len(times) == len(run["token_pieces"])
+        assert metrics["time_to_first_token_ms"] == times[0]
+        assert metrics["inter_token_latency_ms"] == pytest.approx((times[-1] - times[0]) / (count - 1))
+        assert metrics["decode_throughput_tok_s"] == pytest.approx(1000 * (count - 1) / stages["decode"])
+        assert metrics["prefill_throughput_tok_s"] == pytest.approx(
+            1000 * metrics["input_sequence_length"] / stages["prefill"]
+        )
+
+
+def test_the_caches_formula_from_the_checkpoints_own_file(recorded) -> None:
+    from engines import bundled_folder
+
+    for run in runs_of(recorded):
+        folder = bundled_folder(run["model"]["name"])
+        assert folder is not None
+        config = json.loads((folder / "config.json").read_text())
+        text = config.get("text_config", config)
+        heads = text["num_attention_heads"]
+        positions = run["metrics"]["input_sequence_length"] + run["metrics"]["output_sequence_length"] - 1
+        element_bytes = {"float32": 4, "bfloat16": 2, "float16": 2}[run["model"]["dtype"]]
+        expected = 2 * text["num_hidden_layers"] * text.get("num_key_value_heads", heads)
+        expected *= positions * (text["hidden_size"] // heads) * element_bytes
+        assert run["kv_cache"]["formula_bytes"] == expected == run["kv_cache"]["measured_bytes"]
+
+
+def test_what_was_not_measured_is_null(recorded) -> None:
+    """On a CPU no allocator and no GPU; anywhere nothing compiled, and nothing loaded for models that were warm."""
+    for run in runs_of(recorded):
+        if run["model"]["device"] == "cpu":
+            assert recorded.demo["environment"]["gpu"] is None
+            assert run["memory"]["peak_allocated_bytes"] is None
+            assert run["memory"]["peak_reserved_bytes"] is None
+            assert run["memory"]["peak_rss_bytes"] > 0
+        assert run["setup"]["compile_ms"] is None
+        assert run["error"] is None
+    assert runs_of(recorded)[0]["setup"]["weights_ms"] > 0
+    assert runs_of(recorded)[2]["setup"] == {"import_ms": None, "weights_ms": None, "compile_ms": None}
+
+
+def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
+    for run in runs_of(recorded):
+        if len(run["token_ids"]) < run["settings"]["max_new_tokens"]:
+            assert run["token_pieces"][-1] == ""
+        assert run["text"] == "".join(run["token_pieces"]).strip()
+        assert "</s>" not in run["text"]
+
+
+def test_origins_and_rounds(recorded) -> None:
+    draft, target, speculative = runs_of(recorded)
+    for run in (draft, target):
+        assert set(run["token_origin"]) == {"target"}
+        assert run["draft"] is run["speculation"] is None
+    figures = speculative["speculation"]
+    origins = speculative["token_origin"]
+    assert origins[0] == "target"
+    assert set(origins[1:]) <= {"accepted", "bonus"}
+    assert origins.count("bonus") == figures["bonus"]
+    assert figures["rounds"] == len(figures["per_round"])
+    assert figures["rounds"] - figures["bonus"] in (0, 1)
+    assert [stage["name"] for stage in speculative["draft"]["stages"]] == ["load", "preprocess", "vision", "prefill"]
+    decode = speculative["stages"][-1]
+    for entry in figures["per_round"]:
+        assert entry["start_ms"] >= decode["start_ms"]
+        assert len(entry["drafted_ids"]) == entry["drafted"] >= entry["accepted"]
+        assert entry["hidden"] is False
+
+
+@pytest.mark.parametrize("basis", ["end-to-end", "without-load", "model-only"])
+def test_a_comparison_has_every_key(recorded, basis) -> None:
+    document = recorded.ask("compare", recorded.path, "--basis", basis)
+    assert differences(document, COMPARISON) == []
+    assert (document["schema_version"], document["basis"], document["baseline"]) == (1, basis, 1)
+    assert document["token_match"]["definition"] == "same id at the same position"
+    generation = document["generation"]
+    assert generation["product"] == pytest.approx(generation["token_count_ratio"] * generation["time_per_token_ratio"])
+    for row in document["rows"]:
+        assert len(row["values"]) == len(row["ratio"]) == 3
+        assert row["ci95"] is None or len(row["ci95"]) == 3
+
+
+def test_inspection_has_every_key(recorded) -> None:
+    from evprof.loaders.bundled import bundled_sample
+
+    sample = bundled_sample()
+    asked = {
+        "events": sample.events_path,
+        "video": sample.video_path,
+        "checkpoint": "evprof-tiny-eventgpt",
+        "session": recorded.path,
+    }
+    for kind, path in asked.items():
+        document = recorded.ask("inspect", path)
+        assert document["kind"] == kind
+        assert differences(document, INSPECTED | INSPECTED_AS.get(kind, {})) == []
+        assert document["problems"] == []
+    shape = recorded.ask("inspect", "random:7b-eventgpt")
+    assert differences(shape, INSPECTED | INSPECTED_AS["checkpoint"]) == []
+    assert shape["parameters"] > 6_000_000_000
+
+
+def test_a_failed_run_has_every_key_too(recorded, tmp_path, monkeypatch) -> None:
+    from evprof.run.script import Script
+    from evprof.run.synthetic import ScriptedEngine
+
+    class Failing(ScriptedEngine):
+        def run(self, request, sink, stop) -> None:
+            class Sink:
+                append = staticmethod(sink.append)
+
+                @staticmethod
+                def post(message: Any) -> None:
+                    if "lengths" in getattr(message, "facts", {}):
+                        raise RuntimeError("a defect between two stages")
+                    sink.post(message)
+
+            super().run(request, Sink(), stop)
+
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: Failing(Script(), speed=50))
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = main(["run", "--mode", "draft", "--json", "-o", str(tmp_path / "s.evprof")])
+    assert code == 1
+    document = json.loads(output.getvalue())
+    environment = dict(SESSION["environment"])
+    environment |= {name: Maybe(environment[name]) for name in ("torch", "transformers", "python", "threads")}
+    assert differences(document, SESSION | {"environment": environment}) == []
+    (run,) = document["runs"]
+    assert run["status"] == "failed"
+    assert [stage["name"] for stage in run["stages"]] == ["load", "preprocess"]
+    assert run["metrics"]["time_to_first_token_ms"] is None
+    assert run["metrics"]["input_sequence_length"] is None
+    assert run["kv_cache"]["measured_bytes"] is None
+
+
+def test_other_documents_say_their_version(recorded) -> None:
+    assert recorded.ask("models")["schema_version"] == 1
