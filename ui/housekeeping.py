@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector from holding up the window: little and often, and never all of it during a run.
+"""Keeps Python from holding up the window: garbage little and often, and other threads give way sooner.
 
 Records are plain data without cycles; looking through hundreds of thousands of them finds nothing and takes long.
 """
@@ -6,6 +6,7 @@ Records are plain data without cycles; looking through hundreds of thousands of 
 from __future__ import annotations
 
 import gc
+import sys
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -13,6 +14,8 @@ from ui.run_controller import RunController
 
 YOUNG_INTERVAL_MS = 500
 OLD_INTERVAL_MS = 30_000
+SWITCH_INTERVAL_S = 0.001
+"""How long the pump and the session writer may go on while the window waits for its turn (Python's own: 5 ms)."""
 
 
 class Housekeeping(QObject):
@@ -22,11 +25,13 @@ class Housekeeping(QObject):
         super().__init__(controller)
         self._controller = controller
         self._was_enabled = gc.isenabled()
+        self._switch_interval_s = sys.getswitchinterval()
         self._timers: list[QTimer] = []
 
     def start(self) -> None:
         """Takes over from the collector's own rhythm."""
         gc.disable()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         for interval, work in ((YOUNG_INTERVAL_MS, self._collect_young), (OLD_INTERVAL_MS, self._collect_old)):
             timer = QTimer(self)
             timer.setInterval(interval)
@@ -39,6 +44,7 @@ class Housekeeping(QObject):
         for timer in self._timers:
             timer.stop()
         self._timers.clear()
+        sys.setswitchinterval(self._switch_interval_s)
         if self._was_enabled:
             gc.enable()
 

@@ -154,6 +154,7 @@ class Track:
         self._kv = Table(2)
         self._memory = Table(3)
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0}
+        self._latencies: tuple[Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
         self.latest_ns = 0
 
     def update(self) -> News:
@@ -263,7 +264,14 @@ class Track:
         The first token has no latency of this kind: what precedes it is the time to first token.
         """
         times = self._tokens.column(0)
-        return times[1:] - self.zero_ns, np.diff(times) / 1e6
+        if len(self._latencies[0]) != max(0, len(times) - 1):
+            self._latencies = times[1:], np.diff(times) / 1e6
+        return self._latencies[0] - self.zero_ns, self._latencies[1]
+
+    def mean_latency_ms(self) -> float | None:
+        """Mean time between tokens in ms, None with fewer than two."""
+        times = self._tokens.column(0)
+        return None if len(times) < 2 else float(times[-1] - times[0]) / 1e6 / (len(times) - 1)
 
     def kv_bytes(self) -> tuple[Ints, Floats]:
         """Moments from the run's zero and the cache's bytes from then on."""

@@ -42,8 +42,8 @@ class Lane(QWidget):
         """Name and second line in the gutter."""
         raise NotImplementedError
 
-    def wants(self, news: News) -> bool:
-        """Whether news of a track change this lane's picture."""
+    def wants(self, column: int, news: News) -> bool:
+        """Whether news of a column's track change this lane's picture."""
         raise NotImplementedError
 
     def is_wanted(self) -> bool:

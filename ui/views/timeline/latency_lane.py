@@ -14,7 +14,7 @@ from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
 from ui.selection import TokenRef
 from ui.views.timeline.lane import Lane
-from ui.views.timeline.scene import Hit
+from ui.views.timeline.scene import Hit, Scene
 
 _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
 
@@ -25,11 +25,15 @@ class LatencyLane(Lane):
     lane_height_px = 52
     grows = True
 
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._ceiling: tuple[object, float] = (None, 1.0)
+
     def names(self) -> tuple[str, str]:
         """The lane and its unit."""
         return "Token latency", "ms"
 
-    def wants(self, news: News) -> bool:
+    def wants(self, column: int, news: News) -> bool:
         """New tokens."""
         return news.tokens
 
@@ -38,13 +42,18 @@ class LatencyLane(Lane):
         return [(column, track) for column, track in self.scene.shown if track.is_answer]
 
     def _ceiling_ms(self) -> float:
-        """Top of the scale: the 99th percentile with some air, so that one hiccup does not flatten the rest."""
-        values = [track.latencies_ms()[1] for _, track in self._rows]
-        together = np.concatenate(values) if values else np.empty(0)
-        if not len(together):
-            return 1.0
-        high = float(np.percentile(together, 99)) if len(together) > 50 else float(together.max())
-        return nice_ceiling(high * 1.08)
+        """Top of the scale: the 99th percentile with some air, so that one hiccup does not flatten the rest.
+
+        It is computed again when a twentieth more tokens are there: a scale that moves with every token unsettles.
+        """
+        rows = self._rows
+        key = tuple((track.run.run_id, round(20 * np.log(len(track.token_times()) + 1))) for _, track in rows)
+        if key != self._ceiling[0]:
+            values = [track.latencies_ms()[1] for _, track in rows]
+            together = np.concatenate(values) if values else np.empty(0)
+            high = float(np.percentile(together, 99)) if len(together) > 50 else float(max(together, default=0.0))
+            self._ceiling = key, nice_ceiling(high * 1.08)
+        return self._ceiling[1]
 
     def _bands(self) -> list[tuple[int, Track, float, float]]:
         """Column, track, top and bottom of each half."""
@@ -87,6 +96,8 @@ class LatencyLane(Lane):
         top, bottom = band
         times, values = track.latencies_ms()
         stems = tallest_stems(times, values, self.scene.scale)
+        if len(stems.x) > 0.5 * self.canvas_width:
+            stems = tallest_stems(times, values, self.scene.scale, per_px=0.5)
         origins = track.token_origins()[1:]
         spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
@@ -123,7 +134,7 @@ class LatencyLane(Lane):
     ) -> None:
         theme = self.scene.theme
         top, bottom = band
-        mean = float(np.mean(track.latencies_ms()[1]))
+        mean = track.mean_latency_ms() or 0.0
         y = bottom - min(mean / ceiling, 1.0) * (bottom - top)
         painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
         painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))

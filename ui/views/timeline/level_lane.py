@@ -148,7 +148,7 @@ class KvLane(LevelLane):
         """The lane."""
         return "KV cache", "both models"
 
-    def wants(self, news: News) -> bool:
+    def wants(self, column: int, news: News) -> bool:
         """New cache lengths."""
         return news.kv
 
@@ -174,7 +174,7 @@ class MemoryLane(LevelLane):
         """The lane."""
         return "Memory", "engine process"
 
-    def wants(self, news: News) -> bool:
+    def wants(self, column: int, news: News) -> bool:
         """New samples."""
         return news.memory
 

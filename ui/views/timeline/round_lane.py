@@ -41,7 +41,7 @@ class RoundLane(Lane):
         *_, drafted, accepted, _ = track.rounds()
         return "Speculation", f"{int(accepted.sum())} of {int(drafted.sum())} accepted"
 
-    def wants(self, news: News) -> bool:
+    def wants(self, column: int, news: News) -> bool:
         """New rounds."""
         return news.rounds
 

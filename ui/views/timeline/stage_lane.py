@@ -48,9 +48,14 @@ class StageLane(Lane):
             return self.scene.title(self.column), f"{running.name} …"
         return self.scene.title(self.column), track.role
 
-    def wants(self, news: News) -> bool:
+    def wants(self, column: int, news: News) -> bool:
         """New spans, and tokens because the decode bar is ticked by them."""
-        return news.spans or news.tokens
+        return column == self.column and (news.spans or news.tokens)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a bar moves with the clock."""
+        return self.track is not None and self.track.is_running and self.track.stages.has_running
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Stage bars, token ticks, part bars, and how the run ended if not well."""

@@ -128,10 +128,10 @@ class TimelineView(QWidget):
         if not self.scene.shown:
             return
         was_running = any(track.stages.has_running for _, track in self.scene.shown)
-        news: list[News] = []
-        for _, track in self.scene.shown:
+        news: list[tuple[int, News]] = []
+        for column, track in self.scene.shown:
             if track.run.run_id in self._changed:
-                news.append(track.update())
+                news.append((column, track.update()))
         ended = bool(self._changed) and not self.scene.is_running
         self._changed.clear()
         if not news and not (was_running and self.scene.is_running):
@@ -141,7 +141,7 @@ class TimelineView(QWidget):
             self._repaint_lanes()
             return
         for lane in self.lanes:
-            if any(lane.wants(one) for one in news) or (was_running and isinstance(lane, StageLane)):
+            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane) and lane.is_growing):
                 lane.update()
         self._show_wanted()
 
