@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
+from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from ui.models.run_text import stage_now
+from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder, light
 from ui.views.frame_strip import best_grid
@@ -183,3 +189,42 @@ def test_another_theme_repaints_the_columns(pair: ModelPair, runs: dict[int, Run
     dark = pair.right.answer.grab().toImage()
     themes.set_theme(light())
     assert pair.right.answer.grab().toImage() != dark
+
+
+def test_a_run_fills_the_column_while_it_goes_on(
+    pair: ModelPair, application: QApplication, files: dict[str, str], wait_until: Callable[..., None]
+) -> None:
+    """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
+    controller = RunController(Recording())
+    states, lengths, working = set(), set(), set()
+
+    def follow() -> None:
+        run = controller.run(1)
+        if run is None:
+            return
+        pair.show_columns(None, Column(run, "target"))
+        pair.refresh()
+        states.add(stage_now(run, "target"))
+        lengths.add(len(pair.right.text.plain_text()))
+        working.update(part.span.name for part in pair.right.strip.segments() if part.span.end_ns is None)
+
+    controller.ticked.connect(follow)
+    controller.start()
+    pair.set_measuring(True)
+    sample = Sample(files["events"], files["video"])
+    request = RunRequest("target", sample, target=ModelChoice("scripted"), settings=GenerationSettings())
+    engine = threading.Thread(
+        target=ScriptedEngine(speed=1.5).run, args=(request, controller.recording, threading.Event())
+    )
+    engine.start()
+    wait_until(lambda: (run := controller.run(1)) is not None and run.info.is_over, 30)
+    engine.join()
+    controller.close()
+    assert working == {"load", "preprocess", "vision", "prefill", "decode"}
+    assert states >= working | {"finished"}
+    assert len(lengths) >= 30
+    assert pair.clock.is_suspended
+    assert not pair.right.player.is_waiting
+    # Nothing was decoded from the video meanwhile: what is on show are the frames the run itself reported.
+    assert pair.right.pictures is not None
+    assert pair.right.player.image == pair.right.pictures.images[0]
