@@ -188,8 +188,8 @@ def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) ->
 def stopping_between_layers(language_model: Any, stop: StopFlag) -> Iterator[None]:
     """Polls `stop` before every decoder layer of the passes inside; raises Cancelled there.
 
-    Only for the one long pass of prefill: the check costs under a microsecond a layer, and a step has its own poll. A
-    model without a list of layers is polled not at all.
+    Only for the one long pass of prefill: a hook costs about 8 µs a layer (0.25 ms for 32 layers, measured), and a step
+    has its own poll. A model without a list of layers is polled not at all.
     """
     layers = getattr(getattr(language_model, "model", None), "layers", ())
 

@@ -119,7 +119,12 @@ class MeasuredRun:
         except Exception as defect:  # noqa: BLE001 - a run that meets a defect has failed; the engine goes on
             traceback.print_exc(file=sys.stderr)
             error = self._out_of_memory() if _is_allocation(defect) else f"{type(defect).__name__}: {defect}"
-        facts = self._outcome()
+        try:
+            facts = self._outcome()
+        except Exception as defect:  # noqa: BLE001 - what was measured is in the records already; the run still ends
+            traceback.print_exc(file=sys.stderr)
+            status, error = FAILED, error or f"{type(defect).__name__}: {defect}"
+            facts = {}
         self._passes.clear()
         if status == FAILED:
             free_memory()

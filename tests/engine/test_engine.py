@@ -296,3 +296,18 @@ def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) 
     assert [plan.extra for plan in plans] == [""] * 4 + ["trace"] * 2
     assert [plan.profiled for plan in plans] == [False] * 4 + [True] * 2
     assert [plan.settings.max_new_tokens for plan in plans] == [12] * 4 + [4] * 2
+
+
+def test_a_defect_after_the_measurement_still_ends_the_run(engine: Any, sample: Any, capsys: Any) -> None:
+    carry_out(engine, request_for("draft", sample))
+    model = engine._tools.warm._held[(DRAFT, "draft")]
+    model.vocabulary.decode = lambda _: 1 / 0
+    try:
+        runs, messages = carry_out(engine, request_for("draft", sample))
+    finally:
+        del model.vocabulary.decode
+    assert runs[0].info.status == "failed"
+    assert len(runs[0].tokens) == 12
+    assert runs[0].info.end_ns is not None
+    assert isinstance(messages[-1], RequestEnded)
+    assert "ZeroDivisionError" in capsys.readouterr().err
