@@ -77,12 +77,7 @@ class Theme:
 
     def font(self, size_px: float = BASE_PX, weight: int = 400) -> QFont:
         """The window's sans with tabular figures, at a size in logical px."""
-        font = QFont(font_family())
-        font.setPointSizeF(points(size_px))
-        font.setWeight(QFont.Weight(weight))
-        font.setFeature(QFont.Tag("tnum"), 1)
-        font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
-        return font
+        return QFont(_font(size_px, weight))
 
     def head_font(self) -> QFont:
         """For section heads, to be written in upper case."""
@@ -162,6 +157,16 @@ def points(size_px: float) -> float:
     """Logical px as points of the primary screen; fractions of a pixel survive only this way."""
     screen: QScreen | None = QGuiApplication.primaryScreen()
     return size_px * 72.0 / (96.0 if screen is None else screen.logicalDotsPerInch())
+
+
+@cache
+def _font(size_px: float, weight: int) -> QFont:
+    font = QFont(font_family())
+    font.setPointSizeF(points(size_px))
+    font.setWeight(QFont.Weight(weight))
+    font.setFeature(QFont.Tag("tnum"), 1)
+    font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
+    return font
 
 
 @cache

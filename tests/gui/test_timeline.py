@@ -328,7 +328,7 @@ def test_only_lanes_with_news_are_repainted(
     QApplication.processEvents()
     painted: list[str] = []
     for lane in view.lanes:
-        monkeypatch.setattr(lane, "update", lambda lane=lane: painted.append(type(lane).__name__))
+        monkeypatch.setattr(lane, "update", lambda *_, lane=lane: painted.append(type(lane).__name__))
     recording.append(TokenRecord(1, TARGET, 0, 5, "target", -1, 151 * MS, " x"))
     clock.ns = 152 * MS
     view.controller.pull()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -26,6 +26,7 @@ class Lane(QWidget):
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None
+        self._written: object = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         vertical = QSizePolicy.Policy.Expanding if self.grows else QSizePolicy.Policy.Fixed
@@ -63,6 +64,15 @@ class Lane(QWidget):
         return ()
 
     # What all share.
+
+    def show_news(self) -> None:
+        """Repaints the picture, and the gutter only when other words stand there."""
+        written = (self.names(), tuple(self.scale_marks()))
+        if written == self._written:
+            self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
+        else:
+            self._written = written
+            self.update()
 
     @property
     def canvas_width(self) -> float:

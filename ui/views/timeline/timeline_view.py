@@ -142,7 +142,7 @@ class TimelineView(QWidget):
             return
         for lane in self.lanes:
             if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane) and lane.is_growing):
-                lane.update()
+                lane.show_news()
         self._show_wanted()
 
     def _rebuild(self, *_: object) -> None:
