@@ -1,0 +1,84 @@
+"""`run_window` from start to end: the engine starts after the first paint, the demo runs, the session is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QSettings, QTimer
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.run_info import FINISHED
+from evprof.run.engine_host import EngineHost
+from evprof.session.reading import load_session
+from ui.app import run_window
+from ui.main_window import MainWindow
+
+
+@pytest.fixture
+def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Settings and sessions of this test alone."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    QSettings.setPath(QSettings.Format.NativeFormat, QSettings.Scope.UserScope, str(tmp_path))
+    return tmp_path
+
+
+def _window(application: QApplication) -> MainWindow | None:
+    return next((widget for widget in application.topLevelWidgets() if isinstance(widget, MainWindow)), None)
+
+
+def _run(application: QApplication, is_done: Callable[[MainWindow], bool], **options: object) -> list[str]:
+    """Runs the window until `is_done`, closes it, and tells in which order things happened."""
+    order: list[str] = []
+    waited = QTimer()
+
+    def look() -> None:
+        window = _window(application)
+        if window is not None and is_done(window):
+            waited.stop()
+            window.close()
+
+    waited.timeout.connect(look)
+    waited.start(20)
+    QTimer.singleShot(40_000, application, application.quit)
+    start = EngineHost.start
+
+    def started(host: EngineHost) -> None:
+        window = _window(application)
+        order.append("engine after paint" if window is not None and window._is_painted else "engine before paint")
+        start(host)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EngineHost, "start", started)
+        argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "script:100"]
+        code = run_window([], engine_argv=argv, **options)  # type: ignore[arg-type]  # options are run_window's own
+    order.append(f"code {code}")
+    for widget in application.topLevelWidgets():
+        if isinstance(widget, MainWindow):
+            widget.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return order
+
+
+def test_the_demo_runs_in_the_window_and_is_kept(application: QApplication, own_folders: Path) -> None:
+    def is_done(window: MainWindow) -> bool:
+        runs = window.controller.runs.values()
+        return len(runs) == 3 and all(run.info.is_over for run in runs) and not window.controller.is_busy
+
+    assert _run(application, is_done, demo=True, size=(900, 600)) == ["engine after paint", "code 0"]
+    (saved,) = own_folders.rglob("*.evprof")
+    infos = [message.info for message in load_session(saved).recording.messages() if hasattr(message, "info")]
+    assert [(info.mode, info.status) for info in infos] == [
+        ("side-by-side", FINISHED),
+        ("side-by-side", FINISHED),
+        ("speculative", FINISHED),
+    ]
+
+
+def test_without_a_run_no_session_is_left(application: QApplication, own_folders: Path) -> None:
+    order = _run(application, lambda window: "ready" in window.status.text(), theme="light")
+    assert order == ["engine after paint", "code 0"]
+    assert list(own_folders.rglob("*.evprof")) == []
