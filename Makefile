@@ -24,7 +24,8 @@ test-light: setup
 	@packaging/test_light.sh
 
 test: lint test-light
-	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile -m "not timing"
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m timing
 
 frozen:
 	@packaging/setup.sh dev frozen
