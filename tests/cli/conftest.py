@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,30 @@ def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine plays a script instead of computing."""
     monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=50.0))
+
+
+@pytest.fixture(scope="session")
+def warm_engine() -> Iterator[Any]:
+    """The real engine, its models warm from test to test."""
+    pytest.importorskip("torch")
+    from engines import make_engine
+
+    made = make_engine()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def computed(warm_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands compute, with the real engine, and leave it warm."""
+
+    class Kept:
+        describe, run = warm_engine.describe, warm_engine.run
+
+        def close(self) -> None:
+            """Stays."""
+
+    monkeypatch.setattr(recorded_session, "make_engine", Kept)
 
 
 @pytest.fixture

@@ -264,31 +264,6 @@ def test_wrong_usage_is_told_apart_from_bad_input(evprof, tmp_path, monkeypatch,
 # Running: a run that began is saved and printed, with its stages up to where it failed.
 
 
-@pytest.fixture(scope="module")
-def engine() -> Any:
-    """The real engine, kept warm from test to test."""
-    pytest.importorskip("torch")
-    from engines import make_engine
-
-    made = make_engine()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def computed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run the real engine and leave it warm."""
-    from evprof.cli import recorded_session
-
-    class Kept:
-        describe, run = engine.describe, engine.run
-
-        def close(self) -> None:
-            """Stays."""
-
-    monkeypatch.setattr(recorded_session, "make_engine", Kept)
-
-
 @pytest.fixture
 def failed_run(evprof: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Runs what will fail and returns the run, the same from standard output and from the file."""
