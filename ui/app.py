@@ -28,6 +28,7 @@ from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import Recording
+from ui.icons import window_icon
 from ui.main_window import MainWindow
 from ui.run_controller import Host
 from ui.theme import ThemeHolder, theme_named
@@ -53,6 +54,7 @@ def run_window(
     `theme` None is what was chosen last.
     """
     application = _application()
+    application.setWindowIcon(window_icon())
     settings = QSettings("evprof", "evprof")
     holder = ThemeHolder(theme_named(theme or str(settings.value("window/theme", "dark"))))
     window = MainWindow(holder, settings)

@@ -43,3 +43,17 @@ def icon(name: str, theme: Theme, color: QColor | None = None, size: int = SIZE)
         found.addPixmap(pixmap(name, color or theme.text, scale, size), QIcon.Mode.Normal)
         found.addPixmap(pixmap(name, theme.text_dim, scale, size), QIcon.Mode.Disabled)
     return found
+
+
+def window_icon() -> QIcon:
+    """The program's own sign, in its own colours."""
+    renderer = QSvgRenderer(QByteArray(_drawing("evprof").encode()))
+    found = QIcon()
+    for size in (16, 32, 64, 128):
+        picture = QPixmap(size, size)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        renderer.render(painter, QRectF(0, 0, size, size))
+        painter.end()
+        found.addPixmap(picture)
+    return found

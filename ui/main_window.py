@@ -66,6 +66,7 @@ class MainWindow(QMainWindow):
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
+        self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
@@ -248,9 +249,16 @@ class MainWindow(QMainWindow):
     # Sessions.
 
     def _browse_session(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open session", "", "Sessions (*.evprof);;All files (*)")
+        from evprof.session.autosave import autosave_folder
+
+        folder = autosave_folder() if self.session.path is None else self.session.path.parent
+        start = str(folder) if folder.is_dir() else ""
+        path, _ = QFileDialog.getOpenFileName(self, "Open session", start, "Sessions (*.evprof);;All files (*)")
         if path:
             self.session.open(Path(path))
+
+    def _refusal_to_change(self) -> str:
+        return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
     def _show_recording(self, recording: Recording) -> None:
         try:

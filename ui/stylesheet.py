@@ -42,6 +42,9 @@ QPushButton[role="primary"]:hover { border-color: $text; }
 QPushButton[role="primary"]:disabled { background: $raised; color: $text_dim; border-color: $line; }
 QPushButton[role="quiet"], QToolButton[role="quiet"] { background: transparent; border-color: transparent; }
 QPushButton[role="quiet"]:hover, QToolButton[role="quiet"]:hover { background: $hover; }
+QPushButton[role="chip"] { font-size: ${small_pt}pt; padding: 0 8px; min-height: 18px; max-height: 18px;
+    border-radius: 10px; color: $accent; border-color: $accent; background: $panel; font-weight: 600; }
+QPushButton[role="chip"]:hover { background: $selection; }
 QPushButton[role="link"] { background: transparent; border: none; color: $accent; padding: 2px 0; text-align: left; }
 QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: $window; color: $text;

@@ -24,6 +24,8 @@ from evprof.session.reading import load_session
 class WindowSession(QObject):
     """One recording at a time and the writer that keeps it on disk.
 
+    `refusal` says in a sentence why the recording may not be changed now, such as a run that goes on; "" if it may.
+
     Signals:
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
@@ -39,6 +41,7 @@ class WindowSession(QObject):
         super().__init__(parent)
         self.recording = Recording()
         self.path: Path | None = None
+        self.refusal: Callable[[], str] = lambda: ""
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
         self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
@@ -71,6 +74,8 @@ class WindowSession(QObject):
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
+        if refusal := self.refusal():
+            raise UserError(refusal)
         self._take(path, load_session(path).recording)
 
     def open(self, path: Path) -> None:
@@ -89,11 +94,13 @@ class WindowSession(QObject):
 
     def start_new(self) -> None:
         """An empty session; the one before stays where it was saved."""
-        self.close()
-        self.recording, self.path = Recording(), None
-        self.opened.emit(self.recording)
+        self._take(None, Recording())
 
-    def _take(self, path: Path, recording: Recording) -> None:
+    def _take(self, path: Path | None, recording: Recording) -> None:
+        # Asked again here: a run may have begun while the file was read.
+        if refusal := self.refusal():
+            self.failed.emit(refusal)
+            return
         self.close()
         self.recording, self.path = recording, path
         self.opened.emit(recording)

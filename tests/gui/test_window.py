@@ -246,6 +246,26 @@ def test_a_second_run_meanwhile_is_refused_in_a_sentence(
     assert len(window.controller.runs) == 1
 
 
+def test_another_session_waits_for_the_run_and_loses_nothing(
+    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
+) -> None:
+    start(3.0)
+    window.submit(_request("target"))
+    wait_until(lambda: window.controller.runs)
+    window.session.start_new()
+    with pytest.raises(UserError, match="going on"):
+        window.session.read(session_file)
+    assert window.messages.shown is not None
+    assert "A run is going on" in window.messages.shown.sentence
+    wait_until(lambda: not window.controller.is_busy, 20)
+    kept = window.session.path
+    assert kept is not None
+    tokens = len(window.controller.runs[1].tokens)
+    window.session.read(session_file)
+    assert max(window.controller.runs) >= 4
+    assert len(load_session(kept).recording.streams["tokens"]) == tokens
+
+
 def test_a_session_opens_in_the_background_and_shows_its_last_run(
     window: MainWindow, session_file: Path, wait_until: Wait
 ) -> None:

@@ -72,10 +72,10 @@ class LatencyLane(Lane):
             return ()
         ceiling = self._ceiling_ms()
         marks: list[tuple[float, str]] = []
-        for _, _, top, bottom in self._bands():
-            marks.append((top, f"{ceiling:g}"))
-            if bottom - top > 28:
-                marks.append((bottom, "0"))
+        bands = self._bands()
+        marks.extend((top, f"{ceiling:g}") for _, _, top, _ in bands)
+        if bands[-1][3] - bands[-1][2] > 28:
+            marks.append((bands[-1][3], "0"))
         return marks
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:

@@ -1,0 +1,156 @@
+"""Between host and views: what is told, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import BEGIN, TARGET, SpanRecord
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.core.sample import Sample
+from ui.housekeeping import Housekeeping
+from ui.run_controller import RunController
+from ui.trace_viewer import TraceViewer
+from ui.window_session import WindowSession
+
+
+class Host:
+    """A host that only notes what it is asked."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.requests: list[RunRequest] = []
+        self.is_busy = False
+        self.is_closed = False
+
+    def submit(self, request: RunRequest) -> None:
+        self.is_busy = True
+        self.requests.append(request)
+        run_id = request.first_run_id
+        self.recording.post(RunStarted(run_id, RunInfo(run_id, request.group_id, 0, TARGET, "target", {}, {})))
+
+    def end(self, status: str = FINISHED) -> None:
+        run_id = self.requests[-1].first_run_id
+        self.recording.post(RunEnded(run_id, status))
+        self.recording.post(RequestEnded(run_id))
+        self.is_busy = False
+
+    def stop(self) -> None:
+        self.end("cancelled")
+
+    def attach(self, recording: Recording) -> None:
+        if self.is_busy:
+            raise UserError("A run is going on.")
+        self.recording = recording
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(Recording())
+
+
+@pytest.fixture
+def busy_controller(host: Host, application: object) -> RunController:
+    return RunController(host.recording, host)
+
+
+def _request() -> RunRequest:
+    return RunRequest("target", Sample(video_path="a.mp4"), target=ModelChoice("x"))
+
+
+def test_rows_are_in_the_book_before_their_message_is_told(host: Host, busy_controller: RunController) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def take(message: Message) -> None:
+        seen.append((type(message).__name__, len(busy_controller.runs[1].spans)))
+
+    busy_controller.message.connect(take)
+    busy_controller.submit(_request())
+    host.recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 5, -1))
+    host.end()
+    busy_controller.pull()
+    assert seen == [("RunStarted", 1), ("RunEnded", 1), ("RequestEnded", 1)]
+
+
+def test_requests_wait_for_one_another_and_are_numbered_then(host: Host, busy_controller: RunController) -> None:
+    busy: list[bool] = []
+    busy_controller.busy_changed.connect(busy.append)
+    busy_controller.submit(_request(), _request())
+    busy_controller.pull()
+    assert [request.first_run_id for request in host.requests] == [1]
+    host.end()
+    busy_controller.pull()
+    busy_controller.pull()
+    assert [(request.first_run_id, request.group_id) for request in host.requests] == [(1, 1), (2, 2)]
+    host.end()
+    busy_controller.pull()
+    assert busy[0] is True
+    assert busy[-1] is False
+
+
+@pytest.mark.parametrize("status", [FAILED, "cancelled"])
+def test_what_waits_is_dropped_when_a_run_does_not_finish(
+    host: Host, busy_controller: RunController, status: str
+) -> None:
+    busy_controller.submit(_request(), _request())
+    host.end(status)
+    for _ in range(3):
+        busy_controller.pull()
+    assert len(host.requests) == 1
+
+
+def test_without_an_engine_or_with_a_busy_one_a_sentence_says_so(host: Host, busy_controller: RunController) -> None:
+    with pytest.raises(UserError, match="still starting"):
+        RunController(Recording()).submit(_request())
+    busy_controller.submit(_request())
+    with pytest.raises(UserError, match="stop it first"):
+        busy_controller.submit(_request())
+
+
+def test_another_recording_begins_afresh_but_not_during_a_run(host: Host, busy_controller: RunController) -> None:
+    busy_controller.submit(_request())
+    busy_controller.pull()
+    with pytest.raises(UserError):
+        busy_controller.replace_recording(Recording())
+    assert list(busy_controller.runs) == [1]
+    host.end()
+    told: list[bool] = []
+    busy_controller.session_replaced.connect(lambda: told.append(True))
+    fresh = Recording()
+    busy_controller.replace_recording(fresh)
+    assert told == [True]
+    assert busy_controller.runs == {}
+    assert host.recording is fresh
+
+
+def test_closing_ends_the_engine_once(host: Host, busy_controller: RunController) -> None:
+    busy_controller.close()
+    busy_controller.close()
+    assert host.is_closed
+    assert not busy_controller.has_host
+
+
+def test_housekeeping_gives_everything_back(busy_controller: RunController) -> None:
+    import gc
+    import sys
+
+    before = (gc.isenabled(), sys.getswitchinterval())
+    keeper = Housekeeping(busy_controller)
+    keeper.start()
+    assert (gc.isenabled(), sys.getswitchinterval()) != before
+    keeper.stop()
+    assert (gc.isenabled(), pytest.approx(sys.getswitchinterval())) == before
+
+
+def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunController) -> None:
+    said: list[str] = []
+    viewer = TraceViewer(WindowSession(busy_controller), busy_controller, lambda sentence, *_: said.append(sentence))
+    viewer.open()
+    assert viewer.newest is None
+    assert said == ["There is no torch trace in this session; switch on Trace and press Run."]
