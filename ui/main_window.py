@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
+from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
@@ -29,7 +29,7 @@ from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
 from ui.selection import Selection
 from ui.status_bar import StatusBar
-from ui.theme import GRID, Theme, ThemeHolder, theme_named
+from ui.theme import GRID, Theme, ThemeHolder
 from ui.toolbar import Toolbar
 from ui.trace_viewer import TraceViewer
 from ui.views.comparison import ComparisonPanel
@@ -40,6 +40,7 @@ from ui.views.run_list import RunList
 from ui.views.sample_list import SampleList
 from ui.views.speculation_panel import SpeculationPanel
 from ui.views.timeline.timeline_view import TimelineView
+from ui.window_memory import WindowMemory
 from ui.window_session import WindowSession
 
 MakeHost = Callable[[Recording], Host]
@@ -59,7 +60,7 @@ class MainWindow(QMainWindow):
         """`settings` None: nothing is remembered, nothing restored (pictures, tests)."""
         super().__init__()
         self.holder = holder
-        self._settings = settings
+        self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
         self.selection = Selection(self)
@@ -78,7 +79,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
-        self._restore()
+        self._is_divided = self._memory.restore(self, self.body, self.holder)
 
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
@@ -128,7 +129,7 @@ class MainWindow(QMainWindow):
             row.setContentsMargins(GRID, 0, GRID + 4, 0)
 
     def _recent(self) -> Recent:
-        if self._settings is None:
+        if self._memory.settings is None:
             return Recent(None)
         from PySide6.QtCore import QStandardPaths
 
@@ -309,9 +310,9 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
+        self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
-            self.timeline.setFocus()
             QTimer.singleShot(0, self.body, self.body.divide)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -370,7 +371,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
-        self._remember()
+        self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.traces.close()
         self.controller.close()
@@ -379,24 +380,3 @@ class MainWindow(QMainWindow):
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
-
-    def _remember(self) -> None:
-        if self._settings is None:
-            return
-        self._settings.setValue("window/geometry", self.saveGeometry())
-        self._settings.setValue("window/columns", self.body.saveState())
-        self._settings.setValue("window/rows", self.body.rows.saveState())
-        self._settings.setValue("window/theme", self.holder.theme.name)
-
-    def _restore(self) -> None:
-        if self._settings is None:
-            return
-        self.holder.set_theme(theme_named(str(self._settings.value("window/theme", self.holder.theme.name))))
-        for key, restore in (
-            ("window/geometry", self.restoreGeometry),
-            ("window/columns", self.body.restoreState),
-            ("window/rows", self.body.rows.restoreState),
-        ):
-            state = self._settings.value(key)
-            if isinstance(state, QByteArray) and restore(state):
-                self._is_divided = True
