@@ -21,7 +21,7 @@ from PySide6.QtCore import QEventLoop, QSettings, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded
 from evprof.core.recording import Recording
 from evprof.core.request import ModelChoice, RunRequest
@@ -36,6 +36,8 @@ RECORDS_PER_S = 10_000
 HEARTBEAT_MS = 5
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
+
+LONGEST_TRIAL_S = 3600
 
 STEPS = 200
 """Zooms and pans that are timed."""
@@ -52,8 +54,10 @@ def measure_window(
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
     """
-    if trials < 1 or seconds < 1:
-        raise UserError("--trials must be at least 1 and --seconds at least 1.")
+    if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
+        raise UserError(
+            f"--trials must be at least 1, and --seconds lie between 1 and {LONGEST_TRIAL_S}.", exit_code=USAGE
+        )
     visible = [first_paint_ms(paint_argv) for _ in range(trials)]
     note(f"window visible: {statistics.median(visible):.0f} ms (median of {trials})")
     application = _application()

@@ -11,6 +11,7 @@ from evprof.cli.console import Console
 from evprof.core.errors import USAGE, UserError
 
 DEFAULT_SIZE = (1600, 1000)
+LONGEST_EDGE_PX = 16_384
 
 
 class Gui(Command):
@@ -64,16 +65,23 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
 
 
 def _draw(options: argparse.Namespace, console: Console) -> int:
-    from ui.app import save_screenshot
-
+    size, scale = options.size or DEFAULT_SIZE, 1.0 if options.scale is None else options.scale
+    if not 0.25 <= scale <= 8 or max(size) * scale > LONGEST_EDGE_PX:
+        raise UserError(
+            f"A picture of {size[0]}x{size[1]} at --scale {scale:g} cannot be drawn: the scale may lie between 0.25 "
+            f"and 8, and no edge may pass {LONGEST_EDGE_PX} pixels.",
+            exit_code=USAGE,
+        )
     if not options.screenshot.resolve().parent.is_dir():
         raise UserError(f"--screenshot: there is no folder '{options.screenshot.resolve().parent}'; make it first.")
+    from ui.app import save_screenshot
+
     save_screenshot(
         [str(Path(path).resolve()) for path in options.paths],
         options.screenshot,
-        size=options.size or DEFAULT_SIZE,
+        size=size,
         theme=options.theme or "dark",
-        scale=options.scale or 1.0,
+        scale=scale,
     )
     console.note(f"saved {options.screenshot}")
     return 0

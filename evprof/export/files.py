@@ -55,7 +55,8 @@ def _document(runs: Sequence[RunLog], kind: str) -> dict[str, Any]:
 def _write_json(document: dict[str, Any], path: Path) -> Path:
     """Whole or not at all: a reader never meets half a file."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    data = text.encode("utf-8")
+    # A path may hold bytes that are no text; JSON can say them only as escapes.
+    data = text.encode("utf-8", "backslashreplace")
     unfinished = path.with_name(f"{path.name}.part")
     try:
         unfinished.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -39,7 +39,7 @@ def write_tables(runs: Sequence[RunLog], path: Path) -> list[Path]:
         path.mkdir(parents=True, exist_ok=True)
         places = {name: path / f"{name}.csv" for name in found}
     for name, rows in found.items():
-        with places[name].open("w", encoding="utf-8", newline="") as stream:
+        with places[name].open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
             write_rows(rows, stream, COLUMNS[name])
     return list(places.values())
 

@@ -192,6 +192,21 @@ def test_exports_to_places_that_cannot_be(evprof, session, tmp_path, kind, place
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are always text")
+@pytest.mark.usefixtures("scripted")
+def test_names_that_are_no_text_survive_every_way_out(evprof, tmp_path) -> None:
+    events = tmp_path / "road\udcff.npy"
+    events.write_bytes(b"not read by a script")
+    path = tmp_path / "s.evprof"
+    run = evprof("run", "--events", events, "-o", path, "--json").document["runs"][0]
+    assert run["sample"]["events"]["path"] == str(events)
+    for kind in ("json", "chrome", "csv"):
+        found = evprof("export", path, "--format", kind, "-o", tmp_path / f"out.{kind}")
+        assert found.code == 0, found.errors
+    exported = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert exported["runs"][0]["sample"]["events"]["path"] == str(events)
+
+
 def test_a_session_of_no_runs_cannot_be_compared_but_shown(evprof, tmp_path) -> None:
     from evprof.session.store import SessionFile
 
@@ -247,6 +262,9 @@ WRONG = [
     ["bench"],
     ["bench", "everything"],
     ["gui", "--size", "10"],
+    ["gui", "--screenshot", "w.png", "--scale", "0"],
+    ["gui", "--screenshot", "w.png", "--scale", "nan"],
+    ["gui", "--screenshot", "w.png", "--size", "9000x9000", "--scale", "2"],
     ["--nonsense"],
     ["nonsense"],
 ]
