@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QRectF, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from ui.theme import Theme
@@ -34,12 +34,12 @@ def pixmap(name: str, color: QColor, scale: float = 1.0, size: int = SIZE) -> QP
 
 
 def icon(name: str, theme: Theme, color: QColor | None = None, size: int = SIZE) -> QIcon:
-    """An icon in the text colour (or another), dim when disabled, for screens of 100 % to 300 %.
+    """An icon in the text colour (or another), dim when disabled, for every screen there is and for pictures at 200 %.
 
     Shown at its own `size` it is never scaled, and so never blurred.
     """
     found = QIcon()
-    for scale in (1.0, 1.25, 1.5, 2.0, 3.0):
+    for scale in sorted({1.0, 2.0, *(screen.devicePixelRatio() for screen in QGuiApplication.screens())}):
         found.addPixmap(pixmap(name, color or theme.text, scale, size), QIcon.Mode.Normal)
         found.addPixmap(pixmap(name, theme.text_dim, scale, size), QIcon.Mode.Disabled)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
@@ -27,13 +28,15 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import MODES, ModelChoice
 from evprof.core.sample import Sample
-from ui.dialogs.model_popover import ModelPopover
-from ui.dialogs.settings_popover import SettingsPopover
 from ui.icons import icon
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.models.run_text import input_name, mode_name
 from ui.theme import GRID, ThemeHolder
+
+if TYPE_CHECKING:
+    from ui.dialogs.model_popover import ModelPopover
+    from ui.dialogs.settings_popover import SettingsPopover
 
 HEIGHT = 44
 ICON = 14
@@ -121,14 +124,12 @@ class Toolbar(QFrame):
     def _make_models(self) -> None:
         self._popovers: dict[str, ModelPopover] = {}
         self._models: dict[str, QToolButton] = {}
-        for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
-            popover = ModelPopover(role, choice, self._recent, self._themes, self)
-            popover.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+        for role in (DRAFT, TARGET):
             button = _button("", "")
             button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
             button.setFixedWidth(156)
             button.clicked.connect(self._open_draft if role == DRAFT else self._open_target)
-            self._popovers[role], self._models[role] = popover, button
+            self._models[role] = button
 
     def _make_prompt(self) -> None:
         self.prompt = QLineEdit(self.form.sample.prompt)
@@ -163,7 +164,7 @@ class Toolbar(QFrame):
         self.tokens.setToolTip("Most tokens of an answer")
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.tokens.setFixedWidth(76)
-        self._settings = SettingsPopover(self.form.settings, self)
+        self._settings: SettingsPopover | None = None
         self.settings = _button("", "More settings: drafted tokens, frames, sampling, repetitions")
         self.settings.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
         self.settings.clicked.connect(self._open_settings)
@@ -201,8 +202,24 @@ class Toolbar(QFrame):
     # What others tell it
 
     def popover(self, role: str) -> ModelPopover:
-        """The popover that chooses the model of a role."""
+        """The popover that chooses the model of a role; made when it is first asked for."""
+        if role not in self._popovers:
+            from ui.dialogs.model_popover import ModelPopover
+
+            choice = self.form.draft if role == DRAFT else self.form.target
+            made = ModelPopover(role, choice, self._recent, self._themes, self)
+            made.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+            self._popovers[role] = made
         return self._popovers[role]
+
+    @property
+    def settings_popover(self) -> SettingsPopover:
+        """The popover with the settings that matter less often; made when it is first asked for."""
+        if self._settings is None:
+            from ui.dialogs.settings_popover import SettingsPopover
+
+            self._settings = SettingsPopover(self.form.settings, self)
+        return self._settings
 
     @property
     def sample(self) -> Sample:
@@ -240,8 +257,7 @@ class Toolbar(QFrame):
         if self.form.problem:
             self.failed.emit(self.form.problem)
             return
-        self.form.settings = self._settings.settings(self.tokens.value())
-        self.form.warmup, self.form.repeat = self._settings.warmup.value(), self._settings.repeat.value()
+        self._read_settings()
         traces = self._trace_folder is not None and self.trace.isChecked()
         self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
         try:
@@ -250,6 +266,14 @@ class Toolbar(QFrame):
             self.failed.emit(error.sentence)
             return
         self.run_requested.emit(request)
+
+    def _read_settings(self) -> None:
+        form, more = self.form, self._settings
+        if more is None:
+            form.settings = replace(form.settings, max_new_tokens=self.tokens.value())
+        else:
+            form.settings = more.settings(self.tokens.value())
+            form.warmup, form.repeat = more.warmup.value(), more.repeat.value()
 
     def browse_events(self) -> None:
         """Asks for an event recording."""
@@ -282,13 +306,13 @@ class Toolbar(QFrame):
         self.sample_opened.emit(sample)
 
     def _open_draft(self) -> None:
-        self._popovers[DRAFT].open_below(self._models[DRAFT])
+        self.popover(DRAFT).open_below(self._models[DRAFT])
 
     def _open_target(self) -> None:
-        self._popovers[TARGET].open_below(self._models[TARGET])
+        self.popover(TARGET).open_below(self._models[TARGET])
 
     def _open_settings(self) -> None:
-        self._settings.open_below(self.settings)
+        self.settings_popover.open_below(self.settings)
 
     def _take_draft(self, choice: ModelChoice) -> None:
         self.form.draft = choice

@@ -103,7 +103,7 @@ def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes
     assert counts is not None
     assert panel.table.rows[0].cells[0] == f"{counts.accepted} / {counts.drafted}"
     assert panel.table.rows[1].cells[1] == f"{counts.mean_acceptance_length:.2f}"
-    assert panel.verdict.text() == speculation_sentence(runs[3], list(runs.values()))
+    assert panel.verdict.text == speculation_sentence(runs[3], list(runs.values()))
     assert not panel.isHidden()
     panel.show_run(runs[2], runs.values())
     assert panel.isHidden()

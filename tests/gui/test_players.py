@@ -120,6 +120,7 @@ def test_players_follow_the_clock(
 ) -> None:
     clock = PlayClock()
     player = player_type(themes, clock)
+    player.show()
     player.show_input(files[kind], None)
     wait_until(lambda: player.image is not None)
     first = player.image
@@ -134,6 +135,7 @@ def test_players_are_still_while_a_run_is_measured(
 ) -> None:
     clock = PlayClock()
     player = VideoPlayer(themes, clock)
+    player.show()
     player.show_input(files["video"], None)
     wait_until(lambda: player.image is not None)
     clock.set_playing(True)
@@ -156,12 +158,26 @@ def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video at all")
     player = VideoPlayer(themes, PlayClock())
+    player.show()
     told: list[str] = []
     player.failed.connect(told.append)
     player.show_input(str(broken), None)
     wait_until(lambda: told)
     assert "broken.mp4" in told[0]
     assert player.note == told[0]
+    player.close_feed()
+
+
+def test_a_player_opens_nothing_before_it_was_painted(
+    files: dict[str, str], themes: ThemeHolder, wait_until: Wait, application: QApplication
+) -> None:
+    """Opening files before the window's first picture would hold that picture up."""
+    player = VideoPlayer(themes, PlayClock())
+    player.show_input(files["video"], None)
+    application.processEvents()
+    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-pictures" and thread.is_alive()]
+    player.show()
+    wait_until(lambda: player.image is not None)
     player.close_feed()
 
 

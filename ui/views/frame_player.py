@@ -51,6 +51,7 @@ class FramePlayer(QWidget):
         self._path: str | None = None
         self._note = ""
         self._quiet_ticks = 0
+        self._is_painted = False
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._take)
@@ -120,10 +121,14 @@ class FramePlayer(QWidget):
             return
         self._feed = PictureFeed(self._path, self._open_source)
         self._feed.set_paused(self._clock.is_suspended)
+        if self._is_painted:
+            self._seek(self._clock.position_us)
+
+    def _begin(self) -> None:
         self._seek(self._clock.position_us)
 
     def _seek(self, position_us: int) -> None:
-        if self._feed is not None:
+        if self._feed is not None and self._is_painted:
             self._feed.want(position_us)
             self._quiet_ticks = 0
             if not self._clock.is_suspended:
@@ -166,6 +171,10 @@ class FramePlayer(QWidget):
             self._clock.set_playing(not self._clock.is_playing)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
+        if not self._is_painted:
+            # Files are opened when the window is there: opening them before would hold its first picture up.
+            self._is_painted = True
+            QTimer.singleShot(0, self, self._begin)
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme

@@ -23,6 +23,7 @@ from ui.views.empty_state import EmptyState
 from ui.views.event_player import EventPlayer
 from ui.views.frame_player import FramePlayer
 from ui.views.frame_strip import FrameStrip
+from ui.views.panel_parts import ToneLabel
 from ui.views.stage_strip import StageStrip
 from ui.views.token_text import TokenText
 from ui.views.video_player import VideoPlayer
@@ -56,9 +57,7 @@ class ModelHead(QWidget):
         self._chips.setProperty("role", "chip")
         self._part = QLabel()
         self._part.setProperty("role", "chip")
-        self._state = QLabel()
-        self._state.setProperty("role", "dim")
-        self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._state.setMinimumWidth(_STATE_WIDTH)
         self.setFixedHeight(24)
         row = QHBoxLayout(self)
@@ -79,10 +78,10 @@ class ModelHead(QWidget):
             self._part.setText(part)
             self._fit()
         if column is None:
-            self._set_state("", "dim")
+            self._state.say("", "dim")
             return
         state = stage_now(column.run, column.role)
-        self._set_state(state, "bad" if column.run.info.status == FAILED else "dim")
+        self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
 
     def minimumSizeHint(self) -> QSize:
         """The name's beginning and the state: everything else gives way."""
@@ -108,14 +107,6 @@ class ModelHead(QWidget):
                 break
         self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideRight, max(64, room - used)))
         self._name.setToolTip(f"{name}\n{chips(model)}".strip())
-
-    def _set_state(self, text: str, role: str) -> None:
-        if self._state.property("role") != role:
-            self._state.setProperty("role", role)
-            self._state.style().unpolish(self._state)
-            self._state.style().polish(self._state)
-        if self._state.text() != text:
-            self._state.setText(text)
 
 
 class ModelColumn:

@@ -28,15 +28,55 @@ def sentence(role: str = "dim") -> QLabel:
     return label
 
 
-def say(label: QLabel, text: str, role: str | None = None) -> None:
-    """Shows a sentence, in another judgement's colour if need be; an empty one hides the label."""
-    if role is not None and label.property("role") != role:
-        label.setProperty("role", role)
-        label.style().unpolish(label)
-        label.style().polish(label)
+def say(label: QLabel, text: str) -> None:
+    """Shows a sentence; an empty one hides the label."""
     if label.text() != text:
         label.setText(text)
     label.setVisible(bool(text))
+
+
+class ToneLabel(QWidget):
+    """A line of text whose judgement changes: one label per role, of which one is on show.
+
+    A style sheet looks at a role only once, and asking for it again goes through `QWidget.style()`, whose Python
+    object can outlive the style: a crash when the application's style sheet is exchanged.
+    """
+
+    def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._wraps = wraps
+        self._alignment = alignment
+        self._labels: dict[str, QLabel] = {}
+        self._role = ""
+        self._text = ""
+        row = self._row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text
+
+    @property
+    def role(self) -> str:
+        """How that is meant: "dim", "good", "warn" or "bad"."""
+        return self._role
+
+    def say(self, text: str, role: str) -> None:
+        """Shows a sentence in a role's colour; an empty one hides it."""
+        if (text, role) == (self._text, self._role):
+            return
+        self._text, self._role = text, role
+        if role not in self._labels:
+            label = QLabel()
+            label.setProperty("role", role)
+            label.setWordWrap(self._wraps)
+            label.setAlignment(self._alignment)
+            self._labels[role] = label
+            self._row.addWidget(label)
+        for name, label in self._labels.items():
+            label.setText(text if name == role else "")
+            label.setVisible(name == role and bool(text))
 
 
 class WordSwitch(QWidget):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QElapsedTimer
+from PySide6.QtCore import QElapsedTimer, Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from evprof.core.run_log import RunLog
@@ -20,7 +20,7 @@ from evprof.metrics.speculation import (
 from ui.models.figures import NOTHING
 from ui.theme import GRID, ThemeHolder
 from ui.views.figure_table import FigureTable, TableRow
-from ui.views.panel_parts import say, section_head, sentence
+from ui.views.panel_parts import ToneLabel, section_head
 
 INTERVAL_MS = 250
 
@@ -35,7 +35,7 @@ class SpeculationPanel(QWidget):
         self._age = QElapsedTimer()
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
-        self.verdict = sentence("warn")
+        self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
@@ -60,7 +60,7 @@ class SpeculationPanel(QWidget):
         self._age.start()
         listed = list(others)
         self.table.show_rows(_rows(counts))
-        say(self.verdict, speculation_sentence(run, listed), self._judgement(run, listed))
+        self.verdict.say(speculation_sentence(run, listed), self._judgement(run, listed))
 
     def _judgement(self, run: RunLog, others: list[RunLog]) -> str:
         baseline = plain_baseline(run, others)
