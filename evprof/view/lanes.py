@@ -73,6 +73,7 @@ class SpanTable:
         self._table = Table(6)
         self._places: dict[int, int] = {}
         self._running: set[int] = set()
+        self._fresh: list[tuple[int, ...]] = []
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
         self._is_sorted = True
@@ -86,19 +87,24 @@ class SpanTable:
         return bool(self._running)
 
     def put(self, span: Span, stage: str) -> None:
-        """Takes in a span of a stage, or what is new of it."""
+        """Takes in a span of a stage, or what is new of it; `flush` makes new ones visible."""
         place = self._places.get(span.span_id)
         state = _state(span)
         (self._running.add if state == RUNNING else self._running.discard)(span.span_id)
         if place is None:
-            self._places[span.span_id] = len(self._table)
-            self._table.append(
-                [(span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)]
+            self._places[span.span_id] = len(self._table) + len(self._fresh)
+            self._fresh.append(
+                (span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)
             )
         else:
             for column, value in ((0, span.start_ns), (1, _end(span)), (5, state)):
                 self._table.column(column)[place] = value
         self._is_sorted = False
+
+    def flush(self) -> None:
+        """Adds the spans that were put since the last time, all at once."""
+        self._table.append(self._fresh)
+        self._fresh = []
 
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
         """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
@@ -177,6 +183,8 @@ class Track:
                 self.parts.put(span, parent.name)
             self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
             found = True
+        self.stages.flush()
+        self.parts.flush()
         return found
 
     def _take_rounds(self) -> bool:
