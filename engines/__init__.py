@@ -5,6 +5,7 @@ This file is the catalogue: which families are known, which models come along, w
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +67,8 @@ def bundled_folder(name: str) -> Path | None:
 
 def make_engine() -> Engine:
     """The engine of this process; imports torch, and knows how long that took."""
+    # The profiler's library otherwise writes "USDT: ... profiler_start" among our own lines; it asks when it is loaded.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     began_ns = monotonic_ns()
     from engines.engine import LocalEngine
 

@@ -78,7 +78,8 @@ class RunProgress:
             case RunEnded(run_id=run_id, status=status, error=error):
                 run = self._book.runs[run_id]
                 self._tell_stages(run)
-                took = f"{len(run.tokens)} tokens, {ms_text(wall_ms(run))}"
+                count = len(run.tokens)
+                took = f"{count} {'token' if count == 1 else 'tokens'}, {ms_text(wall_ms(run))}"
                 self._bar.line(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
             case SetupProgressed():
                 self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
