@@ -38,8 +38,8 @@ def say(label: QLabel, text: str) -> None:
 class ToneLabel(QWidget):
     """A line of text whose judgement changes: one label per role, of which one is on show.
 
-    A style sheet looks at a role only once, and asking for it again goes through `QWidget.style()`, whose Python
-    object can outlive the style: a crash when the application's style sheet is exchanged.
+    A style sheet looks at a widget's role only once. Asking again with `style().polish` crashed now and then where the
+    application's style sheet was exchanged afterwards (PySide6 6.10), so no widget of ours changes its role.
     """
 
     def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag, parent: QWidget | None = None) -> None:
