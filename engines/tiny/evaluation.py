@@ -36,6 +36,8 @@ _DERANGEMENTS = 20
 class Scores:
     """Shares of right answers by attribute: said unasked in the caption, and answered to a direct question.
 
+    Captions are judged on what the model can see, questions are asked about everything.
+
     The shuffled ones are scored against the scene whose input another scene's input was given for.
     """
 
@@ -75,10 +77,9 @@ class Evaluation:
                     if right < REQUIRED_ACCURACY:
                         missed.append(f"{name} names {attribute} right in {right:.1%} of its {kind}s.")
             blind = {attribute: scores.asked[attribute] for attribute in VALUES if attribute not in visible}
-            shuffled = {attribute: scores.shuffled_caption[attribute] for attribute in visible}
             for what, shares in (
                 ("unseen", blind),
-                ("shuffled", shuffled),
+                ("shuffled", scores.shuffled_caption),
                 ("shuffled, asked", scores.shuffled_asked),
             ):
                 for attribute, right in shares.items():
@@ -93,21 +94,24 @@ def evaluate(models: Path, scenes: Sequence[Scene], seed: int, workers: int = 2)
         samples = write_scenes(Path(folder), scenes, workers)
         draft = Witness(load(models / EVENTGPT_NAME, DRAFT), DRAFT, samples)
         target = Witness(load(models / VIDEO_LLAVA_NAME, TARGET), TARGET, samples)
-    scores = {EVENTGPT_NAME: score(draft, scenes, seed), VIDEO_LLAVA_NAME: score(target, scenes, seed)}
+    scores = {
+        EVENTGPT_NAME: score(draft, scenes, EVENT_VISIBLE, seed),
+        VIDEO_LLAVA_NAME: score(target, scenes, VIDEO_VISIBLE, seed),
+    }
     return Evaluation(len(scenes), seed, scores, acceptance(draft, target))
 
 
-def score(witness: Witness, scenes: Sequence[Scene], seed: int) -> Scores:
+def score(witness: Witness, scenes: Sequence[Scene], visible: Sequence[str], seed: int) -> Scores:
     """Question ``witness`` on every scene, once in general and once on each attribute."""
     captions = [parse(text) for text in witness.answers(GENERAL_QUESTION)]
     asked = {name: [parse(text) for text in witness.answers(SPECIFIC_PROMPTS[name][0])] for name in VALUES}
     truth = {name: [getattr(scene.attributes, name) for scene in scenes] for name in VALUES}
-    said = {name: [caption.get(name) for caption in captions] for name in VALUES}
+    said = {name: [caption.get(name) for caption in captions] for name in visible}
     told = {name: [reply.get(name) for reply in asked[name]] for name in VALUES}
     return Scores(
-        {name: _agreement(said[name], truth[name]) for name in VALUES},
+        {name: _agreement(said[name], truth[name]) for name in visible},
         {name: _agreement(told[name], truth[name]) for name in VALUES},
-        {name: _shuffled_agreement(said[name], truth[name], seed) for name in VALUES},
+        {name: _shuffled_agreement(said[name], truth[name], seed) for name in visible},
         {name: _shuffled_agreement(told[name], truth[name], seed) for name in VALUES},
     )
 
@@ -204,10 +208,9 @@ def table(result: Evaluation) -> str:
         lines += ["", f"`{name}`", "", "| attribute | in the caption | when asked | caption, another scene's input | "]
         lines[-1] += "asked, another scene's input | chance |"
         lines.append("|---|---|---|---|---|---|")
-        visible = EVENT_VISIBLE if name == EVENTGPT_NAME else VIDEO_VISIBLE
         for attribute in VALUES:
             said = [
-                f"{column[attribute]:.1%}" if attribute in visible else "not said"
+                f"{column[attribute]:.1%}" if attribute in column else "not said"
                 for column in (scores.caption, scores.shuffled_caption)
             ]
             told = [f"{column[attribute]:.1%}" for column in (scores.asked, scores.shuffled_asked)]
