@@ -43,6 +43,7 @@ class EmptyState(QWidget):
         hint = QLabel("or drop an event recording and a video onto the window")
         hint.setProperty("role", "small")
         column = QVBoxLayout(self)
+        column.setContentsMargins(GUTTER_PX + GRID, 0, GRID, GRID)
         column.setSpacing(GRID)
         column.addStretch(3)
         for widget in (title, words, self.button, hint):
