@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
-from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, END, SETTLED, TARGET, KvRecord, MemoryRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
 from ui.run_controller import RunController
 from ui.selection import Selection, SpanRef
@@ -333,6 +333,29 @@ def test_only_lanes_with_news_are_repainted(
     clock.ns = 152 * MS
     view.controller.pull()
     assert set(painted) == {"StageLane", "LatencyLane"}
+
+
+def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
+    live: tuple[Recording, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, view = live
+    rows = [TokenRecord(1, TARGET, n, 5, "target", -1, (110 * MS) + n * 1000, " x") for n in range(6000)]
+    recording.extend("tokens", rows)
+    clock.ns = 150 * MS
+    view.controller.pull()
+    QApplication.processEvents()
+    painted: list[str] = []
+    for lane in view.lanes:
+        monkeypatch.setattr(lane, "update", lambda *_, lane=lane: painted.append(type(lane).__name__))
+    recording.append(TokenRecord(1, TARGET, 6000, 5, "target", -1, 151 * MS, " x"))
+    recording.append(KvRecord(1, TARGET, 151 * MS, 5, 500))
+    recording.append(MemoryRecord(1, 151 * MS, 500, -1))
+    view.controller.pull()
+    first = {name for name in painted if name != "StageLane"}
+    view.controller.pull()
+    second = {name for name in painted if name != "StageLane"}
+    assert len(first) in (1, 2)
+    assert second == {"LatencyLane", "KvLane", "MemoryLane"}
 
 
 def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(

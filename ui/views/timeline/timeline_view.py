@@ -27,6 +27,9 @@ from ui.views.timeline.round_lane import RoundLane
 from ui.views.timeline.scene import GUTTER_PX, Hit, Scene
 from ui.views.timeline.stage_lane import StageLane
 
+MANY_ROWS = 5_000
+"""From so many tokens and parts on, lanes take turns at being repainted live."""
+
 _GLIDE_MS = 16
 _ZOOM_PER_FRAME = 1.06
 _PAN_PER_FRAME_PX = 22.0
@@ -55,6 +58,8 @@ class TimelineView(QWidget):
         self._glide.setInterval(_GLIDE_MS)
         self._glide.timeout.connect(self._glide_on)
         self._changed: set[int] = set()
+        self._owed: set[Lane] = set()
+        self._turn = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
@@ -134,7 +139,7 @@ class TimelineView(QWidget):
                 news.append((column, track.update()))
         ended = bool(self._changed) and not self.scene.is_running
         self._changed.clear()
-        if not news and not (was_running and self.scene.is_running):
+        if not news and not self._owed and not (was_running and self.scene.is_running):
             return
         self.scene.clock_ns = self._clock()
         if self._take_scale() or ended:
@@ -142,8 +147,18 @@ class TimelineView(QWidget):
             return
         for lane in self.lanes:
             if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane) and lane.is_growing):
-                lane.show_news()
+                self._owed.add(lane)
+        self._repaint_owed()
         self._show_wanted()
+
+    def _repaint_owed(self) -> None:
+        """Repaints the lanes with news; of a very large run the tall ones in turns, so that no frame takes long."""
+        is_large = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown) > MANY_ROWS
+        self._turn = 1 - self._turn
+        for place, lane in enumerate(self.lanes):
+            if lane in self._owed and not (is_large and lane.grows and place % 2 != self._turn):
+                self._owed.discard(lane)
+                lane.show_news()
 
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
@@ -205,6 +220,7 @@ class TimelineView(QWidget):
         self._repaint_lanes()
 
     def _repaint_lanes(self, *_: object) -> None:
+        self._owed.clear()
         self.head.update()
         for lane in self.lanes:
             lane.update()
