@@ -118,8 +118,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         transform = preprocessing_of(folder, config)
         network, said = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
-    if device.type == "cuda":
-        _first_pass(network, device, dtype)
+    _first_pass(network, device, dtype)
     facts = model_facts(checkpoint, network, device, dtype)
     if isinstance(network, EventGptModel):
         return EventLanguageModel(network, vocabulary, transform, facts, (*config.assumptions, *said))
@@ -127,12 +126,13 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
 
 
 def _first_pass(network: Network, device: torch.device, dtype: torch.dtype) -> None:
-    """One frame and two tokens: a GPU's libraries load their kernels on first use, which is setup, not a stage."""
+    """One frame and two tokens: libraries load and choose their kernels on first use, which is setup, not a stage."""
     pixels = edge(network.config.vision)
     with torch.inference_mode():
         network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
         network.language_model(input_ids=torch.ones(1, 2, device=device, dtype=torch.long), logits_to_keep=1)
-    torch.cuda.synchronize(device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def check_role(checkpoint: Checkpoint, role: str) -> None:
