@@ -20,6 +20,7 @@ from PySide6.QtCore import (
     QSettings,
     Qt,
     QThread,
+    QTimer,
     QtMsgType,
     Signal,
     qInstallMessageHandler,
@@ -34,6 +35,9 @@ from ui.run_controller import Host
 from ui.theme import ThemeHolder, theme_named
 
 logger = logging.getLogger(__name__)
+
+DEMO_PATIENCE_MS = 1_500
+"""How long the demo waits for the first pictures of its sample."""
 
 Report = Callable[[BaseException, str], Path | None]
 """Writes a crash report about what was being done; returns where it is."""
@@ -76,7 +80,7 @@ def run_window(
         window.start_engine(make_host)
         window.open_paths(paths)
         if demo:
-            window.run_demo()
+            _run_demo_soon(window)
 
     window.painted.connect(begin)
     window.show()
@@ -84,6 +88,15 @@ def run_window(
     net.fold()
     holder.detach()
     return code
+
+
+def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -> None:
+    """Runs the demo once the sample's pictures stand: the players rest while a run is measured."""
+    deadline = deadline or QDeadlineTimer(DEMO_PATIENCE_MS)
+    if window.is_at_rest or deadline.hasExpired():
+        window.run_demo()
+    else:
+        QTimer.singleShot(20, window, lambda: _run_demo_soon(window, deadline))
 
 
 def save_screenshot(

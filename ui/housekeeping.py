@@ -19,7 +19,7 @@ SWITCH_INTERVAL_S = 0.001
 
 
 class Housekeeping(QObject):
-    """Collects young garbage twice a second; old garbage every half a minute while nothing runs."""
+    """Collects young garbage twice a second; old garbage once after runs or another session, while nothing runs."""
 
     def __init__(self, controller: RunController) -> None:
         super().__init__(controller)
@@ -27,6 +27,9 @@ class Housekeeping(QObject):
         self._was_enabled = gc.isenabled()
         self._switch_interval_s = sys.getswitchinterval()
         self._timers: list[QTimer] = []
+        self._has_old = True
+        controller.busy_changed.connect(self._expect_old)
+        controller.session_replaced.connect(self._expect_old)
 
     def start(self) -> None:
         """Takes over from the collector's own rhythm."""
@@ -52,5 +55,10 @@ class Housekeeping(QObject):
         gc.collect(0)
 
     def _collect_old(self) -> None:
-        if not self._controller.is_busy:
+        # Looking through a large session takes tenths of a second: not again and again while a person only reads it.
+        if self._has_old and not self._controller.is_busy:
+            self._has_old = False
             gc.collect()
+
+    def _expect_old(self, *_: object) -> None:
+        self._has_old = True
