@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import Plain
 from evprof.core.sample import Sample
 
 MODES = ("side-by-side", "speculative", "draft", "target")
@@ -14,22 +15,8 @@ MODES = ("side-by-side", "speculative", "draft", "target")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
-class _Plain:
-    """To and from plain values; unknown keys are ignored, so that newer writers stay readable."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe and the session file."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]  # every subclass is a dataclass
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        names = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]  # every subclass is a dataclass
-        return cls(**{name: value for name, value in values.items() if name in names})
-
-
 @dataclass(frozen=True)
-class ModelChoice(_Plain):
+class ModelChoice(Plain):
     """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`."""
 
     name: str
@@ -39,7 +26,7 @@ class ModelChoice(_Plain):
 
 
 @dataclass(frozen=True)
-class GenerationSettings(_Plain):
+class GenerationSettings(Plain):
     """How text is generated. `temperature` 0 is greedy; `frames`/`event_frames` None is the model's own default.
 
     `gamma` is how many tokens the draft proposes per round in speculative modes.
@@ -76,7 +63,7 @@ class GenerationSettings(_Plain):
 
 
 @dataclass(frozen=True)
-class TraceSettings(_Plain):
+class TraceSettings(Plain):
     """A torch profiler trace as a run of its own: where it goes and how many decode steps it covers."""
 
     folder: str

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from evprof.core.plain import Plain
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
 
 
-class _Facts:
-    """To and from plain values; unknown keys are ignored, so that newer writers stay readable."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe and the session file."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]  # every subclass is a dataclass
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        names = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]  # every subclass is a dataclass
-        return cls(**{name: value for name, value in values.items() if name in names})
-
-
 @dataclass(frozen=True)
-class ModelFacts(_Facts):
+class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device.
 
     `layers`, `kv_heads`, `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them.
@@ -49,7 +37,7 @@ class ModelFacts(_Facts):
 
 
 @dataclass(frozen=True)
-class SetupFacts(_Facts):
+class SetupFacts(Plain):
     """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine)."""
 
     import_ms: float | None = None
@@ -58,7 +46,7 @@ class SetupFacts(_Facts):
 
 
 @dataclass(frozen=True)
-class LengthFacts(_Facts):
+class LengthFacts(Plain):
     """Positions of one model's prompt: `input` in all = `system` + `text` + `visual`."""
 
     input: int
@@ -68,7 +56,7 @@ class LengthFacts(_Facts):
 
 
 @dataclass(frozen=True)
-class KvFacts(_Facts):
+class KvFacts(Plain):
     """One model's cache at the end of the run, measured by walking its tensors: bytes in use and bytes reserved.
 
     `rolled_back` counts the positions that were written for rejected draft tokens and cut off again.
@@ -81,7 +69,7 @@ class KvFacts(_Facts):
 
 
 @dataclass(frozen=True)
-class MemoryFacts(_Facts):
+class MemoryFacts(Plain):
     """Memory of a run in bytes; None where this device or platform cannot say."""
 
     weights_bytes: int | None = None
@@ -151,7 +139,7 @@ class RunInfo:
                 setattr(self, name, value)
 
 
-_PER_ROLE: dict[str, type[_Facts]] = {
+_PER_ROLE: dict[str, type[Plain]] = {
     "models": ModelFacts,
     "setup": SetupFacts,
     "lengths": LengthFacts,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+
+from evprof.core.plain import Plain
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Plain):
     """One scene. At least one of `events_path` and `video_path` is given.
 
     `events_path`: `.npy`, `.npz` or a folder of PNG event frames; `video_path`: anything FFmpeg opens.
@@ -17,13 +18,3 @@ class Sample:
     video_path: str | None = None
     prompt: str = "What are the key elements in this scene?"
     name: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe and the session file."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Sample:
-        """The inverse of `to_json`; unknown keys are ignored, so that newer writers stay readable."""
-        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        return cls(**known)
