@@ -31,6 +31,7 @@ ENTRIES: tuple[Entry | None, ...] = (
     None,
     Entry("left", "Samples and runs", "Ctrl+B"),
     Entry("right", "Comparison and selection", "Ctrl+I"),
+    Entry("distributions", "Distributions…", "Ctrl+D"),
     Entry("theme", "Light or dark", "Ctrl+Shift+L"),
     None,
     Entry("keys", "Keys and mouse", "?"),

@@ -174,6 +174,7 @@ class MainWindow(QMainWindow):
             "demo": self.run_demo,
             "left": lambda: self.body.toggle(self.body.left),
             "right": lambda: self.body.toggle(self.body.right),
+            "distributions": self._show_distributions,
             "theme": self.holder.toggle,
             "keys": self._show_keys,
             "about": self._show_about,
@@ -246,6 +247,16 @@ class MainWindow(QMainWindow):
         from ui.dialogs.about import AboutDialog
 
         AboutDialog(self.status.environment, self.holder, self).show()
+
+    def _show_distributions(self) -> None:
+        # Imported here: pyqtgraph takes half a second.
+        from ui.dialogs.distributions import DistributionsDialog
+
+        dialogs = self.findChildren(DistributionsDialog)
+        shown = next((dialog for dialog in dialogs if dialog.isVisible()), None)
+        dialog = shown or DistributionsDialog(self.controller, self.selection, self.holder, self)
+        dialog.show()
+        dialog.activateWindow()
 
     # Sessions.
 

@@ -1,0 +1,341 @@
+"""The distributions window: what it shows of the columns, how often it changes, its looks, and that it goes away."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QToolTip
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
+from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_text
+from evprof.metrics.decoding import token_gaps_ms
+from evprof.metrics.speculation import acceptance
+from evprof.run.session_writer import SessionWriter
+from evprof.view.columns import Column, columns_of
+from ui.dialogs.distributions import INTERVAL_MS, DistributionsDialog
+from ui.main_window import MainWindow
+from ui.models.distributions import figures, pools
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder, dark, light
+
+Wait = Callable[..., None]
+
+
+@pytest.fixture
+def dialog(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> Iterator[DistributionsDialog]:
+    """The window over the scripted runs, with nothing selected."""
+    made = DistributionsDialog(controller, selection, themes)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _picture(dialog: DistributionsDialog, scale: int = 1) -> QImage:
+    picture = QImage(dialog.size() * scale, QImage.Format.Format_RGB32)
+    picture.setDevicePixelRatio(scale)
+    dialog.render(picture)
+    return picture
+
+
+def _colors(dialog: DistributionsDialog) -> set[str]:
+    picture = _picture(dialog)
+    return {picture.pixelColor(x, y).name() for x in range(picture.width()) for y in range(picture.height())}
+
+
+def test_without_runs_it_says_what_fills_it(dialog: DistributionsDialog) -> None:
+    assert dialog.empty.isVisible()
+    assert not dialog.body.isVisible()
+
+
+def test_it_follows_the_columns(
+    dialog: DistributionsDialog, selection: Selection, runs: dict[int, RunLog], application: QApplication
+) -> None:
+    selection.set_runs(1, 2)
+    assert not dialog.empty.isVisible()
+    assert [(curve.color, list(curve.values)) for curve in dialog.times.curves] == [
+        ("draft", token_gaps_ms(runs[1])),
+        ("decode", token_gaps_ms(runs[2])),
+    ]
+    assert [row.swatch for row in dialog.table.rows] == ["draft", "decode"]
+    assert not dialog.acceptance.isVisible()
+    assert "speculative run" in dialog.acceptance_caption.text()
+    assert "0 ms" not in dialog.times_caption.text()
+    selection.set_runs(3, 3)
+    application.processEvents()
+    assert [curve.color for curve in dialog.times.curves] == ["decode"]
+    assert dialog.acceptance.isVisible()
+    assert "0 ms" in dialog.times_caption.text()
+    selection.set_runs(None, None)
+    assert dialog.empty.isVisible()
+    assert dialog.times.curves == ()
+
+
+def test_its_figures_are_those_of_the_metrics(
+    dialog: DistributionsDialog, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    selection.set_runs(1, 2)
+    for row, run_id in zip(dialog.table.rows, (1, 2), strict=True):
+        found = [float(np.percentile(token_gaps_ms(runs[run_id]), percent)) for percent in (50, 95, 99)]
+        assert row.cells == (str(len(runs[run_id].tokens) - 1), *map(ms_text, found))
+    selection.set_runs(3, 3)
+    counts = acceptance(runs[3])
+    assert counts is not None
+    positions = dialog.acceptance.positions
+    assert sum(position.drafted for position in positions) == counts.drafted
+    assert tuple(position.accepted for position in positions if position.accepted) == counts.per_position
+
+
+def test_tokens_that_arrive_together_are_the_share_the_curve_begins_at(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> None:
+    recording = Recording()
+    _start(recording, 1, mode="speculative")
+    for position in range(9):
+        _token(recording, 1, position, 20 * (position // 4))
+    controller = RunController(recording)
+    controller.pull()
+    selection.set_runs(1, 1)
+    dialog = DistributionsDialog(controller, selection, themes)
+    assert dialog.table.rows[0].cells == ("8", "0 ms", "20.0 ms", "20.0 ms")
+    assert dialog.times.reading(1) == "within 1.00 ms: Target 75 %"
+    low, high = dialog.times.bounds_ms
+    assert 0 < low < 20 < high
+    dialog.close()
+    dialog.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_the_pointer_reads_the_curves(
+    dialog: DistributionsDialog, selection: Selection, monkeypatch: pytest.MonkeyPatch, application: QApplication
+) -> None:
+    assert dialog.times.reading(10) == ""
+    selection.set_runs(1, 2)
+    longest = max(max(curve.values) for curve in dialog.times.curves)
+    first, second = (curve.title for curve in dialog.times.curves)
+    assert dialog.times.reading(longest).endswith(f": {first} 100 %, {second} 100 %")
+    assert dialog.times.reading(longest / 1e6).endswith(f": {first} 0 %, {second} 0 %")
+    application.processEvents()
+    said: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _place, text, _widget: said.append(text))
+    ground = dialog.times.viewport()
+    for place in (QPoint(2, 2), QPoint(60, ground.height() // 2), QPoint(ground.width() - 12, ground.height() // 2)):
+        QTest.mouseMove(ground, place)
+        application.processEvents()
+    assert said[0] == ""
+    assert said[1].endswith(f": {first} 0 %, {second} 0 %")
+    assert said[2].endswith(f": {first} 100 %, {second} 100 %")
+
+
+def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict[int, RunLog]) -> None:
+
+    found = pools(columns_of(runs, (2, 4)), runs)
+    assert [pool.color for pool in found] == ["draft", "decode"]
+    assert [pool.title.split(" · ")[1] for pool in found] == ["run 2", "run 4"]
+    assert len(pools(columns_of(runs, (4, None)), runs)) == 1
+
+
+def _start(recording: Recording, run_id: int, **facts: object) -> None:
+    info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target", settings={}, sample={})
+    for name, value in facts.items():
+        setattr(info, name, value)
+    recording.post(RunStarted(run_id, info))
+
+
+def _token(recording: Recording, run_id: int, position: int, t_ms: float) -> None:
+    recording.append(TokenRecord(run_id, TARGET, position, 7, "target", -1, round(1e6 * t_ms), "a"))
+
+
+def test_repeats_of_a_request_are_one_curve(selection: Selection) -> None:
+    recording = Recording()
+    for run_id, facts in ((1, {"warmup": True}), (2, {}), (3, {}), (4, {"group_id": 2})):
+        _start(recording, run_id, **facts)
+        for position in range(3):
+            _token(recording, run_id, position, 1000 * run_id + position * run_id)
+        recording.post(RunEnded(run_id, FINISHED))
+    _start(recording, 5)
+    _token(recording, 5, 0, 1.0)
+    controller = RunController(recording)
+    controller.pull()
+
+    def gaps(run_id: int) -> list[float]:
+        (pool,) = pools(columns_of(controller.runs, (None, run_id)), controller.runs)
+        return pool.gaps_ms()
+
+    assert gaps(2) == gaps(3) == [2, 2, 3, 3]
+    assert gaps(1) == [1, 1]
+    assert gaps(4) == [4, 4]
+    assert gaps(5) == [2, 2, 3, 3]
+
+
+def test_figures_of_nothing_are_dashes() -> None:
+    assert figures([]) == ("0", "–", "–", "–")
+    assert figures([0.0, 0.0, 0.0, 1234.0])[:2] == ("4", "0 ms")
+
+
+def test_a_run_that_goes_on_changes_it_at_most_twice_a_second(
+    application: QApplication, selection: Selection, themes: ThemeHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording()
+    controller = RunController(recording)
+    dialog = DistributionsDialog(controller, selection, themes)
+    dialog.show()
+    _start(recording, 1, mode="speculative")
+    controller.pull()
+    selection.set_runs(1, 1)
+    assert dialog.times_caption.text() == "The curve begins with a run's second token."
+    assert dialog.acceptance_caption.text() == "The first verified round fills this."
+    drawn: list[float] = []
+    draw = dialog.times.show_curves
+
+    def note(curves: object) -> None:
+        drawn.append(time.monotonic())
+        draw(curves)
+
+    monkeypatch.setattr(dialog.times, "show_curves", note)
+    began = time.monotonic()
+    count = 0
+    while time.monotonic() < began + 1.8:
+        recording.append(RoundRecord(1, count, count, 1, 1, 0, 4, count % 5, count % 5 + 1, "", 0))
+        _token(recording, 1, count, 10 * count + count % 3)
+        count += 1
+        controller.pull()
+        application.processEvents()
+        time.sleep(0.01)
+    assert 2 <= len(drawn) <= 4
+    assert min(np.diff(drawn)) >= 0.98 * INTERVAL_MS / 1000
+    deadline = time.monotonic() + 3
+    while len(dialog.times.curves[0].values) < count - 1 and time.monotonic() < deadline:
+        application.processEvents()
+        time.sleep(0.01)
+    assert len(dialog.times.curves[0].values) == count - 1
+    assert [position.drafted for position in dialog.acceptance.positions] == [count] * 4
+    settled = len(drawn)
+    controller.runs_changed.emit({1})
+    while dialog._later.isActive():
+        application.processEvents()
+    assert len(drawn) == settled
+    controller.replace_recording(Recording())
+    assert dialog.empty.isVisible()
+    dialog.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_it_wears_the_theme(
+    dialog: DistributionsDialog, selection: Selection, themes: ThemeHolder, application: QApplication
+) -> None:
+    selection.set_runs(3, 3)
+    application.processEvents()
+    found = _colors(dialog)
+    assert {dark().window.name(), dark().good.name(), dark().stage("decode").name()} <= found
+    themes.set_theme(light())
+    application.processEvents()
+    found = _colors(dialog)
+    assert {light().window.name(), light().good.name(), light().stage("decode").name()} <= found
+    assert not {dark().window.name(), dark().good.name(), dark().stage("decode").name()} & found
+    assert _picture(dialog, 2).width() == 2 * dialog.width()
+
+
+@pytest.mark.parametrize("size", [(480, 420), (1200, 900)])
+def test_its_size_may_change(
+    dialog: DistributionsDialog, selection: Selection, size: tuple[int, int], application: QApplication
+) -> None:
+    selection.set_runs(2, 3)
+    dialog.resize(*size)
+    application.processEvents()
+    assert (dialog.width(), dialog.height()) == size
+    assert dialog.times.height() >= 120
+    assert dialog.acceptance.height() >= 120
+    assert dark().good.name() in _colors(dialog)
+
+
+def test_the_menu_opens_one_and_closing_frees_it(
+    application: QApplication, themes: ThemeHolder, scripted_recording: Recording, tmp_path: Path
+) -> None:
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(scripted_recording, path).close()
+    window = MainWindow(themes)
+    window.show()
+    window.open_paths([str(path)], waits=True)
+    window.controller.pull()
+    action = window.actions_by_name["distributions"]
+    assert action.isEnabled()
+    assert ("Ctrl+D", "Distributions") in dict(window.actions_by_name.gestures())["Window"]
+    kept: list[weakref.ref[object]] = []
+    for pair in ((1, 2), (3, 3), (None, None)) * 4:
+        window.selection.set_runs(*pair)
+        action.trigger()
+        action.trigger()
+        application.processEvents()
+        (opened,) = window.findChildren(DistributionsDialog)
+        assert not opened.isModal()
+        kept += [weakref.ref(opened), weakref.ref(opened.times), weakref.ref(opened.acceptance.box)]
+        opened.close()
+        del opened
+        application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        assert window.findChildren(DistributionsDialog) == []
+    gc.collect()
+    assert [ref() for ref in kept if ref() is not None] == []
+    # What would reach a window that is gone, were it still connected.
+    window.selection.set_runs(1, 2)
+    themes.set_theme(light())
+    window.controller.runs_changed.emit({1})
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+_PROBE = """
+import sys
+import ui.app, ui.main_window
+from ui.theme import ThemeHolder
+application = ui.app._application()
+window = ui.main_window.MainWindow(ThemeHolder())
+window.painted.connect(application.quit)
+window.show()
+application.exec()
+before = "pyqtgraph" in sys.modules
+window.actions_by_name["distributions"].trigger()
+application.processEvents()
+print(before, "pyqtgraph" in sys.modules)
+window.close()
+"""
+
+
+def test_pyqtgraph_is_loaded_when_it_opens_and_no_sooner() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROBE],
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]
+    assert not done.stderr
+
+
+def test_the_draft_that_only_helps_has_no_curve(runs: dict[int, RunLog]) -> None:
+
+    assert pools((Column(runs[3], DRAFT), None), runs) == []

@@ -1,0 +1,124 @@
+"""Distributions: curves that rise to 100 %, percentiles as numpy has them, nothing said of nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.view.distributions import (
+    Position,
+    by_position,
+    cumulative,
+    log_bounds,
+    log_ticks,
+    percentile,
+    staircase,
+)
+
+MANY = st.lists(st.just(0.0) | st.floats(1e-6, 1e6), min_size=1, max_size=200)
+ROUNDS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda pair: (max(pair), min(pair))))
+
+
+@given(MANY)
+def test_a_cumulative_curve_rises_to_all_values(values: list[float]) -> None:
+    steps = cumulative(values)
+    assert steps is not None
+    assert (np.diff(steps.values) > 0).all()
+    assert (np.diff(steps.shares) > 0).all()
+    assert steps.shares[-1] == pytest.approx(100)
+    for value in values:
+        assert steps.share(value) == pytest.approx(100 * sum(other <= value for other in values) / len(values))
+    assert steps.share(-1) == 0
+
+
+def test_a_long_curve_is_thinned_and_stays_exact() -> None:
+    values = np.random.default_rng(3).lognormal(3, 1, 50_000)
+    thin, full = cumulative(values, most=100), cumulative(values, most=50_000)
+    assert thin is not None
+    assert full is not None
+    assert len(thin.values) == 100
+    assert len(full.values) == 50_000
+    assert (thin.values[0], thin.values[-1]) == (values.min(), values.max())
+    assert thin.shares[-1] == pytest.approx(100)
+    assert [full.share(value) for value in thin.values] == pytest.approx(list(thin.shares))
+
+
+@given(MANY, st.floats(0, 100))
+def test_percentiles_are_numpys(values: list[float], percent: float) -> None:
+    assert percentile(values, percent) == pytest.approx(float(np.percentile(values, percent)))
+
+
+@given(MANY)
+def test_percentiles_lie_within_the_values_and_rise(values: list[float]) -> None:
+    found = [percentile(values, percent) or 0.0 for percent in (0, 50, 95, 99, 100)]
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == (min(values), max(values))
+
+
+def test_nothing_has_no_distribution() -> None:
+    assert cumulative([]) is None
+    assert percentile([], 50) is None
+    assert log_bounds([]) is None
+    assert log_bounds([0.0, 0.0]) is None
+    assert by_position([]) == []
+    assert by_position([(0, 0)]) == []
+    assert Position(1, 0, 0).share is None
+
+
+@given(MANY)
+def test_a_staircase_stays_on_its_axis_and_ends_at_all(values: list[float]) -> None:
+    bounds, steps = log_bounds(values), cumulative(values)
+    assert steps is not None
+    if bounds is None:
+        assert max(values) == 0
+        return
+    x, y = staircase(steps, *bounds)
+    assert len(x) == len(y)
+    assert (np.diff(x) >= 0).all()
+    assert (np.diff(y) >= 0).all()
+    assert x[0] == pytest.approx(np.log10(bounds[0]))
+    assert x[-1] == pytest.approx(np.log10(bounds[1]))
+    assert y[0] == pytest.approx(100 * values.count(0) / len(values))
+    assert y[-1] == pytest.approx(100)
+
+
+def test_a_staircase_goes_up_at_its_values() -> None:
+    steps = cumulative([0, 0, 10, 100])
+    assert steps is not None
+    x, y = staircase(steps, 1, 1000)
+    assert x.tolist() == pytest.approx([0, 1, 1, 2, 2, 3])
+    assert y.tolist() == pytest.approx([50, 50, 75, 75, 100, 100])
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_bounds_hold_the_values_with_few_ticks_in_order(first: float, second: float) -> None:
+    bounds = log_bounds([0.0, first, second])
+    assert bounds is not None
+    assert bounds[0] < min(first, second) <= max(first, second) < bounds[1]
+    assert bounds[1] / bounds[0] >= 4
+    marks = [mark for mark, _ in log_ticks(*bounds)]
+    assert 1 <= len(marks) <= 14
+    assert marks == sorted(set(marks))
+    assert bounds[0] <= marks[0] <= marks[-1] <= bounds[1]
+
+
+def test_ticks_are_round_numbers() -> None:
+    assert [text for _, text in log_ticks(0.9, 60)] == ["1", "2", "5", "10", "20", "50"]
+    assert [text for _, text in log_ticks(3.9, 18)] == ["4", "5", "6", "8", "10"]
+    assert [text for _, text in log_ticks(0.05, 2000)] == ["0.1", "1", "10", "100", "1,000"]
+
+
+def test_positions_are_counted_over_the_rounds_that_drafted_them() -> None:
+    assert by_position([(4, 2), (4, 4), (3, 0)]) == [(1, 2, 3), (2, 2, 3), (3, 1, 3), (4, 1, 2)]
+    assert by_position([(2, 1), (2, 1)])[0].share == 100
+    assert by_position([(2, 1), (2, 1)])[1].share == 0
+
+
+@given(ROUNDS)
+def test_positions_add_up_to_all_that_was_drafted_and_accepted(rounds: list[tuple[int, int]]) -> None:
+    found = by_position(rounds)
+    assert sum(position.drafted for position in found) == sum(drafted for drafted, _ in rounds)
+    assert sum(position.accepted for position in found) == sum(accepted for _, accepted in rounds)
+    assert all(position.share is not None and 0 <= position.share <= 100 for position in found)
