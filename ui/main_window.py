@@ -249,7 +249,7 @@ class MainWindow(QMainWindow):
         AboutDialog(self.status.environment, self.holder, self).show()
 
     def _show_distributions(self) -> None:
-        # Imported here: pyqtgraph takes half a second.
+        # Imported here: pyqtgraph would hold up the first paint.
         from ui.dialogs.distributions import DistributionsDialog
 
         dialogs = self.findChildren(DistributionsDialog)

@@ -76,7 +76,7 @@ def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Ticks between two positive ends: 1, 2 and 5 of each decade, more within one, decades alone beyond three."""
     decades = range(floor(log10(low)), floor(log10(high)) + 1)
     width = log10(high) - log10(low)
-    parts = (1, 2, 3, 4, 5, 6, 8) if width < 1 else (1, 2, 5) if width < 3 else (1,)
+    parts = (1, 1.5, 2, 3, 4, 5, 6, 8) if width < 1 else (1, 2, 5) if width < 3 else (1,)
     every = 1 + len(decades) // 12
     exponents = [exponent for exponent in decades if exponent % every == 0]
     marks = [float(f"{part}e{exponent}") for exponent in exponents for part in parts]

@@ -106,7 +106,7 @@ def test_bounds_hold_the_values_with_few_ticks_in_order(first: float, second: fl
 
 def test_ticks_are_round_numbers() -> None:
     assert [text for _, text in log_ticks(0.9, 60)] == ["1", "2", "5", "10", "20", "50"]
-    assert [text for _, text in log_ticks(3.9, 18)] == ["4", "5", "6", "8", "10"]
+    assert [text for _, text in log_ticks(3.9, 18)] == ["4", "5", "6", "8", "10", "15"]
     assert [text for _, text in log_ticks(0.05, 2000)] == ["0.1", "1", "10", "100", "1,000"]
 
 

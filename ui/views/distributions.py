@@ -1,6 +1,6 @@
 """The two plots of the distributions window, drawn with pyqtgraph: a cumulative curve, and bars by position.
 
-Importing this takes half a second, for pyqtgraph: only what opens that window may do it.
+Importing this loads pyqtgraph, which takes some tenths of a second: only what opens that window may do it.
 """
 
 from __future__ import annotations
