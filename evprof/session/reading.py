@@ -155,8 +155,13 @@ class _Reading:
         self._recording = Recording()
 
     def session(self) -> Session:
-        if format_of(self._connection) != FORMAT:
-            self._connection = self._migrated()
+        if format_of(self._connection) == FORMAT:
+            return self._read()
+        with closing(self._migrated()) as copy:
+            self._connection = copy
+            return self._read()
+
+    def _read(self) -> Session:
         self._check_tables()
         facts = {key: self._json(value) for key, value in self._query("SELECT key, value FROM session", str, str)}
         self._read_runs(facts.get("writer"))
