@@ -1,6 +1,6 @@
 """Runs an installed or frozen evprof once, as a stranger would: the demo, its session, its JSON, its picture.
 
-Usage: python packaging/selftest.py PROGRAM [ARGUMENT ...]     PROGRAM: a path to `evprof`
+Usage: python packaging/selftest.py PROGRAM [ARGUMENT ...]     PROGRAM: a path to `evprof`, or python with -m evprof
 """
 
 from __future__ import annotations
@@ -73,4 +73,4 @@ def main(program: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main([str(Path(sys.argv[1]).resolve()), *sys.argv[2:]]))
+    raise SystemExit(main([str(Path(sys.argv[1]).absolute()), *sys.argv[2:]]))
