@@ -52,8 +52,6 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     ),
 )
 
-DEFAULT_DRAFT, DEFAULT_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
-
 
 def bundled_folder(name: str) -> Path | None:
     """Where the bundled model of that name lies, or None when no such model comes along."""

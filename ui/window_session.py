@@ -47,11 +47,6 @@ class WindowSession(QObject):
         self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
 
     @property
-    def is_named(self) -> bool:
-        """Whether the person gave the session a place."""
-        return self.path is not None
-
-    @property
     def title(self) -> str:
         """For the window's title and the status line."""
         return self.path.name if self.path is not None else "unsaved session (autosaved)"

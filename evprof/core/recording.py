@@ -6,7 +6,7 @@ first and the rows after, so that whoever has seen "ended" has seen every row of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -121,14 +121,6 @@ class Recording:
     def extend(self, stream: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Appends rows to one stream. Only that stream's writer may call this."""
         self.streams[stream].extend(rows)
-
-    def extend_mixed(self, records: Iterable[Record]) -> None:
-        """Appends records of any types, keeping the order within each stream."""
-        by_stream: dict[str, list[Record]] = {}
-        for record in records:
-            by_stream.setdefault(STREAM_OF[type(record)], []).append(record)
-        for name, rows in by_stream.items():
-            self.streams[name].extend(rows)
 
     def post(self, message: Message) -> None:
         """Puts a lifecycle message behind every row appended so far. Any thread may call this."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
-US_PER_MS = 1_000
 MIB = 1 << 20
 
 

@@ -33,11 +33,6 @@ def bundled_sample(name: str | None = None) -> Sample:
     raise UserError(f"There is no bundled sample '{name}'; there are {names}.")
 
 
-def bundled_models() -> dict[str, Path]:
-    """Name -> checkpoint folder of the bundled models."""
-    return {path.parent.name: path.parent for path in sorted((assets_folder() / "models").glob("*/config.json"))}
-
-
 def _read(path: Path) -> Sample:
     described = json.loads(path.read_text(encoding="utf-8"))
     events, video = path.with_name("events.npy"), path.with_name("video.mp4")

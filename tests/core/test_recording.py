@@ -89,8 +89,8 @@ def test_mixed_records_find_their_streams_in_order():
     recording = Recording()
     frame = FrameRecord(1, TARGET, 0, 0, 0, "a", b"png")
     token = TokenRecord(1, TARGET, 0, 5, "target", -1, 9, " a")
-    recording.extend_mixed([kv(1), frame, kv(2), token])
-    recording.append(kv(3))
+    for record in (kv(1), frame, kv(2), token, kv(3)):
+        recording.append(record)
     assert recording.streams["kv"].rows() == [kv(1), kv(2), kv(3)]
     assert recording.streams["frames"].rows() == [frame]
     assert recording.streams["tokens"].rows() == [token]

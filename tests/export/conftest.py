@@ -133,7 +133,8 @@ def build_runs() -> BuildRuns:
         recording = Recording()
         for info, records in runs:
             recording.post(RunStarted(info.run_id, info))
-            recording.extend_mixed(records)
+            for record in records:
+                recording.append(record)
             recording.post(RunEnded(info.run_id, "finished", None, {"text": "a b"}))
         book = RunBook(recording)
         book.update()
