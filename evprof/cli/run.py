@@ -24,10 +24,18 @@ class Run(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Inputs, generation, machine, and where the session goes."""
-        from evprof.cli.run_options import add_generation_options, add_input_options, add_machine_options
+        from evprof.cli.run_options import (
+            add_generation_options,
+            add_input_options,
+            add_input_settings,
+            add_machine_options,
+            add_switches,
+        )
 
         add_input_options(parser)
         add_generation_options(parser)
+        add_input_settings(parser)
+        add_switches(parser)
         add_machine_options(parser)
         parser.add_argument(
             "-o",

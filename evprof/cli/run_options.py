@@ -9,6 +9,21 @@ from pathlib import Path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.sample import Sample
+from evprof.core.switches import (
+    ATTENTIONS,
+    CACHES,
+    IMAGE_LAYOUTS,
+    INPUTS,
+    POOLINGS,
+    PROJECTORS,
+    PROMPT_STYLES,
+    PRUNINGS,
+    QUANTIZATIONS,
+    STEPS,
+    VISION_CACHES,
+    InputSettings,
+    Switches,
+)
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
@@ -51,6 +66,59 @@ def add_generation_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--event-frames", type=int, metavar="N", help="event frames (default: the model's own number)")
     group.add_argument(
         "--gamma", type=int, metavar="N", default=defaults.gamma, help="tokens drafted per round (default: %(default)s)"
+    )
+
+
+def add_input_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds how inputs are shown to the models; the defaults are those of InputSettings."""
+    defaults = InputSettings()
+    group = parser.add_argument_group("how inputs are shown")
+    group.add_argument("--draft-input", choices=INPUTS, default="auto", help="what the draft reads (default: events)")
+    group.add_argument("--target-input", choices=INPUTS, default="auto", help="what the target reads (default: video)")
+    group.add_argument(
+        "--prompt-style", choices=PROMPT_STYLES, default=defaults.prompt_style, help="EventGPT's; default: %(default)s"
+    )
+    group.add_argument("--no-event-markers", action="store_true", help="leave <ev_start> and <ev_end> out")
+    group.add_argument(
+        "--canvas", metavar="WxH", default=defaults.canvas, help="of event frames (default: each slice's own extent)"
+    )
+    group.add_argument(
+        "--pooling", choices=POOLINGS, default=defaults.pooling, help="none: all tokens of a single event frame"
+    )
+    group.add_argument(
+        "--image-layout",
+        choices=IMAGE_LAYOUTS,
+        default=defaults.image_layout,
+        help="LLaVA-1.5: images, or one of tiles",
+    )
+    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
+
+
+def add_switches(parser: argparse.ArgumentParser) -> None:
+    """Adds the optimizations; the defaults are those of Switches."""
+    defaults = Switches()
+    group = parser.add_argument_group("optimizations")
+    for role in ("draft", "target"):
+        group.add_argument(f"--{role}-quant", choices=QUANTIZATIONS, help=f"weights of the {role}'s language model")
+    group.add_argument("--attention", choices=ATTENTIONS, default=defaults.attention, help="default: %(default)s")
+    group.add_argument("--cache", choices=CACHES, default=defaults.cache, help="KV cache (default: %(default)s)")
+    group.add_argument("--step", choices=STEPS, default=defaults.step, help="decode step (default: %(default)s)")
+    group.add_argument(
+        "--prefill-chunk", type=int, metavar="N", default=0, help="positions per prefill pass (default: all)"
+    )
+    group.add_argument("--early-exit", type=int, metavar="LAYER", help="let sure tokens leave after this layer")
+    group.add_argument(
+        "--exit-confidence", type=float, metavar="P", default=defaults.exit_confidence, help="default: %(default)s"
+    )
+    group.add_argument(
+        "--vision-cache", choices=VISION_CACHES, default=defaults.vision_cache, help="keep visual embeddings"
+    )
+    group.add_argument(
+        "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
+    )
+    group.add_argument("--prune-by", choices=PRUNINGS, default=defaults.prune_by, help="default: %(default)s")
+    group.add_argument(
+        "--projector", choices=PROJECTORS, default=defaults.projector, help="EventGPT: fused pools before projecting"
     )
 
 
@@ -144,6 +212,8 @@ def request_of(options: argparse.Namespace) -> RunRequest:
             frames=options.frames,
             event_frames=options.event_frames,
             gamma=options.gamma,
+            input=_input_settings(options),
+            switches=_switches(options),
         ),
         warmup=options.warmup,
         repeat=options.repeat,
@@ -163,6 +233,35 @@ def _choice(options: argparse.Namespace, role: str) -> ModelChoice:
         name=getattr(options, role),
         device=getattr(options, f"{role}_device") or options.device or "auto",
         dtype=getattr(options, f"{role}_dtype") or options.dtype or "auto",
+        quantization=getattr(options, f"{role}_quant"),
+        clip=str(existing(options.clip, "--clip")) if options.clip and role == "draft" else None,
+    )
+
+
+def _input_settings(options: argparse.Namespace) -> InputSettings:
+    return InputSettings(
+        prompt_style=options.prompt_style,
+        event_markers=not options.no_event_markers,
+        canvas=options.canvas,
+        pooling=options.pooling,
+        image_layout=options.image_layout,
+        draft_input=options.draft_input,
+        target_input=options.target_input,
+    )
+
+
+def _switches(options: argparse.Namespace) -> Switches:
+    return Switches(
+        attention=options.attention,
+        cache=options.cache,
+        step=options.step,
+        prefill_chunk=options.prefill_chunk,
+        early_exit=options.early_exit,
+        exit_confidence=options.exit_confidence,
+        vision_cache=options.vision_cache,
+        visual_keep=options.visual_keep,
+        prune_by=options.prune_by,
+        projector=options.projector,
     )
 
 

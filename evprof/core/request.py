@@ -8,6 +8,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
+from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 
 MODES = ("side-by-side", "speculative", "draft", "target")
 """Modes that are built, in the order they are offered."""
@@ -17,12 +18,23 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class ModelChoice(Plain):
-    """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`."""
+    """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`.
+
+    `quantization` is one of QUANTIZATIONS for the language model's weights, or None; `clip` is a CLIP folder that
+    stands in for the one an EventGPT checkpoint names.
+    """
 
     name: str
     device: str = "auto"
     dtype: str = "auto"
     quantization: str | None = None
+    clip: str | None = None
+
+    def validate(self, role: str) -> None:
+        """Raises UserError (exit code 2) for an unknown quantization."""
+        if self.quantization is not None and self.quantization not in QUANTIZATIONS:
+            known = ", ".join(QUANTIZATIONS)
+            raise UserError(f"--{role}-quant must be one of {known}, not {self.quantization}.", exit_code=USAGE)
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,16 @@ class GenerationSettings(Plain):
     frames: int | None = None
     event_frames: int | None = None
     gamma: int = 5
+    input: InputSettings = field(default_factory=InputSettings)
+    switches: Switches = field(default_factory=Switches)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> GenerationSettings:
+        """The inverse of `to_json`; what an older writer did not know keeps its default."""
+        parts = dict(values)
+        parts["input"] = InputSettings.from_json(values.get("input") or {})
+        parts["switches"] = Switches.from_json(values.get("switches") or {})
+        return super().from_json(parts)
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""
@@ -60,6 +82,8 @@ class GenerationSettings(Plain):
         for holds, sentence in checks:
             if not holds:
                 raise UserError(sentence, exit_code=USAGE)
+        self.input.validate()
+        self.switches.validate()
 
 
 @dataclass(frozen=True)
@@ -91,6 +115,9 @@ class RunRequest:
     def validate(self) -> None:
         """Raises UserError (exit code 2) when the mode lacks an input or a model, or settings mean nothing."""
         self.settings.validate()
+        for role, choice in (("draft", self.draft), ("target", self.target)):
+            if choice is not None:
+                choice.validate(role)
         if self.mode not in MODES:
             raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
         if self.repeat < 1 or self.warmup < 0:
@@ -99,10 +126,20 @@ class RunRequest:
             raise UserError(f"Mode {self.mode} needs a draft model; name one with --draft.", exit_code=USAGE)
         if self.mode != "draft" and self.target is None:
             raise UserError(f"Mode {self.mode} needs a target model; name one with --target.", exit_code=USAGE)
-        if self.mode != "target" and self.sample.events_path is None:
-            raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
-        if self.mode != "draft" and self.sample.video_path is None:
-            raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
+        for role in self.roles:
+            if self.input_of(role) == "events" and self.sample.events_path is None:
+                raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
+            if self.input_of(role) == "video" and self.sample.video_path is None:
+                raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The models this mode takes, the draft first."""
+        return (self.mode,) if self.mode in ("draft", "target") else ("draft", "target")
+
+    def input_of(self, role: str) -> str:
+        """ "events" or "video": the half of the sample that the model of this role reads."""
+        return input_of(self.settings.input, role)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the pipe."""
@@ -118,3 +155,11 @@ class RunRequest:
         parts["settings"] = GenerationSettings.from_json(values["settings"])
         parts["trace"] = TraceSettings.from_json(values["trace"]) if values.get("trace") else None
         return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})
+
+
+def input_of(settings: InputSettings, role: str) -> str:
+    """ "events" or "video": what the model of a role reads; by itself a draft reads events and a target video."""
+    chosen = settings.draft_input if role == "draft" else settings.target_input
+    if chosen != "auto":
+        return chosen
+    return "events" if role == "draft" else "video"

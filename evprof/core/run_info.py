@@ -15,7 +15,8 @@ RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "fail
 class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device.
 
-    `layers`, `kv_heads`, `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them.
+    `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    come from the configuration: the KV formula needs them.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ModelFacts(Plain):
     attention: str
     cache: str
     prompt_template: str
+    step: str = "eager"
 
 
 @dataclass(frozen=True)
@@ -47,25 +49,33 @@ class SetupFacts(Plain):
 
 @dataclass(frozen=True)
 class LengthFacts(Plain):
-    """Positions of one model's prompt: `input` in all = `system` + `text` + `visual`."""
+    """Positions of one model's prompt: `input` in all = `system` + `text` + `visual`.
+
+    `per_frame` are the visual positions that are one frame's own; what frames share (EventGPT's spatial means) is not
+    among them.
+    """
 
     input: int
     system: int
     text: int
     visual: int
+    per_frame: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class KvFacts(Plain):
-    """One model's cache at the end of the run, measured by walking its tensors: bytes in use and bytes reserved.
+    """One model's cache at the end of the run, measured by walking its tensors.
 
-    `rolled_back` counts the positions that were written for rejected draft tokens and cut off again.
+    `measured_bytes`: the positions in use, in the form they are kept in; `stored_bytes`: the storages their tensors lie
+    in, of which a view may show less; `reserved_bytes`: all that is set aside. `rolled_back` counts the positions that
+    were written for rejected draft tokens and cut off again.
     """
 
     measured_bytes: int
     reserved_bytes: int
     per_layer_bytes: list[int]
     rolled_back: int = 0
+    stored_bytes: int | None = None
 
 
 @dataclass(frozen=True)
