@@ -1,4 +1,4 @@
-"""Our own decode loop: one forward pass per token over a growing cache, greedy or sampled.
+"""Our own decode loop: one forward pass per token over a cache, greedy or sampled.
 
 Greedy output equals transformers' `generate` token for token in fp32. On CUDA token ids reach the host one step late
 through a pinned copy, so the host never keeps the device waiting. It knows language models only: pictures have become
@@ -7,63 +7,88 @@ embeddings before this begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
-from engines import kv_cache
 from engines.answer import Answer
+from engines.kv_cache import STATIC, KvCache, make_cache
+from engines.llama import LlamaDecoder
 from engines.sampling import Sampler
 from engines.timing import StageClock
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
 
 
+class Decoder(Protocol):
+    """A causal language model as the loops here call it; `engines.llama.LlamaDecoder` is one."""
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """[B, S] -> [B, S, hidden]."""
+
+    def __call__(
+        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
+    ) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, keep, V]; the cache grows by S."""
+
+
 @dataclass
 class CachedModel:
-    """A language model, its cache and how many positions that holds, by host arithmetic.
+    """A language model, its cache and how many positions of that are the prompt's.
 
-    `language_model` takes `inputs_embeds` or `input_ids`, `past_key_values`, `use_cache` and `logits_to_keep` and gives
-    `.logits`, as transformers' causal models do. `rolled_back` counts positions cut off again.
+    `cache` is made by `open`, once a prompt's length is known. `rolled_back` counts positions cut off again;
+    `prefill_chunk` is how many positions one prefill pass takes (0: all).
     """
 
-    language_model: Callable[..., Any]
+    decoder: Decoder
     role: str
     device: torch.device
     vocabulary_size: int
     bytes_per_position: int = 0
-    cache: Any = field(default_factory=kv_cache.make_cache)
+    cache: KvCache | None = None
     prompt_length: int = 0
-    length: int = 0
     rolled_back: int = 0
+    prefill_chunk: int = 0
+
+    @classmethod
+    def over(cls, decoder: LlamaDecoder, role: str, *, kind: str = STATIC, bytes_per_position: int = 0) -> CachedModel:
+        """A decoder with an empty cache of a kind, for when no run decides about it."""
+        device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
+        cache = make_cache(kind, decoder.config, capacity=256, device=device, dtype=dtype)
+        return cls(decoder, role, device, decoder.rows, bytes_per_position, cache)
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache, by host arithmetic."""
+        return self.cache.length if self.cache is not None else 0
+
+    @property
+    def opened(self) -> KvCache:
+        """The cache. Raises RuntimeError before `open`."""
+        if self.cache is None:
+            raise RuntimeError("a cached model is opened before it is used")
+        return self.cache
 
     def prefill(self, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
-        """[1, S, hidden] -> logits [1, V] of the next token. Raises Cancelled when stopped between two layers."""
-        with stopping_between_layers(self.language_model, stop):
-            output = self.language_model(
-                inputs_embeds=embeddings, past_key_values=self.cache, use_cache=True, logits_to_keep=1
-            )
-        self.prompt_length = self.length = embeddings.shape[1]
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
+        """[B, S, hidden] -> logits [B, V] of the next token. Raises Cancelled when stopped between two layers."""
+        size = self.prefill_chunk or embeddings.shape[1]
+        logits = embeddings
+        for chunk in embeddings.split(size, dim=1):
+            logits = self.decoder(chunk, self.opened, stop=stop)
+        self.prompt_length = self.length
+        return logits[:, -1]
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
-        """Token ids [1, k] -> logits [1, keep, V] of the last `keep` positions; the cache grows by k."""
-        output = self.language_model(input_ids=ids, past_key_values=self.cache, use_cache=True, logits_to_keep=keep)
-        self.length += ids.shape[1]
-        logits: torch.Tensor = output.logits
-        return logits
+        """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
+        return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
 
     def crop(self, length: int) -> int:
         """Cuts the cache to `length` positions if it is longer. Returns how many went."""
         surplus = self.length - length
         if surplus <= 0:
             return 0
-        kv_cache.crop(self.cache, length)
-        self.length = length
+        self.opened.crop(length)
         return surplus
 
     def crop_to(self, answer: Answer) -> int:
@@ -182,24 +207,3 @@ def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) ->
             return
         answer.add(token_id)
         model.note_length(answer, model.prompt_length + len(answer.ids) - 1)
-
-
-@contextmanager
-def stopping_between_layers(language_model: Any, stop: StopFlag) -> Iterator[None]:
-    """Polls `stop` before every decoder layer of the passes inside; raises Cancelled there.
-
-    Only for the one long pass of prefill: a hook costs about 8 µs a layer (0.25 ms for 32 layers, measured), and a step
-    has its own poll. A model without a list of layers is polled not at all.
-    """
-    layers = getattr(getattr(language_model, "model", None), "layers", ())
-
-    def check(*_: Any) -> None:
-        if stop.is_set():
-            raise Cancelled
-
-    handles = [layer.register_forward_pre_hook(check) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

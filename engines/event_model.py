@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from engines.eventgpt import EventGptModel
+from engines.llama import LlamaDecoder
 from engines.model import EVENTS, HostInputs, ModelInputs, splice
 from engines.preparation import prepare
 from engines.preprocessing import ClipTransform
@@ -31,22 +31,20 @@ class EventLanguageModel:
     def __init__(
         self,
         network: EventGptModel,
+        language_model: LlamaDecoder,
         vocabulary: Vocabulary,
         transform: ClipTransform,
+        *,
         facts: ModelFacts,
         warnings: tuple[str, ...] = (),
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
+        self.language_model = language_model
         self.warnings = warnings
         parameter = next(network.parameters())
         self.device, self.dtype = parameter.device, parameter.dtype
         # One more frame adds one temporal mean; the spatial means are there once.
         self.visual_tokens_per_frame = 1
-
-    @property
-    def language_model(self) -> nn.Module:
-        """The Llama inside."""
-        return self.network.language_model
 
     def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
         """Stage 1."""
@@ -109,5 +107,5 @@ class EventLanguageModel:
 
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
         """Part of stage 4: [1, S, hidden]."""
-        text = self.network.language_model.get_input_embeddings()(inputs.text_ids)
+        text = self.language_model.embed(inputs.text_ids)
         return splice(text, visual, inputs.slots)

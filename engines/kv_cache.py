@@ -1,41 +1,177 @@
-"""The KV cache: made, cropped and weighed by walking its tensors.
+"""KV caches: keys and values of every layer, appended, cut back and weighed by walking their tensors.
 
-Lengths while a run goes on are host arithmetic; the walk happens once, at its end, and reads no number from a device.
+Lengths are host arithmetic; the walk happens once, at a run's end, and reads no number from a device. Quantized kinds
+are `quantized_kv`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from transformers import DynamicCache
+from transformers import LlamaConfig
 
 from evprof.core.run_info import KvFacts, ModelFacts
 
-
-def make_cache() -> Any:
-    """An empty cache that grows with each forward pass, one layer per decoder layer."""
-    return DynamicCache()
+DYNAMIC, STATIC = "dynamic", "static"
 
 
-def crop(cache: Any, length: int) -> int:
-    """Cuts every layer to its first `length` positions. Returns how many positions of the first layer went.
+class KvCache(Protocol):
+    """Keys and values of a decoder's layers, [B, kv_heads, L, D] each.
 
-    Done here rather than by `cache.crop`, whose argument changed its meaning between transformers 5.17 and 5.23. The
-    storage stays until the next pass; only the view shrinks.
+    `length` counts the positions in use; `padding` [B] says how many on the left of each row are nothing.
     """
-    removed = 0
-    for index, layer in enumerate(cache.layers):
-        if layer.keys is None:
-            continue
-        surplus = layer.keys.shape[-2] - length
-        if surplus > 0:
-            layer.keys = layer.keys[..., :length, :]
-            layer.values = layer.values[..., :length, :]
-            removed = surplus if index == 0 else removed
-    return removed
+
+    kind: str
+    length: int
+    padding: torch.Tensor | None
+
+    @property
+    def can_crop(self) -> bool:
+        """Whether positions can be forgotten again: what speculation needs."""
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """New [B, kv_heads, S, D] of one layer -> all visible [B, kv_heads, length + S, D]."""
+
+    def advance(self, count: int) -> None:
+        """Called when every layer has been given `count` positions."""
+
+    def crop(self, length: int) -> None:
+        """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """The tensors in use of one layer: views of the positions that count, not of what is set aside."""
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers hold something."""
+
+
+class DynamicKv:
+    """Grows by concatenation, as transformers' default: every step copies what is there already."""
+
+    kind = DYNAMIC
+    can_crop = True
+
+    def __init__(self, layers: int) -> None:
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        self._keys: list[torch.Tensor | None] = [None] * layers
+        self._values: list[torch.Tensor | None] = [None] * layers
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self._keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Concatenates."""
+        old_keys, old_values = self._keys[layer], self._values[layer]
+        if old_keys is not None and old_values is not None:
+            keys, values = torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
+        self._keys[layer], self._values[layer] = keys, values
+        return keys, values
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Keeps views of the first `length`; their storage stays until the next pass."""
+        if length >= self.length:
+            return
+        for held in (self._keys, self._values):
+            for layer, tensor in enumerate(held):
+                held[layer] = None if tensor is None else tensor[:, :, :length]
+        self.length = length
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """Keys and values of a layer, once there are any."""
+        for tensor in (self._keys[layer], self._values[layer]):
+            if tensor is not None:
+                yield tensor
+
+
+class StaticKv:
+    """Set aside once for `capacity` positions and written in place; forgetting is a smaller length, nothing else.
+
+    Asked for more than it has, it moves to twice the room: right, but paid for in the middle of a run.
+    """
+
+    kind = STATIC
+    can_crop = True
+
+    def __init__(
+        self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        heads = config.num_key_value_heads or config.num_attention_heads
+        head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
+        shape = (batch, heads, capacity, head_dim)
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        self.capacity = capacity
+        # Zeros, not whatever was there: a kernel that looks at masked positions must not meet a NaN.
+        self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+        self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self.keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes in place; returns views."""
+        start, end = self.length, self.length + keys.shape[2]
+        if end > self.capacity:
+            self._grow(end)
+        held_keys, held_values = self.keys[layer], self.values[layer]
+        held_keys[:, :, start:end] = keys
+        held_values[:, :, start:end] = values
+        return held_keys[:, :, :end], held_values[:, :, :end]
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Forgets by counting."""
+        self.length = min(self.length, length)
+
+    def clear(self) -> None:
+        """Ready for the next run, in the same memory."""
+        self.length, self.padding = 0, None
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """The filled part of a layer's keys and values."""
+        yield self.keys[layer][:, :, : self.length]
+        yield self.values[layer][:, :, : self.length]
+
+    def _grow(self, needed: int) -> None:
+        self.capacity = max(2 * self.capacity, needed)
+        for held in (self.keys, self.values):
+            for layer, old in enumerate(held):
+                room = old.new_zeros((*old.shape[:2], self.capacity, old.shape[3]))
+                room[:, :, : old.shape[2]] = old
+                held[layer] = room
+
+
+def make_cache(
+    kind: str,
+    config: LlamaConfig,
+    *,
+    capacity: int,
+    batch: int = 1,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> KvCache:
+    """An empty cache of a kind; `capacity` is what a static one sets aside. Raises UserError for an unknown kind."""
+    if kind == DYNAMIC:
+        return DynamicKv(config.num_hidden_layers)
+    if kind == STATIC:
+        return StaticKv(config, capacity, batch=batch, device=device, dtype=dtype)
+    raise ValueError(f"unknown kind of cache: {kind}")
 
 
 def bytes_per_position(facts: ModelFacts) -> int:
@@ -45,7 +181,7 @@ def bytes_per_position(facts: ModelFacts) -> int:
 
 @dataclass(frozen=True)
 class CacheWeight:
-    """Bytes of a cache: `per_layer` as the tensors' shapes say, `stored` as memory holds them."""
+    """Bytes of a cache: `per_layer` as the tensors in use say, `stored` as the storages they lie in."""
 
     per_layer: list[int]
     stored: int
@@ -57,20 +193,19 @@ class CacheWeight:
 
     def facts(self, rolled_back: int = 0) -> KvFacts:
         """The same for a run's record."""
-        return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back)
+        return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back, self.stored)
 
 
-def weigh(cache: Any) -> CacheWeight:
-    """Walks the cache's layers: every tensor they hold, in tuples, dictionaries and tensor subclasses too.
+def weigh(cache: KvCache) -> CacheWeight:
+    """Walks the cache's layers: every tensor in use, and the storage behind it.
 
-    Within a layer a tensor met twice counts once; storage shared by layers is stored once. Scalars, such as a static
-    layer's fill count, are no cache content.
+    Within a layer a tensor met twice counts once; storage shared by layers is stored once.
     """
     per_layer: list[int] = []
     storages: dict[tuple[str, int], int] = {}
-    for layer in cache.layers:
+    for layer in range(cache.layer_count):
         seen: dict[tuple[Any, ...], int] = {}
-        for tensor in _tensors(vars(layer)):
+        for tensor in leaves(cache.tensors(layer)):
             seen[(tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)] = tensor.nbytes
             storage = tensor.untyped_storage()
             storages[(str(tensor.device), storage.data_ptr())] = storage.nbytes()
@@ -78,17 +213,18 @@ def weigh(cache: Any) -> CacheWeight:
     return CacheWeight(per_layer, sum(storages.values()))
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def leaves(value: Any) -> Iterator[torch.Tensor]:
+    """The plain tensors of something nested: tuples, lists, dictionaries, iterators and tensor subclasses."""
     if isinstance(value, torch.Tensor):
         if type(value) is not torch.Tensor and hasattr(value, "__tensor_flatten__"):
             names, _ = value.__tensor_flatten__()
             for name in names:
-                yield from _tensors(getattr(value, name))
-        elif value.dim() > 0 and value.numel() > 1:
+                yield from leaves(getattr(value, name))
+        elif value.dim() > 0 and value.numel() > 0:
             yield value
     elif isinstance(value, dict):
         for part in value.values():
-            yield from _tensors(part)
-    elif isinstance(value, list | tuple):
+            yield from leaves(part)
+    elif isinstance(value, list | tuple | Iterator):
         for part in value:
-            yield from _tensors(part)
+            yield from leaves(part)

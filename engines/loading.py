@@ -14,6 +14,8 @@ from engines.config import EventGptConfig, ModelConfig, edge, read_config
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
+from engines.kv_cache import STATIC, make_cache
+from engines.llama import LlamaDecoder
 from engines.model import VisionLanguageModel
 from engines.naming import EVENTGPT
 from engines.networks import Network, build_empty, finish, put_parameter
@@ -118,19 +120,24 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         transform = preprocessing_of(folder, config)
         network, said = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
-    _first_pass(network, device, dtype)
     facts = model_facts(checkpoint, network, device, dtype)
+    decoder = LlamaDecoder.take_over(network.language_model)
+    # What is left of transformers' module are views that nothing calls.
+    del network.language_model
+    _first_pass(network, decoder, device, dtype)
+    warnings = (*config.assumptions, *said)
     if isinstance(network, EventGptModel):
-        return EventLanguageModel(network, vocabulary, transform, facts, (*config.assumptions, *said))
-    return VideoLanguageModel(network, vocabulary, transform, facts, (*config.assumptions, *said))
+        return EventLanguageModel(network, decoder, vocabulary, transform, facts=facts, warnings=warnings)
+    return VideoLanguageModel(network, decoder, vocabulary, transform, facts=facts, warnings=warnings)
 
 
-def _first_pass(network: Network, device: torch.device, dtype: torch.dtype) -> None:
+def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:
     """One frame and two tokens: libraries load and choose their kernels on first use, which is setup, not a stage."""
     pixels = edge(network.config.vision)
     with torch.inference_mode():
         network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
-        network.language_model(input_ids=torch.ones(1, 2, device=device, dtype=torch.long), logits_to_keep=1)
+        ids = torch.ones(1, 2, device=device, dtype=torch.long)
+        decoder(decoder.embed(ids), make_cache(STATIC, decoder.config, capacity=2, device=device, dtype=dtype))
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -211,7 +218,7 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         head_dim=text.head_dim or text.hidden_size // text.num_attention_heads,
         kv_element_bytes=dtype.itemsize,
         context_limit=text.max_position_embeddings,
-        attention=str(network.language_model.config._attn_implementation),
-        cache="dynamic",
+        attention="sdpa",
+        cache=STATIC,
         prompt_template=_TEMPLATES[config.family].name,
     )

@@ -9,18 +9,19 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
 from engines.answer import Answer
+from engines.attention import SDPA
 from engines.decoding import decode
 from engines.environment import describe_environment
 from engines.kv_cache import weigh
 from engines.model import VisionLanguageModel
-from engines.pipeline import ModelPass
+from engines.pipeline import ModelPass, taken_cache
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
@@ -33,7 +34,8 @@ from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, 
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import GenerationSettings, RunRequest
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
+from evprof.core.switches import Switches
 from evprof.core.units import bytes_text
 
 ClockMaker = Callable[..., StageClock]
@@ -165,7 +167,9 @@ class MeasuredRun:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
             warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
             models[role] = warm.model
-            self._describe({"models": {role: warm.model.facts}, "setup": {role: warm.setup}})
+            taken = taken_facts(warm.model, self._plan.settings.switches)
+            warm.model.language_model.attention = taken.attention
+            self._describe({"models": {role: taken}, "setup": {role: warm.setup}})
             for sentence in warm.model.warnings:
                 self._warn(sentence)
         use_threads(models.values())
@@ -244,7 +248,7 @@ class MeasuredRun:
             weights = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
             facts["memory"] = self._memory.facts(weights)
             facts["kv"] = {
-                role: weigh(model_pass.cached.cache).facts(model_pass.cached.rolled_back)
+                role: weigh(model_pass.cached.opened).facts(model_pass.cached.rolled_back)
                 for role, model_pass in self._passes.items()
                 if model_pass.cached.length
             }
@@ -278,6 +282,12 @@ class MeasuredRun:
 
     def _warn(self, sentence: str) -> None:
         self._sink.post(RunWarned(self._plan.run_id, sentence))
+
+
+def taken_facts(model: VisionLanguageModel, switches: Switches) -> ModelFacts:
+    """What is known of a model, with the attention and cache this run takes."""
+    attention = SDPA if switches.attention == "auto" else switches.attention
+    return replace(model.facts, attention=attention, cache=taken_cache(switches.cache))
 
 
 def _is_allocation(defect: Exception) -> bool:

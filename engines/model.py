@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Protocol
 
 import torch
-from torch import nn
 
+from engines.llama import LlamaDecoder
 from engines.preprocessing import thumbnails
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
@@ -84,11 +84,7 @@ class VisionLanguageModel(Protocol):
     vocabulary: Vocabulary
     visual_tokens_per_frame: int
     warnings: tuple[str, ...]
-
-    @property
-    def language_model(self) -> nn.Module:
-        """The language model alone, as `LlamaForCausalLM`: inputs_embeds or input_ids, past_key_values, use_cache,
-        logits_to_keep."""
+    language_model: LlamaDecoder
 
     def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
         """Stage 1: reads the sample's half this model wants. Raises UserError naming the file."""

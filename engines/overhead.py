@@ -21,6 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engines.answer import Answer, SilentAnswer
 from engines.decoding import CachedModel, Limits, decode
 from engines.environment import describe_environment
+from engines.llama import LlamaDecoder
 from engines.sampling import greedy
 from engines.timing import NullClock, StageClock
 from evprof.core.clock import monotonic_ns
@@ -114,10 +115,10 @@ def median_interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[floa
 class _Loop:
     """Makes one answer after another with a small model, with records or without."""
 
-    def __init__(self, model: LlamaForCausalLM) -> None:
+    def __init__(self, model: LlamaDecoder) -> None:
         self._model = model
         self._sink = QueueSink()
-        self._embeddings = model.get_input_embeddings()(torch.arange(3, 19).unsqueeze(0))
+        self._embeddings = model.embed(torch.arange(3, 19).unsqueeze(0))
         self._pieces = [f" {index}" for index in range(model.config.vocab_size)]
         self._run_id = 0
 
@@ -125,7 +126,7 @@ class _Loop:
         """A prefilled run that has its first token."""
         self._sink.take()  # nothing piles up
         self._run_id += 1
-        cached = CachedModel(self._model, TARGET, torch.device("cpu"), self._model.config.vocab_size, 1)
+        cached = CachedModel.over(self._model, TARGET, bytes_per_position=1)
         clock = StageClock(self._sink, self._run_id) if instrumented else NullClock()
         answer = Answer(self._sink, self._run_id, TARGET, self._pieces) if instrumented else SilentAnswer()
         answer.add(int(greedy(cached.prefill(self._embeddings, _NEVER))))
@@ -187,7 +188,7 @@ def _triple(loop: _Loop, order: random.Random) -> Triple:
     return Triple(times["on"], times["off"], times["again"])
 
 
-def _build(shape: str) -> LlamaForCausalLM:
+def _build(shape: str) -> LlamaDecoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         config = LlamaConfig(
@@ -198,5 +199,4 @@ def _build(shape: str) -> LlamaForCausalLM:
             initializer_range=0.2,
             **_SHAPES[shape],
         )
-        model: LlamaForCausalLM = LlamaForCausalLM(config).eval()
-        return model
+        return LlamaDecoder.take_over(LlamaForCausalLM(config).eval())

@@ -12,7 +12,7 @@ import torch
 
 from engines.answer import Answer
 from engines.decoding import CachedModel, Limits
-from engines.kv_cache import bytes_per_position
+from engines.kv_cache import STATIC, bytes_per_position, make_cache
 from engines.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.sampling import Sampler
 from engines.stage_memory import StageMemory
@@ -47,8 +47,9 @@ class ModelPass:
             model.language_model,
             role,
             model.device,
-            rows(model),
+            model.language_model.rows,
             bytes_per_position(model.facts),
+            prefill_chunk=settings.switches.prefill_chunk,
         )
         self._settings = settings
         self._clock = clock
@@ -81,6 +82,8 @@ class ModelPass:
                 embeddings = self.model.embed_prompt(self.inputs, visual)
                 part.output("embeddings", embeddings)
             span.input("embeddings", embeddings)
+            with self._clock.child("set cache aside"):
+                self._open_cache(embeddings.shape[1])
             with self._clock.child("language model"):
                 logits = self.cached.prefill(embeddings, self._stop)
             span.output("logits", logits)
@@ -92,6 +95,17 @@ class ModelPass:
             # Freed here, not by the return: freeing a tensor lets other threads in, and that time would be nobody's.
             del embeddings, logits
         return first
+
+    def _open_cache(self, prompt_length: int) -> None:
+        """A cache for the prompt, the answer and one block of drafts beyond it."""
+        model, settings = self.model, self._settings
+        self.cached.cache = make_cache(
+            taken_cache(settings.switches.cache),
+            model.language_model.config,
+            capacity=prompt_length + settings.max_new_tokens + settings.gamma + 1,
+            device=model.device,
+            dtype=model.dtype,
+        )
 
     def _load(self, sample: Sample, tell: Tell) -> None:
         self._check_stop()
@@ -127,10 +141,9 @@ class ModelPass:
             raise Cancelled
 
 
-def rows(model: VisionLanguageModel) -> int:
-    """Rows of the model's head: ids it can choose, padding included."""
-    head = model.language_model.get_output_embeddings()  # type: ignore[operator]  # a method, which torch cannot type
-    return int(head.weight.shape[0])
+def taken_cache(asked: str) -> str:
+    """The kind of cache a run takes: by itself a static one, written in place."""
+    return STATIC if asked == "auto" else asked
 
 
 def note_host(note: Callable[[str, object], None], host: HostInputs) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
+from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel
 from engines.model import VIDEO, HostInputs, ModelInputs, splice
 from engines.naming import VIDEO_LLAVA
@@ -31,23 +31,21 @@ class VideoLanguageModel:
     def __init__(
         self,
         network: LlavaModel,
+        language_model: LlamaDecoder,
         vocabulary: Vocabulary,
         transform: ClipTransform,
+        *,
         facts: ModelFacts,
         warnings: tuple[str, ...] = (),
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
+        self.language_model = language_model
         self.warnings = warnings
         parameter = next(network.parameters())
         self.device, self.dtype = parameter.device, parameter.dtype
         self.visual_tokens_per_frame = network.tokens_per_frame
         self.is_video_family = network.config.family == VIDEO_LLAVA
         self.template = VIDEO_LLAVA_PROMPT if self.is_video_family else LLAVA_V1_5
-
-    @property
-    def language_model(self) -> nn.Module:
-        """The Llama inside."""
-        return self.network.language_model
 
     def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
         """Stage 1."""
@@ -83,5 +81,5 @@ class VideoLanguageModel:
 
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
         """Part of stage 4: [1, S, hidden]."""
-        text = self.network.language_model.get_input_embeddings()(inputs.text_ids)
+        text = self.language_model.embed(inputs.text_ids)
         return splice(text, visual, inputs.slots)

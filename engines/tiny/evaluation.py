@@ -165,7 +165,7 @@ def acceptance(draft: Witness, target: Witness) -> Acceptance:
     shared = shared_ids(draft.model.vocabulary, target.model.vocabulary)
     for scene in range(len(target.visual)):
         tally = _Tally()
-        fresh = {role: _cached(witness, role) for role, witness in ((DRAFT, draft), (TARGET, target))}
+        fresh = {role: CachedModel.over(witness.language, role) for role, witness in ((DRAFT, draft), (TARGET, target))}
         fresh[DRAFT].prefill(draft.prompt(GENERAL_QUESTION, scene), Event())
         logits = fresh[TARGET].prefill(target.prompt(GENERAL_QUESTION, scene), Event())
         tally.add(int(logits.argmax()))
@@ -182,11 +182,6 @@ def acceptance(draft: Witness, target: Witness) -> Acceptance:
         )
         rounds, drafted, accepted = rounds + tally.rounds, drafted + tally.drafted, accepted + tally.accepted
     return Acceptance(GAMMA, rounds, drafted, accepted, accepted / drafted, 1 + accepted / rounds)
-
-
-def _cached(witness: Witness, role: str) -> CachedModel:
-    rows = witness.language.get_input_embeddings().weight.shape[0]
-    return CachedModel(witness.language, role, witness.model.device, rows)
 
 
 def evaluate_pair(models: Path, count: int, seed: int, *, as_json: bool) -> int:

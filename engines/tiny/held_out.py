@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import torch
 
+from engines.kv_cache import DynamicKv
 from engines.loading import load_model
 from engines.model import VisionLanguageModel, splice
 from engines.prompts import EVENTGPT_V1, SLOT, VIDEO_LLAVA, prompt_ids
@@ -45,8 +45,7 @@ class Witness:
 
     def __init__(self, model: VisionLanguageModel, role: str, samples: Sequence[Sample]) -> None:
         self.model = model
-        # transformers gives its modules methods that torch's Module does not declare.
-        self.language: Any = model.language_model
+        self.language = model.language_model
         self.template = EVENTGPT_V1 if role == DRAFT else VIDEO_LLAVA
         self.visual = torch.stack([self._look(sample) for sample in samples])
 
@@ -62,7 +61,7 @@ class Witness:
         """[1, S, hidden] embeddings of a question about one sample."""
         ids = prompt_ids(self.model.vocabulary, self.template, question).ids
         text = torch.tensor([index for index in ids if index != SLOT])
-        return splice(self.language.get_input_embeddings()(text), self.visual[scene], [ids.index(SLOT)])
+        return splice(self.language.embed(text), self.visual[scene], [ids.index(SLOT)])
 
     def answers(self, question: str) -> list[str]:
         """The greedy answer for every sample."""
@@ -74,16 +73,17 @@ class Witness:
     def _answer_batch(self, question: str, scenes: Sequence[int]) -> list[str]:
         language, vocabulary = self.language, self.model.vocabulary
         embeddings = torch.cat([self.prompt(question, scene) for scene in scenes])
-        output = language(inputs_embeds=embeddings, use_cache=True, logits_to_keep=1)
+        cache = DynamicKv(len(language.layers))
+        logits = language(embeddings, cache)
         rows: list[list[int]] = [[] for _ in scenes]
         open_rows = set(range(len(scenes)))
         while open_rows and len(rows[0]) < _LONGEST_ANSWER:
-            chosen = output.logits[:, -1].argmax(dim=-1)
+            chosen = logits[:, -1].argmax(dim=-1)
             for row, token in enumerate(chosen.tolist()):
                 rows[row].append(token)
                 if token in vocabulary.eos_ids:
                     open_rows.discard(row)
-            output = language(input_ids=chosen[:, None], past_key_values=output.past_key_values, use_cache=True)
+            logits = language(language.embed(chosen[:, None]), cache)
         return [vocabulary.decode(_until_end(row, vocabulary.eos_ids)) for row in rows]
 
 

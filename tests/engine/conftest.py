@@ -106,6 +106,7 @@ class TinyModels:
 
         from engines.config import EventGptConfig, LlavaConfig
         from engines.event_model import EventLanguageModel
+        from engines.llama import LlamaDecoder
         from engines.loading import Checkpoint, model_facts
         from engines.preprocessing import ClipTransform
         from engines.random_weights import build_random, random_vocabulary
@@ -138,15 +139,16 @@ class TinyModels:
         )
         device, dtype = torch.device("cpu"), torch.float32
         if role not in self._networks:
-            self._networks[role] = build_random(config, device, dtype, progress, threading.Event())
-        network = self._networks[role]
+            network = build_random(config, device, dtype, progress, threading.Event())
+            self._networks[role] = network, LlamaDecoder.take_over(network.language_model)
+        network, decoder = self._networks[role]
         progress(1, 2)
         if stop.is_set():
             raise Cancelled
         progress(2, 2)
         facts = model_facts(Checkpoint(f"tiny-{role}", config, None), network, device, dtype)
         make = EventLanguageModel if role == "draft" else VideoLanguageModel
-        return make(network, random_vocabulary(config), ClipTransform.square(28), facts)
+        return make(network, decoder, random_vocabulary(config), ClipTransform.square(28), facts=facts)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import torch
 
 from engines.answer import Answer
 from engines.decoding import CachedModel, LateReader, Limits, decode
+from engines.llama import LlamaDecoder
 from engines.sampling import greedy
 from engines.speculation import speculate
 from engines.timing import StageClock, make_timers
@@ -23,13 +24,13 @@ PIECES = [str(index) for index in range(257)]
 
 
 def cached(model: Any, role: str) -> CachedModel:
-    return CachedModel(model, role, torch.device("cuda:0"), model.config.vocab_size, 1)
+    return CachedModel.over(LlamaDecoder.take_over(model), role, bytes_per_position=1)
 
 
 def start(model: Any, role: str, stop: Any) -> tuple[CachedModel, torch.Tensor]:
     one = cached(model, role)
     prompt = torch.arange(3, 15, device="cuda:0").unsqueeze(0)
-    return one, greedy(one.prefill(model.get_input_embeddings()(prompt), stop))
+    return one, greedy(one.prefill(one.decoder.embed(prompt), stop))
 
 
 def test_late_ids_are_all_there_and_in_order() -> None:
@@ -61,7 +62,7 @@ def test_plain_and_speculative_agree_and_spans_are_device_times(
         answer.add(int(first))
         decode(one, first, answer, limits, sampler=greedy, clock=StageClock(sink, 1), stop=never)
         assert answer.ids == expected
-        assert one.cache.layers[0].keys.shape[-2] == 12 + len(expected) - 1
+        assert one.length == 12 + len(expected) - 1
 
     sink.records.clear()
     target, first = start(model, "target", never)

@@ -10,7 +10,9 @@ import torch
 
 from engines import kv_cache
 from engines.answer import Answer
-from engines.decoding import CachedModel, Limits, decode, stopping_between_layers
+from engines.decoding import CachedModel, Limits, decode
+from engines.kv_cache import DYNAMIC, STATIC
+from engines.llama import LlamaDecoder
 from engines.sampling import greedy
 from engines.timing import StageClock
 from evprof.core.errors import Cancelled
@@ -21,9 +23,8 @@ pytestmark = pytest.mark.usefixtures("without_gradients")
 PIECES = [f"<{index}>" for index in range(257)]
 
 
-def cached(model: Any, role: str = "target") -> CachedModel:
-    config = model.config
-    return CachedModel(model, role, torch.device("cpu"), config.vocab_size, bytes_per_position=2)
+def cached(model: Any, role: str = "target", kind: str = STATIC) -> CachedModel:
+    return CachedModel.over(LlamaDecoder.take_over(model), role, kind=kind, bytes_per_position=2)
 
 
 def prompt_of(seed: int, length: int = 12, vocabulary: int = 257) -> torch.Tensor:
@@ -34,8 +35,10 @@ def embed(model: Any, prompt: torch.Tensor) -> torch.Tensor:
     return model.get_input_embeddings()(prompt)
 
 
-def run_plain(model: Any, prompt: torch.Tensor, limits: Limits, sink: Any, stop: Any, *, reader: Any = None) -> Any:
-    plain = cached(model)
+def run_plain(
+    model: Any, prompt: torch.Tensor, limits: Limits, sink: Any, stop: Any, *, reader: Any = None, kind: str = STATIC
+) -> Any:
+    plain = cached(model, kind=kind)
     answer = Answer(sink, 1, "target", PIECES)
     first = greedy(plain.prefill(embed(model, prompt), stop))
     answer.add(int(first))
@@ -60,12 +63,13 @@ class OneStepLate:
         return ready
 
 
+@pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("seed", range(5))
-def test_greedy_equals_generate(make_llama: Any, sink: Any, never: Any, seed: int) -> None:
+def test_greedy_equals_generate(make_llama: Any, sink: Any, never: Any, seed: int, kind: str) -> None:
     model, prompt = make_llama(seed), prompt_of(seed)
     expected = model.generate(prompt, max_new_tokens=48, do_sample=False)[0, prompt.shape[1] :].tolist()
     assert len(set(expected)) > 10
-    assert run_plain(model, prompt, Limits(48), sink, never).ids == expected
+    assert run_plain(model, prompt, Limits(48), sink, never, kind=kind).ids == expected
 
 
 @pytest.mark.parametrize("reader", [None, OneStepLate])
@@ -75,8 +79,8 @@ def test_eos_ends_the_answer_and_leaves_the_cache_exact(make_llama: Any, sink: A
     eos = next(token for place, token in enumerate(free) if place > 5 and token not in free[:place])
     done = run_plain(model, prompt, Limits(40, frozenset({eos})), sink, never, reader=reader() if reader else None)
     assert done.ids == free[: free.index(eos) + 1]
-    assert kv_cache.weigh(done.model.cache).logical == done.model.cache.layers[0].keys[0, :, :, 0].numel() * 2 * 2 * 64
-    assert done.model.cache.layers[1].keys.shape[-2] == prompt.shape[1] + len(done.ids) - 1
+    assert done.model.length == prompt.shape[1] + len(done.ids) - 1
+    assert kv_cache.weigh(done.model.cache).logical == done.model.length * 2 * 2 * 2 * 16 * 4
 
 
 @pytest.mark.parametrize("count", [1, 2, 17])
@@ -85,7 +89,7 @@ def test_length_limit(make_llama: Any, sink: Any, never: Any, count: int, reader
     model, prompt = make_llama(2), prompt_of(2)
     done = run_plain(model, prompt, Limits(count), sink, never, reader=reader() if reader else None)
     assert len(done.ids) == count
-    assert done.model.cache.layers[0].keys.shape[-2] == prompt.shape[1] + count - 1
+    assert done.model.length == prompt.shape[1] + count - 1
     assert done.ids == run_plain(model, prompt, Limits(30), sink, never).ids[:count]
 
 
@@ -109,17 +113,14 @@ def test_stop_between_tokens_keeps_what_came(
     assert ids == expected[: len(ids)]
 
 
-def test_stop_between_layers_of_prefill(make_llama: Any, never: Any, stop_after: Any) -> None:
-    model = make_llama(0, layers=6)
+def test_stop_between_layers_of_prefill(make_llama: Any, stop_after: Any) -> None:
+    one = cached(make_llama(0, layers=6))
     reached: list[int] = []
-    for index, layer in enumerate(model.model.layers):
+    for index, layer in enumerate(one.decoder.layers):  # type: ignore[attr-defined]  # a LlamaDecoder here
         layer.register_forward_hook(lambda *_, index=index: reached.append(index))
     with pytest.raises(Cancelled):
-        cached(model).prefill(embed(model, prompt_of(0)), stop_after(3))
+        one.prefill(one.decoder.embed(prompt_of(0)), stop_after(3))
     assert reached == [0, 1, 2]
-    with stopping_between_layers(model, never):
-        pass
-    assert all(not layer._forward_pre_hooks for layer in model.model.layers)
 
 
 def test_every_token_has_a_record_and_a_cache_length(make_llama: Any, sink: Any, never: Any) -> None:

@@ -12,10 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import DynamicCache
 
 from engines import kv_cache
 from engines.answer import Answer
 from engines.decoding import CachedModel, Limits, decode
+from engines.kv_cache import DynamicKv
+from engines.llama import LlamaDecoder
 from engines.sampling import greedy
 from engines.speculation import accept, speculate
 from engines.timing import StageClock
@@ -30,7 +33,7 @@ GAMMA = 4
 
 
 def cached(model: Any, role: str) -> CachedModel:
-    return CachedModel(model, role, CPU, model.config.vocab_size, bytes_per_position=1)
+    return CachedModel.over(LlamaDecoder.take_over(model), role, bytes_per_position=1)
 
 
 def prompt_of(seed: int, length: int = 10, vocabulary: int = 250) -> torch.Tensor:
@@ -71,8 +74,8 @@ def speculated(
     never = threading.Event()
     first = greedy(speaker.prefill(target.get_input_embeddings()(prompt), never))
     seen = prompt if draft_prompt is None else draft_prompt
-    if hasattr(drafter.language_model, "get_input_embeddings"):
-        drafter.prefill(drafter.language_model.get_input_embeddings()(seen), never)
+    if isinstance(drafter.decoder, LlamaDecoder):
+        drafter.prefill(drafter.decoder.embed(seen), never)
     answer = Answer(sink, 1, "target", PIECES)
     answer.add(int(first))
     result = SimpleNamespace(answer=answer, target=speaker, draft=drafter, cancelled=False)
@@ -88,13 +91,15 @@ def speculated(
 
 def assert_cache_is_fresh(one: CachedModel, model: Any, sequence: torch.Tensor) -> None:
     """The cache equals that of a fresh pass over the same tokens."""
-    fresh = kv_cache.make_cache()
+    fresh = DynamicCache()
     model(input_ids=sequence, past_key_values=fresh, use_cache=True)
     assert one.length == sequence.shape[1]
-    for held, expected in zip(one.cache.layers, fresh.layers, strict=True):
-        assert held.keys.shape == expected.keys.shape
-        torch.testing.assert_close(held.keys, expected.keys, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(held.values, expected.values, rtol=1e-3, atol=1e-3)
+    assert one.opened.layer_count == len(fresh.layers)
+    for index, expected in enumerate(fresh.layers):
+        keys, values = one.opened.tensors(index)
+        assert keys.shape == expected.keys.shape
+        torch.testing.assert_close(keys, expected.keys, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(values, expected.values, rtol=1e-3, atol=1e-3)
 
 
 def test_fifty_prompts_are_lossless_and_show_every_outcome(make_llama: Any, sink: Any) -> None:
@@ -166,7 +171,7 @@ def test_eos_inside_a_block(make_llama: Any, sink: Any) -> None:
         assert done.ids == free[: place + 1]
         assert done.target.length == prompt.shape[1] + place
         assert done.draft.length == prompt.shape[1] + place
-        assert done.target.cache.layers[0].keys.shape[-2] == done.target.length
+        assert next(done.target.opened.tensors(0)).shape[-2] == done.target.length
         rounds = sink.of(RoundRecord)
         clipped += sum(record.emitted == record.accepted for record in rounds)
         assert sum(record.emitted for record in rounds) == place
@@ -218,13 +223,16 @@ class Scripted:
         self.proposals, self.start, self.vocabulary = proposals, start, vocabulary
         self.fed = 0
 
-    def __call__(self, *, input_ids: torch.Tensor, past_key_values: Any, **_: Any) -> SimpleNamespace:
-        keys = torch.zeros(1, 1, input_ids.shape[1], 1)
-        past_key_values.update(keys, keys, 0)
-        place = past_key_values.get_seq_length() - self.start
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        return ids.float().unsqueeze(-1)
+
+    def __call__(self, hidden: torch.Tensor, cache: Any, *, keep: int = 1, stop: Any = None) -> torch.Tensor:
+        keys = torch.zeros(1, 1, hidden.shape[1], 1)
+        cache.append(0, keys, keys)
+        cache.advance(hidden.shape[1])
         logits = torch.zeros(1, 1, self.vocabulary)
-        logits[0, 0, self.proposals.get(place, 0)] = 1.0
-        return SimpleNamespace(logits=logits)
+        logits[0, 0, self.proposals.get(cache.length - self.start, 0)] = 1.0
+        return logits
 
 
 @given(data=st.data())
@@ -244,7 +252,7 @@ def test_output_does_not_depend_on_the_drafter(make_llama: Any, sink: Any, data:
         place: token if hits[place] else (token + 1) % 257 for place, token in enumerate(expected) if place < count
     }
     sink.records.clear()
-    drafter = CachedModel(Scripted(proposals, 0, 257), "draft", CPU, 257)
+    drafter = CachedModel(Scripted(proposals, 0, 257), "draft", CPU, 257, cache=DynamicKv(1))
     done = speculated(target, drafter, prompt, limits, sink, gamma=gamma)
     assert done.ids == expected
     assert done.target.length == prompt.shape[1] + len(expected) - 1
