@@ -17,6 +17,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 from engines.config import EventGptConfig
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
+from engines.llama import LlamaDecoder
 from engines.model import splice
 from engines.preprocessing import CLIP_MEAN, CLIP_STD, ClipTransform
 from engines.prompts import SLOT
@@ -69,7 +70,14 @@ def facts(limit: int = 512) -> ModelFacts:
 
 
 def loaded(limit: int = 512) -> EventLanguageModel:
-    return EventLanguageModel(network(), SyntheticVocabulary(), ClipTransform.square(EDGE), facts(limit))
+    made = network()
+    return EventLanguageModel(
+        made,
+        LlamaDecoder.take_over(made.language_model),
+        SyntheticVocabulary(),
+        ClipTransform.square(EDGE),
+        facts=facts(limit),
+    )
 
 
 def tower_by_hand(model: EventGptModel, frame: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 from engines.answer import Answer
 from engines.config import LlavaConfig
 from engines.decoding import decode
+from engines.llama import LlamaDecoder
 from engines.llava import build_llava
 from engines.loading import Checkpoint, model_facts
 from engines.naming import LLAVA, VIDEO_LLAVA, vendor_name
@@ -73,7 +74,13 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
     )
     theirs.load_state_dict({vendor_name(family, name): value for name, value in network.named_parameters()})
     facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
-    ours = VideoLanguageModel(network, random_vocabulary(config), ClipTransform.square(EDGE), facts)
+    ours = VideoLanguageModel(
+        network,
+        LlamaDecoder.take_over(network.language_model),
+        random_vocabulary(config),
+        ClipTransform.square(EDGE),
+        facts=facts,
+    )
     return ours, theirs.eval()
 
 

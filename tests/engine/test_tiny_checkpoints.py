@@ -134,9 +134,8 @@ def test_transformers_reads_video_llava_and_gives_the_same_logits() -> None:
             input_ids=torch.tensor([ids]), pixel_values_videos=inputs.pixel_values[None], logits_to_keep=1
         ).logits[0, -1]
         witness = Witness(model, TARGET, [sample])
-        found = witness.language(inputs_embeds=witness.prompt("What is in the scene?", 0), logits_to_keep=1).logits[
-            0, -1
-        ]
+        prompt = witness.prompt("What is in the scene?", 0)
+        found = witness.language(prompt, DynamicKv(len(witness.language.layers)))[0, -1]
     assert (found - wanted).abs().max().item() < 1e-4
     assert found.argmax() == wanted.argmax()
 

@@ -19,6 +19,8 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from engines.config import LlavaConfig
+from engines.kv_cache import DynamicKv
+from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel, build_llava
 from engines.naming import LLAVA, VIDEO_LLAVA, vendor_name
 from engines.preprocessing import ClipTransform
@@ -82,7 +84,13 @@ def loaded(network: LlavaModel, limit: int = 256) -> VideoLanguageModel:
     family = network.config.family
     facts = ModelFacts("tiny", family, family, 1, 1, "float32", "cpu", None, 2, 2, 12, 4, limit, "sdpa", "dynamic", "x")
     extra = ("<image>", "<video>", "<pad>") if family == VIDEO_LLAVA else ("<image>", "<pad>")
-    return VideoLanguageModel(network, SyntheticVocabulary(extra), ClipTransform.square(EDGE), facts)
+    return VideoLanguageModel(
+        network,
+        LlamaDecoder.take_over(network.language_model),
+        SyntheticVocabulary(extra),
+        ClipTransform.square(EDGE),
+        facts=facts,
+    )
 
 
 @pytest.fixture
@@ -109,7 +117,8 @@ def test_logits_equal_transformers(family: str, clip: Path) -> None:
     inputs = model.preprocess(host, "bada bede", settings, clock)
     visual = model.encode_vision(inputs, clock)
     prompt = model.embed_prompt(inputs, visual)
-    logits = model.language_model(inputs_embeds=prompt, use_cache=True).logits
+    cache = DynamicKv(len(model.language_model.layers))
+    logits = model.language_model(prompt, cache, keep=prompt.shape[1])
 
     slot_id = ours.config.slot_id
     share = len(visual) // inputs.token_ids.count(SLOT)
