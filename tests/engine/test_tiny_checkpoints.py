@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from transformers import VideoLlavaForConditionalGeneration
 
 import assets
+from engines.kv_cache import DynamicKv
 from engines.prompts import SLOT, VIDEO_LLAVA, prompt_ids
 from engines.timing import NullClock
 from engines.tiny.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
