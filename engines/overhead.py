@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.answer import Answer, SilentAnswer
 from engines.decoding import CachedModel, Limits, decode
 from engines.environment import describe_environment
 from engines.llama import LlamaDecoder
 from engines.sampling import greedy
+from engines.shapes import LANGUAGE_SHAPES, SEED, build_language_model, language_config
 from engines.timing import NullClock, StageClock
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
@@ -35,14 +35,6 @@ TOKENS, TURNS = 4, 6
 the machine's unrest all share."""
 
 RESAMPLES = 4000
-SEED = 20_240_601
-
-_SHAPES: dict[str, dict[str, Any]] = {
-    "tiny": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 172},
-    "dispatch-32": {"num_hidden_layers": 32, "hidden_size": 64, "intermediate_size": 172},
-    "160m": {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072},
-}
-"""Shapes by name; dispatch-32 has a 7B model's number of calls and next to no arithmetic: the worst case."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +53,8 @@ def measure_overhead(
 
     One CPU thread, so that dispatch is what is measured. Raises UserError (exit code 2) for an unknown shape.
     """
-    if shape not in _SHAPES:
-        raise UserError(f"Unknown shape '{shape}'; choose one of {', '.join(_SHAPES)}.", exit_code=USAGE)
+    if shape not in LANGUAGE_SHAPES:
+        raise UserError(f"Unknown shape '{shape}'; choose one of {', '.join(LANGUAGE_SHAPES)}.", exit_code=USAGE)
     if pairs < 2:
         raise UserError(f"--pairs must be at least 2, not {pairs}.", exit_code=USAGE)
     before = torch.get_num_threads()
@@ -189,14 +181,4 @@ def _triple(loop: _Loop, order: random.Random) -> Triple:
 
 
 def _build(shape: str) -> LlamaDecoder:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        config = LlamaConfig(
-            vocab_size=512,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            max_position_embeddings=256,
-            initializer_range=0.2,
-            **_SHAPES[shape],
-        )
-        return LlamaDecoder.take_over(LlamaForCausalLM(config).eval())
+    return LlamaDecoder.take_over(build_language_model(language_config(LANGUAGE_SHAPES[shape])))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from engines import overhead
 from engines.answer import Answer
 from engines.overhead import Triple, measure_overhead, median_interval, summarise
+from engines.shapes import LANGUAGE_SHAPES
 from evprof.core.errors import UserError
 
 KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
@@ -68,5 +68,7 @@ def test_wrong_words_are_told() -> None:
         measure_overhead("giant", 10)
     with pytest.raises(UserError, match="--pairs"):
         measure_overhead("tiny", 1)
-    assert "dispatch-32" in overhead._SHAPES
-    assert overhead._SHAPES["dispatch-32"]["num_hidden_layers"] == 32
+
+
+def test_the_worst_case_has_the_calls_of_a_7b_model() -> None:
+    assert LANGUAGE_SHAPES["dispatch-32"]["num_hidden_layers"] == 32

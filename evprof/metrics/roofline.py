@@ -1,0 +1,135 @@
+"""How near the machine's limit a model ran: bytes and operations by its shape, against measured or published peaks.
+
+Arithmetic on shapes only; it knows neither tensors nor where times come from. Bytes are what has to cross the memory
+bus at least once, operations what the result needs at least, so both shares can only err on the low side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """A Llama's sizes. `head_dim` · `heads` need not be `hidden`; `is_tied`: the head is the embedding table."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    is_tied: bool = False
+
+    @property
+    def layer_weights(self) -> int:
+        """Elements of all layers' matrices: queries and output, keys and values, the MLP's three."""
+        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def head_weights(self) -> int:
+        """Elements of the head."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def norm_weights(self) -> int:
+        """Elements of the norms: two a layer and the last."""
+        return (2 * self.layers + 1) * self.hidden
+
+    @property
+    def streamed_weights(self) -> int:
+        """Elements every step reads: all but the embedding table, of which a step gathers one row."""
+        return self.layer_weights + self.norm_weights + self.head_weights
+
+    @property
+    def parameters(self) -> int:
+        """All elements."""
+        return self.streamed_weights + (0 if self.is_tied else self.head_weights)
+
+
+@dataclass(frozen=True)
+class VisionShape:
+    """A CLIP tower and what follows it, for `frames` frames.
+
+    `layers` are those whose output is used; `kept` the tokens of a frame that go on to the projector; `projections`
+    the (in, out) of the linear layers behind the tower.
+    """
+
+    frames: int
+    layers: int
+    width: int
+    intermediate: int
+    patch: int
+    patches: int
+    kept: int
+    projections: tuple[tuple[int, int], ...]
+    channels: int = 3
+
+
+def kv_bytes_per_position(shape: TextShape, element_bytes: float) -> float:
+    """2 (keys, values) · layers · kv_heads · head_dim · bytes."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * element_bytes
+
+
+def weight_bytes_per_token(shape: TextShape, element_bytes: float) -> float:
+    """Bytes of weights that one decode step reads at batch 1."""
+    return shape.streamed_weights * element_bytes
+
+
+def decode_bytes(shape: TextShape, context: float, weight_element_bytes: float, kv_element_bytes: float) -> float:
+    """Bytes that one decode step reads: the weights once, and keys and values of `context` positions."""
+    weights = weight_bytes_per_token(shape, weight_element_bytes)
+    return weights + context * kv_bytes_per_position(shape, kv_element_bytes)
+
+
+def decode_flops(shape: TextShape, context: float) -> float:
+    """Operations of one decode step: two per weight, four per head dimension and position seen."""
+    return 2 * (shape.layer_weights + shape.head_weights) + _attention_flops(shape, context)
+
+
+def prefill_flops(shape: TextShape, positions: int) -> float:
+    """Operations of a prefill that wants the last position's logits only.
+
+    Two per layer weight and position; the causal half of attention (a position sees itself and those before); the
+    head once.
+    """
+    seen = positions * (positions + 1) / 2
+    return 2 * shape.layer_weights * positions + _attention_flops(shape, seen) + 2 * shape.head_weights
+
+
+def _attention_flops(shape: TextShape, seen: float) -> float:
+    """Scores and weighted sums over `seen` pairs of positions: two multiply-adds per head dimension each."""
+    return 4 * shape.layers * shape.heads * shape.head_dim * seen
+
+
+def vision_flops(shape: VisionShape) -> float:
+    """Operations from pixels to visual embeddings: patches, layers (four square matrices, two of the MLP, full
+    attention), projections of the kept tokens."""
+    tokens = shape.patches + 1
+    embedding = 2 * shape.patches * shape.channels * shape.patch**2 * shape.width
+    matrices = 2 * tokens * (4 * shape.width**2 + 2 * shape.width * shape.intermediate)
+    layer = matrices + 4 * tokens**2 * shape.width
+    behind = sum(2 * shape.kept * rows * columns for rows, columns in shape.projections)
+    return shape.frames * (embedding + shape.layers * layer + behind)
+
+
+def decode_ceiling_tok_s(bandwidth_bytes_s: float, bytes_per_token: float) -> float:
+    """Tokens a second when reading is all there is: bandwidth / bytes per token."""
+    return bandwidth_bytes_s / bytes_per_token
+
+
+def bandwidth_share(bytes_per_token: float, token_s: float, bandwidth_bytes_s: float) -> float:
+    """MBU: bytes a token needs / the time it took / the bandwidth there is (definition: Databricks, 2023)."""
+    return bytes_per_token / token_s / bandwidth_bytes_s
+
+
+def compute_share(flops: float, duration_s: float, peak_flops_s: float) -> float:
+    """MFU: operations needed / the time they took / the operations a second there are."""
+    return flops / duration_s / peak_flops_s
+
+
+def mean_context(prompt: int, steps: int) -> float:
+    """Positions a decode step sees on average, its own token among them, over `steps` steps after `prompt`."""
+    return prompt + (steps + 1) / 2

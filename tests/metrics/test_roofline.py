@@ -1,0 +1,91 @@
+"""Bytes, operations and shares of the limit, against figures worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from evprof.metrics import roofline
+from evprof.metrics.roofline import TextShape, VisionShape
+
+VICUNA = TextShape(layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000)
+SMALL = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_dim=2, vocabulary=10)
+
+
+def test_vicuna_7b_has_its_published_size() -> None:
+    assert VICUNA.parameters == 6_738_415_616
+    assert roofline.weight_bytes_per_token(VICUNA, 2) == 13_214_687_232
+    assert roofline.kv_bytes_per_position(VICUNA, 2) == 512 * 1024
+    assert roofline.decode_bytes(VICUNA, 4643, 2, 2) == 13_214_687_232 + 4643 * 524_288
+
+
+@pytest.mark.parametrize(
+    ("gb_s", "weight_gb", "expected"),
+    [
+        (2039, 13.215, (154, 151, 142, 130)),
+        (3350, 13.215, (254, 247, 234, 214)),
+        (4800, 13.215, (363, 354, 335, 307)),
+        (1008, 13.215, (76, 74, 70, 64)),
+        (300, 13.215, (23, 22, 21, 19)),
+        (2039, 6.62, (308, 293, 264, 225)),
+        (4800, 6.62, (725, 690, 622, 530)),
+        (2039, 3.74, (545, 500, 421, 330)),
+        (1008, 3.74, (270, 247, 208, 163)),
+    ],
+)
+def test_ceilings_of_known_machines(gb_s: float, weight_gb: float, expected: tuple[int, ...]) -> None:
+    kv = roofline.kv_bytes_per_position(VICUNA, 2)
+    found = [
+        roofline.decode_ceiling_tok_s(1e9 * gb_s, 1e9 * weight_gb + context * kv) for context in (0, 640, 2100, 4643)
+    ]
+    assert found == pytest.approx(expected, abs=0.6)
+
+
+def test_a_small_shape_by_hand() -> None:
+    # q 4x4, k 2x4, v 2x4, o 4x4; gate and up 6x4, down 4x6; norms 3x4; head 10x4.
+    assert SMALL.layer_weights == 16 + 8 + 8 + 16 + 3 * 24
+    assert SMALL.streamed_weights == 120 + 12 + 40
+    assert SMALL.parameters == 172 + 40
+    assert roofline.kv_bytes_per_position(SMALL, 4) == 2 * 1 * 2 * 4
+    assert roofline.decode_flops(SMALL, 5) == 2 * 160 + 4 * 2 * 2 * 5
+    # three positions see 1 + 2 + 3 positions
+    assert roofline.prefill_flops(SMALL, 3) == 2 * 120 * 3 + 4 * 2 * 2 * 6 + 2 * 40
+
+
+def test_a_prefill_of_one_is_a_step_with_one_position() -> None:
+    assert roofline.prefill_flops(VICUNA, 1) == roofline.decode_flops(VICUNA, 1)
+
+
+def test_a_tied_head_is_read_though_its_table_is_counted_once() -> None:
+    tied = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_dim=2, vocabulary=10, is_tied=True)
+    assert tied.parameters == tied.streamed_weights == SMALL.streamed_weights
+
+
+def test_vision_by_hand() -> None:
+    shape = VisionShape(
+        frames=2, layers=3, width=4, intermediate=8, patch=2, patches=9, kept=9, projections=((4, 6), (6, 6))
+    )
+    embedding = 2 * 9 * 12 * 4
+    layer = 2 * 10 * (4 * 16 + 2 * 32) + 4 * 100 * 4
+    behind = 2 * 9 * (24 + 36)
+    assert roofline.vision_flops(shape) == 2 * (embedding + 3 * layer + behind)
+
+
+def test_clip_l14_at_336_is_near_its_published_operations() -> None:
+    # CLIP ViT-L/14@336 is published with 191.1 GFLOPs a picture, a multiply-add counted once.
+    shape = VisionShape(
+        frames=1, layers=24, width=1024, intermediate=4096, patch=14, patches=576, kept=0, projections=()
+    )
+    assert roofline.vision_flops(shape) / 2 == pytest.approx(191.1e9, rel=0.01)
+
+
+def test_shares_of_the_limit() -> None:
+    assert roofline.bandwidth_share(13.2e9, 0.010, 2000e9) == pytest.approx(0.66)
+    assert roofline.compute_share(9e12, 0.030, 600e12) == pytest.approx(0.5)
+    per_token = roofline.decode_bytes(VICUNA, 640, 2, 2)
+    at_the_ceiling_s = 1 / roofline.decode_ceiling_tok_s(2039e9, per_token)
+    assert roofline.bandwidth_share(per_token, at_the_ceiling_s, 2039e9) == pytest.approx(1)
+
+
+def test_context_grows_while_decoding() -> None:
+    # After a prompt of 10, three steps see 11, 12 and 13 positions.
+    assert roofline.mean_context(10, 3) == 12
