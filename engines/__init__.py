@@ -20,10 +20,11 @@ FAMILIES: dict[str, str] = {
     "eventgpt": "EventGPT: camera events as a few event frames, CLIP, mean pooling over time and space, Vicuna.",
     "video_llava": "Video-LLaVA: eight video frames through CLIP, Vicuna.",
     "llava": "LLaVA-1.5: video frames as so many images through CLIP, Vicuna.",
+    "llava_next_video": "LLaVA-NeXT-Video: video frames through CLIP, patches pooled two by two, Vicuna.",
 }
 """Family -> one sentence."""
 
-WANTS: dict[str, str] = {"eventgpt": "events", "video_llava": "video", "llava": "video"}
+WANTS: dict[str, str] = {"eventgpt": "events", "video_llava": "video", "llava": "video", "llava_next_video": "video"}
 """Family -> the half of a sample it reads."""
 
 
@@ -45,10 +46,20 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     ),
     CatalogueEntry("random:160m-eventgpt", "eventgpt", "draft", "Random weights, 160M language model.", True),
     CatalogueEntry("random:160m-video-llava", "video_llava", "target", "Random weights, 160M language model.", True),
+    CatalogueEntry(
+        "random:160m-llava-next-video", "llava_next_video", "target", "Random weights, 160M language model.", True
+    ),
     CatalogueEntry("random:7b-eventgpt", "eventgpt", "draft", "Random weights in EventGPT-7B's true shape.", True),
     CatalogueEntry("random:7b-llava", "llava", "target", "Random weights in LLaVA-1.5-7B's true shape.", True),
     CatalogueEntry(
         "random:7b-video-llava", "video_llava", "target", "Random weights in Video-LLaVA-7B's true shape.", True
+    ),
+    CatalogueEntry(
+        "random:7b-llava-next-video",
+        "llava_next_video",
+        "target",
+        "Random weights in LLaVA-NeXT-Video-7B's true shape.",
+        True,
     ),
 )
 

@@ -1,12 +1,11 @@
-"""What a checkpoint's config.json says, read into transformers' configurations and written back in the published form.
+"""What a checkpoint's config.json says, read into transformers' configurations; `config_json` writes it back.
 
 EventGPT's file describes the language model only and names its CLIP tower by path; the tower's shape is then found in
-that folder or is that of CLIP ViT-L/14 at 336 pixels.
+that folder (see `clip_folder`) or is that of CLIP ViT-L/14 at 336 pixels.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,19 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.naming import EVENTGPT, LLAVA, VIDEO_LLAVA
-from engines.shape_check import check_activation, check_layer, check_shape
+from engines.clip_folder import given_folder, named_folder
+from engines.json_file import read_json
+from engines.naming import EVENTGPT, LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.shape_check import check_activation, check_layer, check_pooling, check_shape
 from evprof.core.errors import UserError
 
 EVENTGPT_MODEL_TYPE = "EventChat_llama"
-FAMILY_OF_MODEL_TYPE = {EVENTGPT_MODEL_TYPE: EVENTGPT, "llava": LLAVA, "video_llava": VIDEO_LLAVA}
+FAMILY_OF_MODEL_TYPE = {
+    EVENTGPT_MODEL_TYPE: EVENTGPT,
+    "llava": LLAVA,
+    "video_llava": VIDEO_LLAVA,
+    "llava_next_video": LLAVA_NEXT_VIDEO,
+}
 """`model_type` of config.json -> family."""
 
 CLIP_L14: dict[str, Any] = {
@@ -32,7 +38,7 @@ CLIP_L14: dict[str, Any] = {
     "layer_norm_eps": 1e-5,
     "projection_dim": 768,
 }
-"""CLIP ViT-L/14; `image_size` is 336 for EventGPT and LLaVA-1.5, 224 for Video-LLaVA."""
+"""CLIP ViT-L/14; `image_size` is 224 for Video-LLaVA and 336 for all others."""
 
 VICUNA_7B: dict[str, Any] = {
     "vocab_size": 32_000,
@@ -46,7 +52,7 @@ VICUNA_7B: dict[str, Any] = {
 }
 """Llama-2-7B's shape, which Vicuna-7B v1.5 keeps."""
 
-_TEXT_KEYS = (
+TEXT_KEYS = (
     "vocab_size",
     "hidden_size",
     "intermediate_size",
@@ -62,7 +68,7 @@ _TEXT_KEYS = (
     "pad_token_id",
     "tie_word_embeddings",
 )
-_VISION_KEYS = (
+VISION_KEYS = (
     "hidden_size",
     "intermediate_size",
     "num_hidden_layers",
@@ -80,7 +86,8 @@ _VISION_KEYS = (
 class EventGptConfig:
     """EventGPT: a CLIP tower, a Llama, and between them a projector and (`has_adaptor`) one linear adaptor.
 
-    `tower_folder` is where the tower that config.json names was found on this machine.
+    `tower_folder` is the CLIP folder found on this machine, and `tower_is_given` whether the user named it rather than
+    config.json, whose own `mm_visual_tower` is `tower_name`.
     """
 
     vision: CLIPVisionConfig
@@ -88,17 +95,25 @@ class EventGptConfig:
     has_adaptor: bool = True
     assumptions: tuple[str, ...] = ()
     tower_folder: Path | None = None
+    tower_is_given: bool = False
+    tower_name: str | None = None
 
     family = EVENTGPT
     model_type = EVENTGPT_MODEL_TYPE
 
+    @property
+    def tokens_per_frame(self) -> int:
+        """Visual tokens of one frame before pooling over frames: the patches and the class token."""
+        return patches(self.vision) + 1
+
 
 @dataclass(frozen=True)
 class LlavaConfig:
-    """LLaVA-1.5 or Video-LLaVA: CLIP, two linear layers, Llama.
+    """LLaVA-1.5, Video-LLaVA or LLaVA-NeXT-Video: CLIP, two linear layers, Llama.
 
     `feature_layer` is the index of the tower's hidden states that is read (-2: one before the last); `keeps_cls` says
-    whether the class token stays among the visual tokens. `slot_id` is the id the prompt's slot is replaced at.
+    whether the class token stays among the visual tokens. `pooling` is None or how squares of `pool_stride` x
+    `pool_stride` patches become one token. `slot_id` is the id the prompt's slot is replaced at.
     """
 
     family: str
@@ -111,11 +126,21 @@ class LlavaConfig:
     projector_bias: bool = True
     image_token_id: int = 32_000
     assumptions: tuple[str, ...] = field(default=())
+    pooling: str | None = None
+    pool_stride: int = 2
 
     @property
     def model_type(self) -> str:
         """The name in config.json."""
         return self.family
+
+    @property
+    def tokens_per_frame(self) -> int:
+        """Visual tokens of one frame; where patches are pooled, what does not fill a square is dropped."""
+        if self.pooling is None:
+            return patches(self.vision) + int(self.keeps_cls)
+        side: int = edge(self.vision) // number(self.vision.patch_size)
+        return (side // self.pool_stride) ** 2
 
 
 ModelConfig = EventGptConfig | LlavaConfig
@@ -138,21 +163,12 @@ def number(value: object) -> int:
     return value
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises UserError naming the file when it is missing or is something else."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; a checkpoint folder needs it beside its weights.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read as JSON ({error}); download the checkpoint again.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds no JSON object; download the checkpoint again.")
-    return values
+def read_config(folder: Path, clip: str | None = None, *, holds_tower: bool = True) -> ModelConfig:
+    """The configuration in `folder`/config.json. Raises UserError for a missing file or an unknown model_type.
 
-
-def read_config(folder: Path) -> ModelConfig:
-    """The configuration in `folder`/config.json. Raises UserError for a missing file or an unknown model_type."""
+    `clip` is a CLIP folder the user named. It describes EventGPT's tower unless the weights hold a tower of their own
+    (`holds_tower`) and config.json names a folder for it.
+    """
     path = folder / "config.json"
     values = read_json(path)
     model_type = values.get("model_type")
@@ -162,11 +178,15 @@ def read_config(folder: Path) -> ModelConfig:
         named = f"names model_type '{model_type}'" if model_type is not None else "names no model_type"
         raise UserError(f"{path} {named}; evprof knows {known}: choose a checkpoint of one of these.")
     try:
-        config = _eventgpt_config(folder, values) if family == EVENTGPT else _llava_config(family, values)
+        if family == EVENTGPT:
+            config: ModelConfig = _eventgpt_config(folder, values, clip, holds_tower)
+        else:
+            config = _llava_config(path, family, values)
         check_shape(config.vision, config.text)
         if isinstance(config, LlavaConfig):
             check_layer(config.feature_layer, config.vision)
             check_activation("the projector's", config.projector_act)
+            check_pooling(config.pooling, config.pool_stride, config.vision)
     except (TypeError, ValueError, KeyError, AttributeError, StrictDataclassError) as error:
         # transformers' own complaint stands below its validator's name.
         reason = str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ").removeprefix("TypeError: ")
@@ -176,7 +196,7 @@ def read_config(folder: Path) -> ModelConfig:
     return config
 
 
-def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:
+def _eventgpt_config(folder: Path, values: dict[str, Any], clip: str | None, holds_tower: bool) -> EventGptConfig:
     if values.get("use_event_qformer"):
         raise UserError(
             f"{folder / 'config.json'} asks for a Q-Former (use_event_qformer), which no published code describes; "
@@ -184,7 +204,11 @@ def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:
         )
     assumptions: list[str] = []
     tower = values.get("mm_visual_tower")
-    tower_folder = _tower_folder(folder, tower)
+    named, given = named_folder(folder, tower), given_folder(clip) if clip is not None else None
+    is_given = given is not None and (named is None or not holds_tower)
+    tower_folder = given if is_given else named
+    if given is not None and holds_tower:
+        assumptions.append(f"The weights hold a CLIP tower of their own, which is used instead of that in {given}.")
     if tower_folder is None:
         assumptions.append(
             f"mm_visual_tower '{tower}' is not on this machine; the tower is taken to be CLIP ViT-L/14 at 336 pixels."
@@ -192,64 +216,67 @@ def _eventgpt_config(folder: Path, values: dict[str, Any]) -> EventGptConfig:
         vision = CLIPVisionConfig(**CLIP_L14, image_size=336)
     else:
         tower_values = read_json(tower_folder / "config.json")
-        vision = CLIPVisionConfig(**_chosen(tower_values.get("vision_config") or tower_values, _VISION_KEYS))
+        vision = CLIPVisionConfig(**_chosen(tower_values.get("vision_config") or tower_values, VISION_KEYS))
     if "event_feature_adaptor" not in values:
         assumptions.append("config.json has no event_feature_adaptor, so the model is built without an adaptor.")
     for flag in ("mm_use_im_start_end", "mm_use_im_patch_token"):
         if values.get(flag):
             assumptions.append(f"{flag} is set, but event markers are read as ordinary text, as in the released code.")
     return EventGptConfig(
-        vision, _text_config(values), "event_feature_adaptor" in values, tuple(assumptions), tower_folder
+        vision,
+        _text_config(values),
+        "event_feature_adaptor" in values,
+        tuple(assumptions),
+        tower_folder,
+        is_given,
+        tower if isinstance(tower, str) else None,
     )
 
 
-def _tower_folder(folder: Path, value: object) -> Path | None:
-    """The CLIP folder that `mm_visual_tower` names: inside the checkpoint, anywhere, or in the Hugging Face cache."""
-    if not isinstance(value, str) or not value:
-        return None
-    places = [folder / value, Path(value)]
-    if not any(place.exists() for place in places):
-        places += _cached(value if "/" in value else f"openai/{value}")
-    return next((place for place in places if (place / "config.json").is_file()), None)
-
-
-def _cached(hub_id: str) -> list[Path]:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return [Path(snapshot_download(hub_id, local_files_only=True))]
-    except (LocalEntryNotFoundError, HFValidationError):
-        return []
-
-
-def _llava_config(family: str, values: dict[str, Any]) -> LlavaConfig:
-    text = dict(values.get("text_config") or {})
+def _llava_config(path: Path, family: str, values: dict[str, Any]) -> LlavaConfig:
+    text, seen = dict(values.get("text_config") or {}), dict(values.get("vision_config") or {})
+    _check_parts(path, text, seen)
     # Published files keep only what differs from Llama's defaults of their day; the rest is Vicuna-7B's.
     filled = {**VICUNA_7B, **text}
-    vision = {**CLIP_L14, "image_size": 224 if family == VIDEO_LLAVA else 336, **(values.get("vision_config") or {})}
+    if "num_attention_heads" in text and "num_key_value_heads" not in text:
+        filled["num_key_value_heads"] = text["num_attention_heads"]
+    vision = {**CLIP_L14, "image_size": 224 if family == VIDEO_LLAVA else 336, **seen}
     layer = values.get("vision_feature_layer", -2)
     if not isinstance(layer, int):
         raise ValueError(f"vision_feature_layer {layer!r}: one layer is supported")
-    image_id = int(values.get("image_token_index", values.get("image_token_id", 32_000)))
-    video_id = int(values.get("video_token_index", values.get("video_token_id", 32_001)))
+    is_next = family == LLAVA_NEXT_VIDEO
+    image_id = int(values.get("image_token_index", values.get("image_token_id", 32_001 if is_next else 32_000)))
+    video_id = int(values.get("video_token_index", values.get("video_token_id", 32_000 if is_next else 32_001)))
     strategy = values.get("vision_feature_select_strategy", "default")
+    if is_next and strategy != "default":
+        raise ValueError(f"vision_feature_select_strategy '{strategy}' leaves no square of patches to pool")
     return LlavaConfig(
         family=family,
-        vision=CLIPVisionConfig(**_chosen(vision, _VISION_KEYS)),
+        vision=CLIPVisionConfig(**_chosen(vision, VISION_KEYS)),
         text=_text_config(filled),
-        slot_id=video_id if family == VIDEO_LLAVA else image_id,
+        slot_id=image_id if family == LLAVA else video_id,
         feature_layer=layer,
-        # Video features are never cut, whatever the strategy says; it is the images' alone.
+        # Video-LLaVA's video features are never cut, whatever the strategy says; it is the images' alone.
         keeps_cls=family == VIDEO_LLAVA or strategy == "full",
         projector_act=str(values.get("projector_hidden_act", "gelu")),
         projector_bias=bool(values.get("multimodal_projector_bias", True)),
         image_token_id=image_id,
+        pooling=str(values.get("spatial_pool_mode", "average")) if is_next else None,
+        pool_stride=values.get("spatial_pool_stride", 2) if is_next else 2,
     )
 
 
+def _check_parts(path: Path, text: dict[str, Any], vision: dict[str, Any]) -> None:
+    """Families are built of other parts, too (Mistral, Qwen, SigLIP), which are no damage but nothing we can run."""
+    language, tower = text.get("model_type", "llama"), vision.get("model_type", "clip_vision_model")
+    if language != "llama":
+        raise UserError(f"{path}: the language model is of type '{language}'; evprof runs those with a Llama inside.")
+    if tower not in ("clip_vision_model", "clip"):
+        raise UserError(f"{path}: the vision tower is of type '{tower}'; evprof runs those with a CLIP tower.")
+
+
 def _text_config(values: dict[str, Any]) -> LlamaConfig:
-    chosen = _chosen(values, _TEXT_KEYS)
+    chosen = _chosen(values, TEXT_KEYS)
     chosen["tie_word_embeddings"] = bool(chosen.get("tie_word_embeddings", False))
     for name in ("rope_theta", "rope_scaling", "rope_parameters"):
         if values.get(name) is not None:
@@ -259,65 +286,3 @@ def _text_config(values: dict[str, Any]) -> LlamaConfig:
 
 def _chosen(values: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
-
-
-def eventgpt_json(config: EventGptConfig, tower_path: str, dtype: str) -> dict[str, Any]:
-    """config.json of an EventGPT checkpoint; `tower_path` is what `mm_visual_tower` names."""
-    values: dict[str, Any] = {
-        "architectures": ["EventChatModel"],
-        "model_type": EVENTGPT_MODEL_TYPE,
-        **_llama_json(config.text),
-        "mm_visual_tower": tower_path,
-        "mm_use_im_start_end": False,
-        "mm_use_im_patch_token": False,
-        "image_aspect_ratio": "square",
-        "tokenizer_padding_side": "right",
-        "tokenizer_model_max_length": 2048,
-        "torch_dtype": dtype,
-        "use_cache": True,
-    }
-    if config.has_adaptor:
-        values["event_feature_adaptor"] = True
-    return values
-
-
-def llava_json(config: LlavaConfig, dtype: str) -> dict[str, Any]:
-    """config.json of a LLaVA-1.5 or Video-LLaVA checkpoint, as the published ones are written."""
-    tokens = patches(config.vision)
-    values: dict[str, Any] = {
-        "architectures": [
-            "VideoLlavaForConditionalGeneration" if config.family == VIDEO_LLAVA else "LlavaForConditionalGeneration"
-        ],
-        "ignore_index": -100,
-        "image_seq_length": tokens,
-        "image_token_index": config.image_token_id,
-        "model_type": config.family,
-        "multimodal_projector_bias": config.projector_bias,
-        "projector_hidden_act": config.projector_act,
-        "text_config": {"model_type": "llama", **_llama_json(config.text), "torch_dtype": dtype},
-        "tie_word_embeddings": False,
-        "torch_dtype": dtype,
-        "vision_config": clip_json(config.vision),
-        "vision_feature_layer": config.feature_layer,
-        "vision_feature_select_strategy": "default",
-    }
-    if config.family == VIDEO_LLAVA:
-        values["video_token_index"] = config.slot_id
-        values["video_seq_length"] = 8 * (tokens + 1)
-    elif config.keeps_cls:
-        values["vision_feature_select_strategy"] = "full"
-    return values
-
-
-def clip_json(config: CLIPVisionConfig) -> dict[str, Any]:
-    """config.json of a CLIP tower."""
-    return {"model_type": "clip_vision_model", **{key: getattr(config, key) for key in _VISION_KEYS}}
-
-
-def _llama_json(config: LlamaConfig) -> dict[str, Any]:
-    values = {key: getattr(config, key) for key in _TEXT_KEYS}
-    rope = config.rope_parameters or {}
-    values["rope_theta"] = rope.get("rope_theta", 10_000.0)
-    if rope.get("rope_type", "default") != "default":
-        values["rope_scaling"] = {key: value for key, value in rope.items() if key != "rope_theta"}
-    return values

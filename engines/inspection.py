@@ -4,45 +4,55 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from engines.config import EventGptConfig, ModelConfig, patches
-from engines.loading import Checkpoint, find_checkpoint, preprocessing_of
+from engines.config import EventGptConfig, ModelConfig
+from engines.device import choose_device, choose_dtype, dtype_name
+from engines.loading import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
 from engines.naming import EVENTGPT, naming
 from engines.networks import Network, build_empty, parameter_shapes
 from engines.shards import StoredTensor, read_headers
-from engines.tensor_plan import plan_problems, plan_tensors, with_tower
-from engines.tokenization import read_vocabulary
+from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_tower
+from engines.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from evprof.core.errors import UserError
+from evprof.core.request import ModelChoice
 
 
-def inspect_checkpoint(path_or_name: str) -> dict[str, Any]:
+def inspect_checkpoint(path_or_name: str, choice: ModelChoice | None = None) -> dict[str, Any]:
     """The keys of cli.md's `inspect` for a checkpoint folder, a bundled or `random:` name or a hub id.
 
     `parameters` is what the configuration asks for; `tensors`, `bytes` and `dtype` are what is stored (for random
-    weights the tensors asked for, and None). Raises UserError when there is no checkpoint to look at.
+    weights the tensors asked for, and None); `device_bytes` is what the weights take where and as `choice` asks.
+    Raises UserError when there is no checkpoint to look at.
     """
-    checkpoint = find_checkpoint(path_or_name)
+    choice = choice or ModelChoice(path_or_name)
+    checkpoint = find_checkpoint(path_or_name, choice.clip)
+    device = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, device)
     network = build_empty(checkpoint.config)
     shapes = parameter_shapes(network)
+    parameters = sum(math.prod(shape) for shape in shapes.values())
     found: dict[str, Any] = {
         "family": checkpoint.config.family,
         "model_type": checkpoint.config.model_type,
-        "parameters": sum(math.prod(shape) for shape in shapes.values()),
+        "parameters": parameters,
         "tensors": len(shapes),
         "missing": [],
         "surplus": [],
         "dtype": None,
         "bytes": None,
+        "device": str(device),
+        "device_dtype": dtype_name(dtype),
+        "device_bytes": parameters * dtype.itemsize,
         "context_limit": checkpoint.config.text.max_position_embeddings,
-        "visual_tokens_per_frame": visual_tokens_per_frame(checkpoint.config),
-        "assumptions": list(checkpoint.config.assumptions),
+        "visual_tokens_per_frame": checkpoint.config.tokens_per_frame,
+        "assumptions": ["The weights are random; only shapes and times mean something."],
         "problems": [],
     }
-    if checkpoint.folder is None:
-        found["assumptions"] = ["The weights are random; only shapes and times mean something."]
-    else:
-        found.update(_stored_facts(checkpoint, network, found["assumptions"]))
+    if checkpoint.folder is not None:
+        found.update(_stored_facts(checkpoint, checkpoint.folder, network))
     return found
 
 
@@ -52,32 +62,35 @@ def tensor_names(config: ModelConfig) -> list[str]:
     return [names.published(name) for name in parameter_shapes(build_empty(config))]
 
 
-def visual_tokens_per_frame(config: ModelConfig) -> int:
-    """Tokens the tower makes of one frame and the language model reads, before EventGPT's pooling over frames."""
-    if isinstance(config, EventGptConfig):
-        return patches(config.vision) + 1
-    return patches(config.vision) + int(config.keeps_cls)
-
-
-def _stored_facts(checkpoint: Checkpoint, network: Network, assumptions: list[str]) -> dict[str, Any]:
-    folder, config = checkpoint.folder, checkpoint.config
-    if folder is None:
-        raise ValueError("random weights are not stored")
+def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dict[str, Any]:
+    config = checkpoint.config
     stored = read_headers(folder)
-    with_clip, said = with_tower(config, stored)
-    plan = plan_tensors(config, network, with_clip)
-    assumptions = [*assumptions, *said]
-    problems = plan_problems(folder, config, plan)
-    problems += _vocabulary_problems(checkpoint)
+    problems: list[str] = []
+    assumptions = list(config.assumptions)
+    whole = stored
+    try:
+        whole, said = with_tower(folder, config, stored)
+        assumptions += said
+    except UserError as error:
+        problems.append(error.sentence)
+    plan = plan_tensors(config, network, whole)
+    problems += plan_problems(folder, config, plan)
+    assumptions += _tower_sources(config, stored)
+    try:
+        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+        problems += _vocabulary_problems(config, vocabulary)
+        assumptions += rows_sentence(config, vocabulary)
+        source = vocabulary_file(folder, prefer_file=config.family != EVENTGPT)
+        assumptions.append(f"The tokenizer is {source}, {vocabulary.size} entries.")
+    except UserError as error:
+        problems.append(error.sentence)
     try:
         preprocessing_of(folder, config)
+        assumptions.append(_preprocessing_source(folder, config))
     except UserError as error:
         problems.append(error.sentence)
     if plan.skipped:
-        assumptions = [
-            *assumptions,
-            f"{len(plan.skipped)} stored tables (such as {plan.skipped[0]}) are computed anew.",
-        ]
+        assumptions.append(f"{len(plan.skipped)} stored tables (such as {plan.skipped[0]}) are computed anew.")
     return {
         "tensors": len(stored),
         "missing": list(plan.missing),
@@ -89,20 +102,30 @@ def _stored_facts(checkpoint: Checkpoint, network: Network, assumptions: list[st
     }
 
 
-def _vocabulary_problems(checkpoint: Checkpoint) -> list[str]:
-    if checkpoint.folder is None:
+def _tower_sources(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> list[str]:
+    """Where EventGPT's tower and its description come from; another source of weights is `with_tower`'s to tell."""
+    if not isinstance(config, EventGptConfig):
         return []
-    try:
-        vocabulary = read_vocabulary(checkpoint.folder, prefer_file=checkpoint.config.family != EVENTGPT)
-    except UserError as error:
-        return [error.sentence]
-    rows = checkpoint.config.text.vocab_size
+    inside = ["The CLIP tower's weights are the checkpoint's own."] if holds_tower(stored) else []
+    described = config.tower_folder
+    return [*inside, f"The CLIP tower's shape is read from {described}."] if described is not None else inside
+
+
+def _preprocessing_source(folder: Path, config: ModelConfig) -> str:
+    found = preprocessing_file(folder, config)
+    if found is not None:
+        return f"Pictures are prepared as {found} says."
+    return "No preprocessor_config.json was found; pictures are prepared as CLIP's own program does."
+
+
+def _vocabulary_problems(config: ModelConfig, vocabulary: Vocabulary) -> list[str]:
+    rows = config.text.vocab_size
     if vocabulary.size <= rows:
         return []
     return [f"The tokenizer has {vocabulary.size} tokens but the model only {rows} rows; they do not belong together."]
 
 
-def _main_dtype(stored: dict[str, StoredTensor]) -> str | None:
+def _main_dtype(stored: Mapping[str, StoredTensor]) -> str | None:
     sizes: Counter[str] = Counter()
     for tensor in stored.values():
         sizes[tensor.dtype] += tensor.nbytes

@@ -20,12 +20,12 @@ from engines.model import VisionLanguageModel
 from engines.naming import EVENTGPT
 from engines.networks import Network, build_empty, finish, put_parameter
 from engines.preprocessing import ClipTransform
-from engines.prompts import EVENTGPT_V1, LLAVA_V1_5
+from engines.prompts import EVENTGPT_V1, LLAVA_NEXT_VIDEO, LLAVA_V1_5
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.reading import import_readers
 from engines.shards import has_weights, read_headers, read_tensors
-from engines.tensor_plan import plan_problems, plan_tensors, with_tower
+from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_stored_rows, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -38,8 +38,19 @@ Progress = Callable[[int, int], None]
 """Told bytes done of bytes in all."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
-_SAFE_FILES = ["*.safetensors", "*.json", "tokenizer.model"]
-_TEMPLATES = {"eventgpt": EVENTGPT_V1, "llava": LLAVA_V1_5, "video_llava": VIDEO_LLAVA_PROMPT}
+_SMALL_FILES = ["*.json", "tokenizer.model"]
+_WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+"""What is fetched from the hub: beside the small files the first of these that are there."""
+
+_PUBLISHED_ROWS = 32_000
+"""Rows of EventGPT-7B's embeddings, one for each entry of Llama's tokenizer."""
+
+_TEMPLATES = {
+    "eventgpt": EVENTGPT_V1,
+    "llava": LLAVA_V1_5,
+    "video_llava": VIDEO_LLAVA_PROMPT,
+    "llava_next_video": LLAVA_NEXT_VIDEO,
+}
 
 
 @dataclass(frozen=True)
@@ -51,17 +62,24 @@ class Checkpoint:
     folder: Path | None
 
 
-def find_checkpoint(name: str) -> Checkpoint:
+def find_checkpoint(name: str, clip: str | None = None) -> Checkpoint:
     """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
 
-    Raises UserError when nothing of that name is here or can be fetched.
+    `clip` is a CLIP folder for an EventGPT checkpoint. Raises UserError when nothing of that name is here or can be
+    fetched.
     """
     if name.startswith(PREFIX):
         return Checkpoint(name, random_config(name), None)
     folder = bundled_folder(name) or Path(name).expanduser()
     if not folder.is_dir():
         folder = _hub_folder(name)
-    return Checkpoint(name if bundled_folder(name) else _short_name(name), read_config(folder), folder)
+    try:
+        stored = read_headers(folder)
+    except UserError:
+        # Told when weights are asked for; the configuration is worth knowing without them.
+        stored = {}
+    config = read_config(folder, clip, holds_tower=holds_tower(stored))
+    return Checkpoint(name if bundled_folder(name) else _short_name(name), with_stored_rows(config, stored), folder)
 
 
 def _short_name(name: str) -> str:
@@ -79,15 +97,20 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
+    every = [*_SMALL_FILES, *_WEIGHT_FILES]
     try:
-        cached = Path(snapshot_download(name, allow_patterns=_SAFE_FILES, local_files_only=True))
+        cached = Path(snapshot_download(name, allow_patterns=every, local_files_only=True))
         # Some other program may have fetched the configuration alone.
         if has_weights(cached):
             return cached
     except LocalEntryNotFoundError:
         pass
     try:
-        return Path(snapshot_download(name, allow_patterns=_SAFE_FILES))
+        for weights in _WEIGHT_FILES:
+            fetched = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, weights]))
+            if has_weights(fetched):
+                break
+        return fetched
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         # The first sentence says which of "no such model", "no permission" and "no network" it was.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
@@ -102,7 +125,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
 
     Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
     """
-    checkpoint = find_checkpoint(choice.name)
+    checkpoint = find_checkpoint(choice.name, choice.clip)
     check_role(checkpoint, role)
     if choice.quantization is not None:
         raise UserError(f"Quantization '{choice.quantization}' is not supported yet; leave it out.", exit_code=USAGE)
@@ -116,10 +139,11 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         vocabulary: Vocabulary = random_vocabulary(config)
         transform = ClipTransform.square(edge(config.vision))
     else:
-        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT)
+        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
         network, said = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
+    said = (*said, *rows_sentence(config, vocabulary))
     facts = model_facts(checkpoint, network, device, dtype)
     decoder = LlamaDecoder.take_over(network.language_model)
     # What is left of transformers' module are views that nothing calls.
@@ -160,7 +184,7 @@ def _read_network(
     """The network with its weights, and what is to be said about them."""
     folder, config = checkpoint
     network = build_empty(config)
-    stored, said = with_tower(config, read_headers(folder))
+    stored, said = with_tower(folder, config, read_headers(folder), fetches=True)
     plan = plan_tensors(config, network, stored)
     problems = plan_problems(folder, config, plan)
     if problems:
@@ -172,8 +196,7 @@ def _read_network(
     for tensor, value in read_tensors(list(plan.sources.values()), device):
         if stop.is_set():
             raise Cancelled
-        # A tensor already in the asked dtype still lies in the mapped file: copy it, or the file stays open.
-        put_parameter(network, module_names[(tensor.path, tensor.name)], value.to(dtype, copy=device.type == "cpu"))
+        put_parameter(network, module_names[(tensor.path, tensor.name)], value.to(dtype))
         done += tensor.nbytes
         progress(done, total)
     finish(network, device)
@@ -182,12 +205,17 @@ def _read_network(
 
 def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
     """CLIP's preparation as the folder describes it, else CLIP's own for the tower's size. Raises UserError."""
-    places = [folder / "preprocessor_config.json"]
+    found = preprocessing_file(folder, config)
+    pixels = edge(config.vision)
+    return ClipTransform.from_file(found, pixels) if found else ClipTransform.square(pixels)
+
+
+def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
+    """The file that describes the preparation of pictures: EventGPT's lies in its CLIP folder."""
+    places = [folder / "preprocessor_config.json", folder / "video_preprocessor_config.json"]
     if isinstance(config, EventGptConfig) and config.tower_folder is not None:
         places.insert(0, config.tower_folder / "preprocessor_config.json")
-    pixels = edge(config.vision)
-    found = next((place for place in places if place.is_file()), None)
-    return ClipTransform.from_file(found, pixels) if found else ClipTransform.square(pixels)
+    return next((place for place in places if place.is_file()), None)
 
 
 def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
@@ -197,6 +225,20 @@ def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
             f"{checkpoint.name}: the tokenizer has {vocabulary.size} tokens but the model only {rows} rows; "
             "they do not belong together."
         )
+
+
+def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:
+    """What is to be said of an EventGPT whose embeddings have other rows than those of the published one.
+
+    Nothing of a smaller one that has a row for every entry of its tokenizer and no more.
+    """
+    rows = config.text.vocab_size
+    if config.family != EVENTGPT or rows == _PUBLISHED_ROWS or rows == vocabulary.size < _PUBLISHED_ROWS:
+        return ()
+    return (
+        f"The embeddings have {rows} rows, EventGPT as published {_PUBLISHED_ROWS} and the tokenizer {vocabulary.size} "
+        "entries; tokens without an entry have no text.",
+    )
 
 
 def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, dtype: torch.dtype) -> ModelFacts:

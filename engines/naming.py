@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-EVENTGPT, LLAVA, VIDEO_LLAVA = "eventgpt", "llava", "video_llava"
+EVENTGPT, LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO = "eventgpt", "llava", "video_llava", "llava_next_video"
 """The families of models."""
 
 
@@ -63,6 +63,15 @@ _NAMINGS = {
             ("language_model.", "language_model."),
         ),
     ),
+    LLAVA_NEXT_VIDEO: Naming(
+        LLAVA_NEXT_VIDEO,
+        (
+            ("vision_tower.", "vision_tower.vision_model."),
+            ("multi_modal_projector.", "multi_modal_projector."),
+            ("image_newline", "image_newline"),
+            ("language_model.", "language_model."),
+        ),
+    ),
 }
 
 _TOWER = re.compile(r"^(?P<tower>(?:image|video|vision)_tower\.)(?!vision_model\.)")
@@ -100,7 +109,7 @@ def canonical(family: str, stored_name: str) -> str:
 
 
 def vendor_name(family: str, module_name: str) -> str:
-    """The name transformers' own LLaVA and Video-LLaVA classes (5.17 and later) use for a parameter of ours."""
+    """The name transformers' own classes of the LLaVA families (5.17 and later) use for a parameter of ours."""
     if family == EVENTGPT:
         raise KeyError("transformers has no EventGPT class")
     if module_name.startswith("language_model.lm_head."):

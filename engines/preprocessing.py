@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engines.config import read_json
+from engines.json_file import read_json
 from evprof.core.errors import UserError
 from evprof.loaders.png import encode_png
 from evprof.loaders.render import Picture

@@ -13,7 +13,7 @@ import torch
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.config import CLIP_L14, VICUNA_7B, EventGptConfig, LlavaConfig, ModelConfig
-from engines.naming import LLAVA, VIDEO_LLAVA
+from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.networks import Network, build_empty, finish, parameter_shapes, put_parameter
 from engines.tokenization import SyntheticVocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -41,11 +41,15 @@ _SMALL_CLIP: dict[str, Any] = {
     "projection_dim": 384,
 }
 _PUBLISHED_ROWS = 32_064
-"""Rows of the published LLaVA-1.5 and Video-LLaVA vocabularies: 32,000 shared, a few own tokens, padding."""
+"""Rows of the published vocabularies of the LLaVA families: 32,000 shared, a few own tokens, padding."""
 
 _GAINS = {"q_proj": 4.0, "k_proj": 4.0, "o_proj": 2.0}
 
-_EXTRA_TOKENS = {VIDEO_LLAVA: ("<image>", "<video>", "<pad>"), LLAVA: ("<image>", "<pad>")}
+_EXTRA_TOKENS = {
+    VIDEO_LLAVA: ("<image>", "<video>", "<pad>"),
+    LLAVA: ("<image>", "<pad>"),
+    LLAVA_NEXT_VIDEO: ("<video>", "<image>", "<pad>"),
+}
 
 
 def random_config(name: str) -> ModelConfig:
@@ -53,11 +57,15 @@ def random_config(name: str) -> ModelConfig:
     makers: dict[str, Callable[[], ModelConfig]] = {
         "random:160m-eventgpt": lambda: EventGptConfig(CLIPVisionConfig(**_SMALL_CLIP), LlamaConfig(**_LLAMA_160M)),
         "random:160m-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
+        "random:160m-llava-next-video": lambda: _llava(LLAVA_NEXT_VIDEO, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
         "random:7b-eventgpt": lambda: EventGptConfig(
             CLIPVisionConfig(**CLIP_L14, image_size=336), LlamaConfig(**VICUNA_7B)
         ),
         "random:7b-llava": lambda: _llava(LLAVA, CLIPVisionConfig(**CLIP_L14, image_size=336), VICUNA_7B),
         "random:7b-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**CLIP_L14, image_size=224), VICUNA_7B),
+        "random:7b-llava-next-video": lambda: _llava(
+            LLAVA_NEXT_VIDEO, CLIPVisionConfig(**CLIP_L14, image_size=336), VICUNA_7B
+        ),
     }
     if name not in makers:
         raise UserError(f"Unknown model '{name}'; the random ones are {', '.join(makers)}.", exit_code=USAGE)
@@ -65,13 +73,15 @@ def random_config(name: str) -> ModelConfig:
 
 
 def _llava(family: str, vision: CLIPVisionConfig, text: dict[str, Any]) -> LlavaConfig:
-    is_video = family == VIDEO_LLAVA
+    extra = _EXTRA_TOKENS[family]
     return LlavaConfig(
         family,
         vision,
         LlamaConfig(**{**text, "vocab_size": _PUBLISHED_ROWS}),
-        slot_id=32_001 if is_video else 32_000,
-        keeps_cls=is_video,
+        slot_id=SyntheticVocabulary.SHARED + extra.index("<image>" if family == LLAVA else "<video>"),
+        keeps_cls=family == VIDEO_LLAVA,
+        image_token_id=SyntheticVocabulary.SHARED + extra.index("<image>"),
+        pooling="average" if family == LLAVA_NEXT_VIDEO else None,
     )
 
 

@@ -58,6 +58,18 @@ def check_layer(layer: int, vision: CLIPVisionConfig) -> None:
         raise ValueError(f"vision_feature_layer {layer} is outside a tower of {vision.num_hidden_layers} layers")
 
 
+def check_pooling(pooling: str | None, stride: object, vision: CLIPVisionConfig) -> None:
+    """Raises ValueError unless patches can be pooled that way; `pooling` None is no pooling."""
+    if pooling is None:
+        return
+    if pooling not in ("average", "max"):
+        raise ValueError(f"spatial_pool_mode '{pooling}'; average and max are supported")
+    sizes = _numbers("the vision tower's", vision, _VISION_LIMITS)
+    side = sizes["image_size"] // sizes["patch_size"]
+    if not isinstance(stride, int) or isinstance(stride, bool) or not 1 <= stride <= side:
+        raise ValueError(f"spatial_pool_stride is {stride!r}, not a whole number from 1 to {side}")
+
+
 def check_activation(part: str, name: object) -> None:
     """Raises ValueError unless transformers knows the activation function."""
     if name not in ACT2FN:

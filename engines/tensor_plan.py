@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engines.clip_folder import PUBLISHED, fetched_folder, tower_tensors
 from engines.config import EventGptConfig, ModelConfig
 from engines.naming import EVENTGPT, canonical, is_old_buffer, naming
 from engines.networks import Network, parameter_shapes
-from engines.shards import StoredTensor, has_weights, read_headers
+from engines.shards import StoredTensor, has_weights
+from evprof.core.errors import UserError
 
 _TOWER = "model.visual_tower.visual_tower.vision_model."
 
@@ -34,22 +37,56 @@ class TensorPlan:
         return [tensor.name for tensor in self.strangers]
 
 
-def with_tower(config: ModelConfig, stored: dict[str, StoredTensor]) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-    """EventGPT's tensors with those of the CLIP folder that config.json names, when the files hold no tower at all.
+def holds_tower(stored: Mapping[str, StoredTensor]) -> bool:
+    """Whether these tensors are EventGPT's with a CLIP tower, or a part of one, among them."""
+    return any(canonical(EVENTGPT, name).startswith(_TOWER) for name in stored)
 
-    Also a sentence saying so. Everything else comes back as it is.
+
+def with_tower(
+    folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
+    """EventGPT's tensors with those of a CLIP folder, when the files hold no tower at all; and a sentence saying so.
+
+    The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub. Raises
+    UserError, naming --clip, when there is none. Everything else comes back as it is.
     """
-    if not isinstance(config, EventGptConfig) or config.tower_folder is None or not has_weights(config.tower_folder):
+    if not isinstance(config, EventGptConfig) or holds_tower(stored):
         return stored, ()
-    if any(canonical(EVENTGPT, name).startswith(_TOWER) for name in stored):
-        return stored, ()
-    borrowed = {
-        _TOWER + name.removeprefix("vision_model."): tensor
-        for name, tensor in read_headers(config.tower_folder).items()
-        if name.startswith("vision_model.")
-    }
-    said = f"The weights hold no CLIP tower; the original one in {config.tower_folder} is used."
-    return {**stored, **borrowed}, (said,) if borrowed else ()
+    source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
+    if source is None and fetches and not config.tower_is_given:
+        source = fetched_folder(config.tower_name)
+    if source is None:
+        place = f"{config.tower_folder}, which holds no weights" if config.tower_folder else "which is not here"
+        raise UserError(
+            f"{folder} holds no CLIP tower, and its config.json names '{config.tower_name}', {place}; "
+            f"name a CLIP folder such as that of {PUBLISHED} with --clip FOLDER."
+            if not config.tower_is_given
+            else f"{folder} holds no CLIP tower, and neither does {place}; name another CLIP folder with --clip FOLDER."
+        )
+    borrowed = {_TOWER + name: tensor for name, tensor in tower_tensors(source).items()}
+    if not borrowed:
+        raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
+    whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
+    return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
+
+
+def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:
+    """The configuration with the vocabulary's rows as they are stored, where config.json says another number.
+
+    Only when embeddings and head agree with each other; whatever else differs is `plan_problems`' to tell.
+    """
+    names = naming(config.family)
+    wanted = [names.published("language_model.model.embed_tokens.weight")]
+    if not config.text.tie_word_embeddings:
+        wanted.append(names.published("language_model.lm_head.weight"))
+    shapes = {canonical(config.family, name): tensor.shape for name, tensor in stored.items()}
+    rows = {shapes[name][0] if name in shapes and len(shapes[name]) == 2 else 0 for name in wanted}
+    if len(rows) != 1 or (found := rows.pop()) in (0, config.text.vocab_size):
+        return config
+    text = copy.deepcopy(config.text)
+    said = f"Embeddings and head have {found} rows where config.json says {text.vocab_size}; the stored rows are used."
+    text.vocab_size = found
+    return replace(config, text=text, assumptions=(*config.assumptions, said))
 
 
 def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, StoredTensor]) -> TensorPlan:

@@ -6,17 +6,21 @@ Beginning-of-sentence is placed by `engines.prompts`, never here. It knows no pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Protocol
 
+from engines.json_file import read_json
 from evprof.core.errors import UserError
 from evprof.core.text import UNKNOWN, join_pieces
 
 SPACE = "▁"
 """How sentencepiece writes a space."""
+
+_MOST_BYTES = 200_000_000
+"""Of a vocabulary's file; Llama's takes half a megabyte as a model and two to ten as JSON."""
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
 
@@ -49,9 +53,13 @@ class Vocabulary(Protocol):
 
 
 class SentencePieceVocabulary:
-    """A `tokenizer.model` file, read by sentencepiece itself."""
+    """A `tokenizer.model` file, read by sentencepiece itself; `added` are tokens above it, by their spelling.
 
-    def __init__(self, model: bytes, source: str = "tokenizer.model") -> None:
+    Text is split at special tokens spelled in it and each stretch is encoded by itself, as the slow Llama tokenizer in
+    its legacy form does. So `</s>` in a question is the end token, not four characters: what EventGPT's program does.
+    """
+
+    def __init__(self, model: bytes, source: str = "tokenizer.model", added: Mapping[str, int] | None = None) -> None:
         import sentencepiece
 
         try:
@@ -60,33 +68,53 @@ class SentencePieceVocabulary:
             raise UserError(f"{source} is no sentencepiece vocabulary ({error}); download it again.") from None
         self.bos_id = int(self._processor.bos_id())
         self.eos_ids = frozenset({int(self._processor.eos_id())})
+        if self.bos_id < 0 or min(self.eos_ids) < 0:
+            raise UserError(f"{source} has no beginning or no end of a sentence; a Llama vocabulary is needed.")
+        self._own = int(self._processor.get_piece_size())
+        self._added = dict(added or {})
+        self._special = {self._processor.id_to_piece(index): index for index in self._special_ids()} | self._added
+        # The longest first: one added token may begin another.
+        spelled = sorted(map(re.escape, self._special), key=len, reverse=True)
+        self._at_special = re.compile(f"({'|'.join(spelled)})")
+
+    def _special_ids(self) -> set[int]:
+        return {self.bos_id, *self.eos_ids, int(self._processor.unk_id())} - {-1}
 
     @property
     def size(self) -> int:
-        """Number of ids."""
-        return int(self._processor.get_piece_size())
+        """Number of ids, added tokens included."""
+        return max([self._own, *(index + 1 for index in self._added.values())])
 
     @cached_property
     def pieces(self) -> list[str]:
         """Display text by id."""
         processor = self._processor
-        return [
+        own = [
             _display(processor.id_to_piece(index), processor.is_control(index), processor.is_unknown(index))
-            for index in range(self.size)
+            for index in range(self._own)
         ]
+        return own + [""] * (self.size - self._own)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a stretch of text by itself."""
-        return [int(index) for index in self._processor.encode(text, out_type=int)]
+        """Ids of a stretch of text by itself; special tokens spelled in it become themselves."""
+        ids: list[int] = []
+        for part in self._at_special.split(text):
+            if part in self._special:
+                ids.append(self._special[part])
+            elif part:
+                ids += [int(index) for index in self._processor.encode(part, out_type=int)]
+        return ids
 
     def token_id(self, piece: str) -> int | None:
         """The id of a special token by its own spelling, or None."""
+        if piece in self._added:
+            return self._added[piece]
         index = int(self._processor.piece_to_id(piece))
         return None if self._processor.is_unknown(index) else index
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, by sentencepiece; ids above the vocabulary have no text."""
-        return str(self._processor.decode([int(index) for index in ids if 0 <= index < self.size]))
+        """Text of ids, by sentencepiece; added tokens and ids above the vocabulary have no text."""
+        return str(self._processor.decode([int(index) for index in ids if 0 <= index < self._own]))
 
 
 class FileVocabulary:
@@ -178,17 +206,36 @@ class SyntheticVocabulary:
         return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
 
 
-def read_vocabulary(folder: Path, *, prefer_file: bool) -> Vocabulary:
+def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None) -> Vocabulary:
     """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model` first.
 
-    Raises UserError when the folder has neither.
+    Tokens of an added_tokens.json join a `tokenizer.model` as far as the model has `rows` for them. Raises UserError
+    when the folder has neither file.
     """
-    model, file = folder / "tokenizer.model", folder / "tokenizer.json"
-    if file.is_file() and (prefer_file or not model.is_file()):
+    file = vocabulary_file(folder, prefer_file=prefer_file)
+    if file is None:
+        raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
+    if file.stat().st_size > _MOST_BYTES:
+        raise UserError(f"{file} is {file.stat().st_size} bytes long, far too long for a vocabulary.")
+    if file.suffix == ".json":
         return FileVocabulary(file.read_bytes(), str(file))
-    if model.is_file():
-        return SentencePieceVocabulary(model.read_bytes(), str(model))
-    raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
+    plain = SentencePieceVocabulary(file.read_bytes(), str(file))
+    added = _added_tokens(folder / "added_tokens.json", plain.size, rows)
+    return SentencePieceVocabulary(file.read_bytes(), str(file), added) if added else plain
+
+
+def vocabulary_file(folder: Path, *, prefer_file: bool) -> Path | None:
+    """The file `read_vocabulary` reads, or None when there is none."""
+    model, file = folder / "tokenizer.model", folder / "tokenizer.json"
+    order = (file, model) if prefer_file else (model, file)
+    return next((path for path in order if path.is_file()), None)
+
+
+def _added_tokens(path: Path, size: int, rows: int | None) -> dict[str, int]:
+    if rows is None or not path.is_file():
+        return {}
+    listed = read_json(path)
+    return {name: index for name, index in listed.items() if name and isinstance(index, int) and size <= index < rows}
 
 
 def shared_ids(first: Vocabulary, second: Vocabulary) -> int:

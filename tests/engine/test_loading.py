@@ -174,7 +174,7 @@ def test_eventgpt_comes_back_as_written(eventgpt: Path) -> None:
     assert torch.equal(state["visual_projector.2.bias"], stored["model.visual_projector.2.bias"].float())
     tower = "model.visual_tower.visual_tower.vision_model.encoder.layers.1.mlp.fc1.weight"
     assert torch.equal(state["visual_tower.encoder.layers.1.mlp.fc1.weight"], stored[tower].float())
-    assert len(state) == len(stored) == len(told) - 1
+    assert len(stored) == len(told) - 1
     size = (eventgpt / WEIGHTS).stat().st_size
     assert told[0][0] == 0
     assert told[-1][0] == told[-1][1] < size

@@ -12,6 +12,7 @@ FAMILIES = {
     "EventChat_llama": "eventgpt",
     "llava": "llava",
     "video_llava": "video_llava",
+    "llava_next_video": "llava_next_video",
 }
 """`model_type` of a config.json -> family."""
 
@@ -37,5 +38,5 @@ def family_of(folder: str | Path, role: str) -> str:
         wanted = "an EventGPT checkpoint" if role == DRAFT else "a LLaVA or Video-LLaVA checkpoint"
         raise UserError(f"{place}: is of family {family}; this side needs {wanted}.")
     if not any(next(place.glob(pattern), None) for pattern in _WEIGHTS):
-        raise UserError(f"{place}: holds no weights (*.safetensors); download the checkpoint again.")
+        raise UserError(f"{place}: holds no weights (*.safetensors, *.bin); download the checkpoint again.")
     return family
