@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
+from engines.clip_tower import TowerStates, class_attention
+from engines.event_frames import draw_event_frames
 from engines.eventgpt import EventGptModel
+from engines.kept_vision import KeptVision
 from engines.llama import LlamaDecoder
-from engines.model import EVENTS, HostInputs, ModelInputs, splice
-from engines.preparation import prepare
+from engines.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
+from engines.preparation import PromptLayout, prepare, without_use
 from engines.preprocessing import ClipTransform
-from engines.prompts import EVENTGPT_V1
-from engines.reading import read_events
+from engines.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
+from engines.reading import read_input, span_warnings
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
-from evprof.core.events import EventArray
+from engines.visual_pruning import choose_tokens, kept_count, with_class_token
+from engines.visual_tokens import framewise_counts, pooled_counts
+from evprof.core.errors import USAGE, UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
@@ -21,12 +28,16 @@ from evprof.core.sample import Sample
 DEFAULT_EVENT_FRAMES = 5
 """EventGPT's own number of slices."""
 
+SEQUENCE_LIMIT = 2048
+"""Positions EventGPT's own program cuts every prompt off at."""
+
+_USED = {"prompt_style", "event_markers", "pooling", "projector"}
+
 
 class EventLanguageModel:
     """A loaded EventGPT."""
 
     wants = EVENTS
-    template = EVENTGPT_V1
 
     def __init__(
         self,
@@ -37,6 +48,7 @@ class EventLanguageModel:
         *,
         facts: ModelFacts,
         warnings: tuple[str, ...] = (),
+        identity: str = "",
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
         self.language_model = language_model
@@ -45,67 +57,130 @@ class EventLanguageModel:
         self.device, self.dtype = parameter.device, parameter.dtype
         # One more frame adds one temporal mean; the spatial means are there once.
         self.visual_tokens_per_frame = 1
+        spelled = f"eventgpt {network.config.vision.to_json_string()}"
+        self.kept = KeptVision(identity or facts.name, spelled, transform, device=self.device, dtype=self.dtype)
 
-    def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
+    def make_ready(self, settings: GenerationSettings) -> None:
+        """Multiplies the fused projector's two matrices."""
+        if settings.switches.projector == "fused":
+            _ = self.network.fused_map
+
+    def load(
+        self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
+    ) -> HostInputs:
         """Stage 1."""
-        return read_events(sample, settings.event_frames, spans)
+        frames = settings.event_frames
+        host = read_input(
+            kind or self.wants, sample, spans, event_frames=frames, video_frames=frames or DEFAULT_EVENT_FRAMES
+        )
+        return replace(host, warnings=span_warnings(host))
+
+    def template_of(self, settings: GenerationSettings) -> PromptTemplate:
+        """The released layout, the same without markers, or the one training used (which had none)."""
+        if settings.input.prompt_style == "training":
+            return EVENTGPT_TRAINING
+        return EVENTGPT_V1 if settings.input.event_markers else EVENTGPT_UNMARKED
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
-        """Stage 2: renders event frames (unless the sample brought them), then CLIP's preparation and the prompt."""
-        drawn = host
-        if host.events is not None:
-            drawn = self._render(host, host.events, settings.event_frames or DEFAULT_EVENT_FRAMES, spans)
+        """Stage 2: event frames are drawn unless the sample brought pictures, then CLIP's preparation and the prompt.
+
+        Raises UserError when more than one frame would have to go unpooled.
+        """
+        renders = host.events is not None
+        used = _USED | {"canvas"} if renders else _USED
+        frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
+        switches, pooled = settings.switches, settings.input.pooling != "none"
+        if not pooled and frames != 1:
+            raise UserError(
+                f"Pooling none shows {self.facts.name} every token of a single frame, not of {frames}; "
+                "add --event-frames 1.",
+                exit_code=USAGE,
+            )
+        count = pooled_counts if pooled else framewise_counts
+        drawn = draw_event_frames(host, frames, settings.input.canvas_size, spans)
+        said = (*host.warnings, *without_use(self.facts.name, settings, used))
         return prepare(
             self,
-            drawn,
+            replace(drawn, warnings=said),
             prompt,
             settings,
             spans,
-            template=self.template,
-            slots=1,
-            visual=len(drawn.pictures) + self.network.tokens_per_frame,
-        )
-
-    @staticmethod
-    def _render(host: HostInputs, events: EventArray, count: int, spans: StageClock) -> HostInputs:
-        from evprof.loaders.render import render_event_frames, slice_times
-
-        with spans.child("render") as span:
-            span.input("t_us", events.t_us)
-            pictures = tuple(render_event_frames(events, count))
-            for index, picture in enumerate(pictures):
-                span.output(f"event frame {index + 1}", picture)
-        times = slice_times(events, count)
-        return HostInputs(
-            host.path,
-            None,
-            pictures,
-            tuple((time.start_us, time.end_us) for time in times),
-            tuple(f"event frame {index + 1}: {time.label}" for index, time in enumerate(times)),
-            host.warnings,
+            layout=PromptLayout(
+                self.template_of(settings),
+                1,
+                count(frames, self.network.tokens_per_frame, switches.visual_keep),
+                SEQUENCE_LIMIT,
+            ),
+            recipe=VisionRecipe(
+                pooled, switches.projector == "fused", switches.visual_keep, switches.prune_by, switches.vision_cache
+            ),
         )
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
-        """Stage 3: [T + N, hidden]."""
+        """Stage 3: [T + N, hidden], less what is pruned; [N, hidden] when a single frame is not pooled."""
+        return self.kept.encode(inputs, spans, lambda: self._encode(inputs, spans))
+
+    def _encode(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        network, recipe = self.network, inputs.recipe
         with spans.child("tower") as span:
             span.input("pixel_values", inputs.pixel_values)
-            features = self.network.tower_features(inputs.pixel_values)
-            span.output("features", features)
+            states = network.tower_states(inputs.pixel_values)
+            span.output("features", states.last)
+        if recipe.fused:
+            return self._map_after_means(states, recipe, spans)
         with spans.child("projector") as span:
-            span.input("features", features)
-            projected = self.network.project(features)
+            span.input("features", states.last)
+            projected = network.project(states.last)
             span.output("projected", projected)
         with spans.child("adaptor") as span:
             span.input("projected", projected)
-            adapted = self.network.adapt(projected)
+            adapted = network.adapt(projected)
             span.output("adapted", adapted)
+        return self._prune(self._pool(adapted, recipe, spans), states, recipe, spans)
+
+    def _map_after_means(self, states: TowerStates, recipe: VisionRecipe, spans: StageClock) -> torch.Tensor:
+        """The same algebra with the means moved to where all that follows is linear."""
+        with spans.child("projector") as span:
+            span.input("features", states.last)
+            inner = self.network.activate(states.last)
+            span.output("activated", inner)
+        rows = self._prune(self._pool(inner, recipe, spans), states, recipe, spans)
+        with spans.child("fused map") as span:
+            span.input("pooled", rows)
+            visual = self.network.map_fused(rows)
+            span.output("visual embeddings", visual)
+        return visual
+
+    def _pool(self, frames: torch.Tensor, recipe: VisionRecipe, spans: StageClock) -> torch.Tensor:
+        """[T, N, width] -> [T + N, width], or the single frame's [N, width]."""
+        if not recipe.pooled:
+            return frames[0]
         with spans.child("pooling") as span:
-            span.input("adapted", adapted)
-            pooled = self.network.pool(adapted)
-            span.output("visual embeddings", pooled)
+            span.input("frames", frames)
+            pooled = self.network.pool(frames)
+            span.output("pooled", pooled)
         return pooled
 
+    @staticmethod
+    def _prune(rows: torch.Tensor, states: TowerStates, recipe: VisionRecipe, spans: StageClock) -> torch.Tensor:
+        """Rows without the tokens pruned; the frames' own means and the class token's row always stay."""
+        if recipe.keep == 1:
+            return rows
+        frames, tokens, _ = states.last.shape
+        means = frames if recipe.pooled else 0
+        with spans.child("pruning") as span:
+            span.input("visual embeddings", rows)
+            patches = choose_tokens(
+                recipe.prune_by,
+                kept_count(tokens, recipe.keep) - 1,
+                scores=lambda: class_attention(states).mean(dim=0, keepdim=True),
+                features=states.last[:, 1:].mean(dim=0, keepdim=True),
+            )
+            kept = torch.cat([rows[:means], rows[means:][with_class_token(patches)[0]]])
+            span.output("visual embeddings", kept)
+        return kept
+
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
-        """Part of stage 4: [1, S, hidden]."""
+        """Part of stage 4: [1, S, hidden]; visual rows past the sequence's limit are left out."""
         text = self.language_model.embed(inputs.text_ids)
-        return splice(text, visual, inputs.slots)
+        return splice(text, visual[: inputs.lengths.visual], inputs.slots)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from engines import CATALOGUE, WANTS, bundled_folder
+from engines import CATALOGUE, bundled_folder
 from engines.config import EventGptConfig, ModelConfig, edge, read_config
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.event_model import EventLanguageModel
@@ -28,9 +28,9 @@ from engines.shards import has_weights, read_headers, read_tensors
 from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_stored_rows, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
+from engines.vision_cache import checkpoint_identity
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.records import DRAFT
 from evprof.core.request import ModelChoice
 from evprof.core.run_info import ModelFacts
 
@@ -121,12 +121,11 @@ def _hub_folder(name: str) -> Path:
 
 
 def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
-    """Brings a model onto its device, tensor by tensor. `role` must suit what the model reads.
+    """Brings a model onto its device, tensor by tensor; any model may take any `role`.
 
     Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
     """
     checkpoint = find_checkpoint(choice.name, choice.clip)
-    check_role(checkpoint, role)
     if choice.quantization is not None:
         raise UserError(f"Quantization '{choice.quantization}' is not supported yet; leave it out.", exit_code=USAGE)
     import_readers()
@@ -134,6 +133,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     dtype = choose_dtype(choice.dtype, device)
     config, folder = checkpoint.config, checkpoint.folder
     said: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
     if folder is None:
         network = build_random(config, device, dtype, progress, stop)
         vocabulary: Vocabulary = random_vocabulary(config)
@@ -141,7 +141,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     else:
         vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
-        network, said = _read_network((folder, config), device, dtype, progress, stop)
+        network, said, files = _read_network((folder, config), device, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
     said = (*said, *rows_sentence(config, vocabulary))
     facts = model_facts(checkpoint, network, device, dtype)
@@ -149,10 +149,14 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     # What is left of transformers' module are views that nothing calls.
     del network.language_model
     _first_pass(network, decoder, device, dtype)
-    warnings = (*config.assumptions, *said)
+    warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
     if isinstance(network, EventGptModel):
-        return EventLanguageModel(network, decoder, vocabulary, transform, facts=facts, warnings=warnings)
-    return VideoLanguageModel(network, decoder, vocabulary, transform, facts=facts, warnings=warnings)
+        return EventLanguageModel(
+            network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
+        )
+    return VideoLanguageModel(
+        network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
+    )
 
 
 def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:
@@ -166,22 +170,10 @@ def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, d
         torch.cuda.synchronize(device)
 
 
-def check_role(checkpoint: Checkpoint, role: str) -> None:
-    """Raises UserError (exit code 2) when a draft would read video or a target events."""
-    wants = WANTS[checkpoint.config.family]
-    needed = "events" if role == DRAFT else "video"
-    if wants != needed:
-        raise UserError(
-            f"{checkpoint.name} reads {wants}, so it cannot be the {role}, which reads {needed}; "
-            f"choose a model that reads {needed}.",
-            exit_code=USAGE,
-        )
-
-
 def _read_network(
     checkpoint: tuple[Path, ModelConfig], device: torch.device, dtype: torch.dtype, progress: Progress, stop: StopFlag
-) -> tuple[Network, tuple[str, ...]]:
-    """The network with its weights, and what is to be said about them."""
+) -> tuple[Network, tuple[str, ...], tuple[Path, ...]]:
+    """The network with its weights, what is to be said about them, and the files they come from."""
     folder, config = checkpoint
     network = build_empty(config)
     stored, said = with_tower(folder, config, read_headers(folder), fetches=True)
@@ -200,7 +192,7 @@ def _read_network(
         done += tensor.nbytes
         progress(done, total)
     finish(network, device)
-    return network, said
+    return network, said, tuple(sorted({tensor.path for tensor in plan.sources.values()}))
 
 
 def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:

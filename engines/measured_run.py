@@ -33,9 +33,8 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import GenerationSettings, RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.switches import Switches
 from evprof.core.units import bytes_text
 
 ClockMaker = Callable[..., StageClock]
@@ -141,7 +140,7 @@ class MeasuredRun:
             repeat=max(plan.repeat, 0),
             role=plan.role,
             mode=self._request.mode,
-            settings=plan.settings.to_json(),
+            settings=resolved(plan.settings, plan.roles(self._request.mode)).to_json(),
             sample={
                 "events": {"path": sample.events_path} if sample.events_path else None,
                 "video": {"path": sample.video_path} if sample.video_path else None,
@@ -167,7 +166,8 @@ class MeasuredRun:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
             warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
             models[role] = warm.model
-            taken = taken_facts(warm.model, self._plan.settings.switches)
+            taken = taken_facts(warm.model, self._plan.settings)
+            warm.model.make_ready(self._plan.settings)
             warm.model.language_model.attention = taken.attention
             self._describe({"models": {role: taken}, "setup": {role: warm.setup}})
             for sentence in warm.model.warnings:
@@ -284,10 +284,26 @@ class MeasuredRun:
         self._sink.post(RunWarned(self._plan.run_id, sentence))
 
 
-def taken_facts(model: VisionLanguageModel, switches: Switches) -> ModelFacts:
-    """What is known of a model, with the attention and cache this run takes."""
+def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> GenerationSettings:
+    """The settings with the input each of these roles really reads in place of "auto"."""
+    read = {role: input_of(settings.input, role) for role in roles}
+    asked = settings.input
+    return replace(
+        settings,
+        input=replace(
+            asked,
+            draft_input=read.get(DRAFT, asked.draft_input),
+            target_input=read.get(TARGET, asked.target_input),
+        ),
+    )
+
+
+def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:
+    """What is known of a model, with the attention, cache and prompt layout this run takes."""
+    switches = settings.switches
     attention = SDPA if switches.attention == "auto" else switches.attention
-    return replace(model.facts, attention=attention, cache=taken_cache(switches.cache))
+    template = model.template_of(settings).name
+    return replace(model.facts, attention=attention, cache=taken_cache(switches.cache), prompt_template=template)
 
 
 def _is_allocation(defect: Exception) -> bool:

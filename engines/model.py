@@ -11,6 +11,7 @@ import torch
 
 from engines.llama import LlamaDecoder
 from engines.preprocessing import thumbnails
+from engines.prompts import PromptTemplate
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from evprof.core.events import EventArray
@@ -20,14 +21,18 @@ from evprof.core.sample import Sample
 from evprof.loaders.render import Picture
 
 EVENTS, VIDEO = "events", "video"
-"""The inputs a model can want."""
+"""The halves of a sample."""
 
 
 @dataclass(frozen=True, eq=False)
 class HostInputs:
-    """What stage load leaves on the host: camera events, or RGB pictures with their time in µs (start, end)."""
+    """What stage load leaves on the host: camera events, or RGB pictures with their time in µs (start, end).
+
+    `kind` is the half of the sample it was: EVENTS (rendered or not) or VIDEO.
+    """
 
     path: str
+    kind: str
     events: EventArray | None = None
     pictures: tuple[Picture, ...] = ()
     times_us: tuple[tuple[int, int], ...] = ()
@@ -45,13 +50,30 @@ class SeenFrame:
     png: bytes
 
 
+@dataclass(frozen=True)
+class VisionRecipe:
+    """How this run's stage vision computes.
+
+    `pooled`: EventGPT's means over tokens and frames, else every token; `fused`: one Linear after them instead of two
+    before; `keep` is the share of tokens kept, chosen by `prune_by`; `cache` is where embeddings are kept, under `key`.
+    """
+
+    pooled: bool = True
+    fused: bool = False
+    keep: float = 1.0
+    prune_by: str = "attention"
+    cache: str = "off"
+    key: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
     """What stage preprocess leaves on the device.
 
     `pixel_values` [T, 3, H, W]; `token_ids` with `prompts.SLOT` for visual embeddings; `text_ids` [S_text], the same
-    without slots; `slots`: for each slot how many text ids come before it. `warnings` are sentences for the reader
-    of the figures, those of stage load included.
+    without slots; `slots`: for each slot how many text ids come before it; `lengths` are those of the prompt as the
+    language model gets it. `warnings` are sentences for the reader of the figures, those of stage load included; stage
+    vision may add to them.
     """
 
     pixel_values: torch.Tensor
@@ -62,7 +84,8 @@ class ModelInputs:
     pictures: tuple[Picture, ...] = ()
     times_us: tuple[tuple[int, int], ...] = ()
     labels: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    recipe: VisionRecipe = field(default_factory=VisionRecipe)
+    warnings: list[str] = field(default_factory=list)
 
     @cached_property
     def frames(self) -> list[SeenFrame]:
@@ -75,7 +98,10 @@ class ModelInputs:
 
 
 class VisionLanguageModel(Protocol):
-    """A loaded model. `wants` is EVENTS or VIDEO; `visual_tokens_per_frame` is what one more frame adds to a prompt."""
+    """A loaded model. `wants` is EVENTS or VIDEO, what its family was made for; it reads the other kind as well.
+
+    `visual_tokens_per_frame` is what one more frame adds to a prompt while nothing is pruned.
+    """
 
     facts: ModelFacts
     wants: str
@@ -86,8 +112,17 @@ class VisionLanguageModel(Protocol):
     warnings: tuple[str, ...]
     language_model: LlamaDecoder
 
-    def load(self, sample: Sample, settings: GenerationSettings, spans: StageClock) -> HostInputs:
-        """Stage 1: reads the sample's half this model wants. Raises UserError naming the file."""
+    def make_ready(self, settings: GenerationSettings) -> None:
+        """Part of setup: computes once what these settings need and no stage should pay for."""
+
+    def load(
+        self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
+    ) -> HostInputs:
+        """Stage 1: reads the sample's half `kind`, by itself the one this model wants. Raises UserError naming the
+        file."""
+
+    def template_of(self, settings: GenerationSettings) -> PromptTemplate:
+        """The prompt's layout under these settings."""
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: pictures, pixel values and token ids, on the device. Raises UserError for an overlong prompt."""

@@ -19,7 +19,7 @@ from engines.stage_memory import StageMemory
 from engines.timing import StageClock
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
+from evprof.core.request import GenerationSettings, input_of
 from evprof.core.sample import Sample
 
 Tell = Callable[[str, Any], None]
@@ -111,7 +111,8 @@ class ModelPass:
         self._check_stop()
         with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
             tell("start_ns", span.start_ns)
-            self._host = self.model.load(sample, self._settings, self._clock)
+            kind = input_of(self._settings.input, self.role)
+            self._host = self.model.load(sample, self._settings, self._clock, kind=kind)
             note_host(span.output, self._host)
 
     def _preprocess(self, prompt: str, tell: Tell) -> ModelInputs:

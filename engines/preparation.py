@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from engines.model import HostInputs, ModelInputs
+from engines.kept_vision import KeptVision, with_key
+from engines.model import EVENTS, HostInputs, ModelInputs, VisionRecipe
 from engines.preprocessing import ClipTransform
 from engines.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
+from engines.visual_tokens import VisualCounts
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LengthFacts, ModelFacts
+from evprof.core.switches import InputSettings, Switches
+
+_OPTIONS = {
+    "prompt_style": "--prompt-style",
+    "event_markers": "--no-event-markers",
+    "canvas": "--canvas",
+    "pooling": "--pooling",
+    "image_layout": "--image-layout",
+    "projector": "--projector",
+}
+"""Settings that some families have no use for, and how they are asked for."""
 
 
 class _Prepared(Protocol):
     facts: ModelFacts
+    wants: str
     device: torch.device
     dtype: torch.dtype
     vocabulary: Vocabulary
     transform: ClipTransform
+    kept: KeptVision
+
+
+@dataclass(frozen=True)
+class PromptLayout:
+    """How a family's prompt takes its input in: `counts` visual positions spread over `slots` slots of `template`.
+
+    `cut_at` is the number of positions the family's own program cuts every prompt off at, if it does (one slot only).
+    """
+
+    template: PromptTemplate
+    slots: int
+    counts: VisualCounts
+    cut_at: int | None = None
 
 
 def prepare(
@@ -31,33 +60,29 @@ def prepare(
     settings: GenerationSettings,
     spans: StageClock,
     *,
-    template: PromptTemplate,
-    slots: int,
-    visual: int,
-    refuses_overlong: bool = True,
+    layout: PromptLayout,
+    recipe: VisionRecipe,
 ) -> ModelInputs:
     """Pixel values [T, 3, H, W] and ids on the model's device, in its dtype.
 
-    `visual` positions come from the input, spread over `slots` slots. Raises UserError when the prompt does not fit
-    the model's positions; with `refuses_overlong` off, only text that does not fit by itself is refused.
+    A prompt past the trained positions is warned about. Raises UserError when its text alone does not fit them.
     """
     with spans.child("resize+normalise") as span:
         values, cuts = model.transform.pixel_values(host.pictures)
         span.output("pixel_values", values)
-    with spans.child("tokenize") as span:
-        tokens = prompt_ids(model.vocabulary, template, prompt, slots)
-        text = [index for index in tokens.ids if index != SLOT]
-        lengths = LengthFacts(input=len(text) + visual, system=tokens.system, text=tokens.text, visual=visual)
-        warnings = _check_lengths(model.facts, lengths, settings, len(host.pictures), refuses_overlong)
+    recipe = with_key(recipe, model.kept, cuts, spans)
+    with spans.child("tokenize"):
+        ids, lengths, warnings = _tokenize(model, prompt, settings, layout)
+    text = [index for index in ids if index != SLOT]
     with spans.child("to device") as span:
         pixel_values = torch.from_numpy(values).to(model.device, model.dtype)
         text_ids = torch.tensor(text, device=model.device)
         span.output("pixel_values", pixel_values)
         span.output("text_ids", text_ids)
-    positions = [index for index, token in enumerate(tokens.ids) if token == SLOT]
+    positions = [index for index, token in enumerate(ids) if token == SLOT]
     return ModelInputs(
         pixel_values,
-        tokens.ids,
+        ids,
         text_ids,
         # Slots before this one are no text ids.
         tuple(position - number for number, position in enumerate(positions)),
@@ -65,23 +90,75 @@ def prepare(
         tuple(cuts),
         host.times_us,
         host.labels,
-        (*host.warnings, *warnings),
+        recipe,
+        [*host.warnings, *_other_kind(model, host), *warnings],
     )
 
 
-def _check_lengths(
-    facts: ModelFacts, lengths: LengthFacts, settings: GenerationSettings, frames: int, refuses_overlong: bool
-) -> list[str]:
-    limit = facts.context_limit
-    text = lengths.input - lengths.visual
-    if text >= limit or (refuses_overlong and lengths.input >= limit):
+def _tokenize(
+    model: _Prepared, prompt: str, settings: GenerationSettings, layout: PromptLayout
+) -> tuple[tuple[int, ...], LengthFacts, list[str]]:
+    """Ids with slots, lengths, and what is to be said about them."""
+    tokens = prompt_ids(model.vocabulary, layout.template, prompt, layout.slots)
+    ids, counts = tokens.ids, layout.counts
+    text = len(ids) - layout.slots
+    total = text + counts.total
+    if text >= model.facts.context_limit:
         raise UserError(
-            f"The prompt takes {lengths.input} positions ({lengths.visual} for {frames} frames, {text} for text), "
-            f"but {facts.name} has {limit}; shorten the prompt or use fewer frames."
+            f"The prompt's text takes {text} positions, but {model.facts.name} has {model.facts.context_limit} in all; "
+            "shorten the prompt."
         )
-    if lengths.input + settings.max_new_tokens > limit:
+    warnings = []
+    if layout.cut_at is not None and total > layout.cut_at:
+        before = ids.index(SLOT)
+        counts = counts.first(max(layout.cut_at - before, 0))
+        ids = ids[: before + 1 + max(layout.cut_at - before - counts.total, 0)]
+        text = len(ids) - 1
+        warnings.append(
+            f"The prompt takes {total} positions; as in the released code the last {total - layout.cut_at} were cut "
+            f"off, because {model.facts.name} reads {layout.cut_at}."
+        )
+    system = min(tokens.system, text)
+    visual = counts.total
+    lengths = LengthFacts(text + visual, system, text - system, visual, list(counts.per_frame))
+    return ids, lengths, [*warnings, *_past_the_limit(model.facts, lengths, settings.max_new_tokens)]
+
+
+def _past_the_limit(facts: ModelFacts, lengths: LengthFacts, max_new_tokens: int) -> list[str]:
+    limit = facts.context_limit
+    if lengths.input > limit:
         return [
-            f"Prompt ({lengths.input}) and answer (up to {settings.max_new_tokens} tokens) can pass the {limit} "
+            f"The prompt takes {lengths.input} positions, {lengths.visual} of them visual, but {facts.name} was "
+            f"trained for {limit}; what lies beyond them degrades the answer."
+        ]
+    if lengths.input + max_new_tokens > limit:
+        return [
+            f"Prompt ({lengths.input}) and answer (up to {max_new_tokens} tokens) can pass the {limit} "
             f"positions {facts.name} was trained for; text beyond them degrades."
         ]
     return []
+
+
+def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
+    """What is said when a model is shown the kind of input that its family was not made for."""
+    if host.kind == model.wants:
+        return []
+    count = len(host.pictures)
+    if host.kind == EVENTS:
+        shown = f"{count} event frames as video" if count > 1 else "1 event frame as video"
+    else:
+        shown = f"{count} video frames as event frames" if count > 1 else "1 video frame as an event frame"
+    return [f"{model.facts.name} was shown {shown}."]
+
+
+def without_use(name: str, settings: GenerationSettings, used: set[str]) -> tuple[str, ...]:
+    """One sentence naming the settings that differ from their defaults and change nothing for a model.
+
+    `used` are the names of those its family reads.
+    """
+    defaults = {**vars(InputSettings()), **vars(Switches())}
+    asked = {**vars(settings.input), **vars(settings.switches)}
+    idle = [option for field, option in _OPTIONS.items() if field not in used and asked[field] != defaults[field]]
+    if not idle:
+        return ()
+    return (f"{name} has no use for {' and '.join(idle)}; the setting changed nothing.",)

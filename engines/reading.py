@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from engines.model import HostInputs
+from engines.model import EVENTS, VIDEO, HostInputs
 from engines.timing import StageClock
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
@@ -18,6 +18,15 @@ def import_readers() -> None:
     """Imports what reading needs, so that the first run's stage load times reading and not Python's imports."""
     for name in ("av", "PIL.Image", "evprof.loaders.events", "evprof.loaders.render", "evprof.loaders.video"):
         importlib.import_module(name)
+
+
+def read_input(
+    kind: str, sample: Sample, spans: StageClock, *, event_frames: int | None, video_frames: int
+) -> HostInputs:
+    """The half of the sample that `kind` names: see `read_events` and `read_video`."""
+    if kind == EVENTS:
+        return read_events(sample, event_frames, spans)
+    return read_video(sample, video_frames, spans)
 
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
@@ -36,9 +45,10 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
             for index, picture in enumerate(opened.frames):
                 span.output(f"event frame {index + 1}", picture)
     if isinstance(opened, EventArray):
-        return HostInputs(path, events=opened, warnings=_span_warnings(path, opened))
+        return HostInputs(path, EVENTS, events=opened)
     return HostInputs(
         path,
+        EVENTS,
         pictures=tuple(opened.frames),
         # Nothing says when a ready-made picture's events happened.
         times_us=tuple((0, 0) for _ in opened.frames),
@@ -62,6 +72,7 @@ def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
                 span.output(f"frame {index}", picture)
     return HostInputs(
         path,
+        VIDEO,
         pictures=tuple(video.frames),
         times_us=tuple((time_us, time_us) for time_us in video.times_us),
         labels=tuple(
@@ -71,11 +82,12 @@ def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     )
 
 
-def _span_warnings(path: str, events: EventArray) -> tuple[str, ...]:
-    duration_us = events.duration_us
+def span_warnings(host: HostInputs) -> tuple[str, ...]:
+    """One sentence when a recording is longer than EventGPT was made for."""
+    duration_us = host.events.duration_us if host.events is not None else None
     if duration_us is None or duration_us < SPAN_LIMIT_US:
         return ()
     return (
-        f"{path} spans {duration_us / 1000:.1f} ms; EventGPT was trained on 50 ms and its own program refuses 100 ms "
-        "or more, so the answer may be poor.",
+        f"{host.path} spans {duration_us / 1000:.1f} ms; EventGPT was trained on 50 ms and its own program refuses "
+        "100 ms or more, so the answer may be poor.",
     )

@@ -473,12 +473,6 @@ def test_models_that_do_not_exist(failed_run, name, fact) -> None:
     assert fact in failed_run("--video", bundled_sample().video_path, "--target", name)["error"]
 
 
-@pytest.mark.usefixtures("computed")
-def test_models_on_the_wrong_side(failed_run) -> None:
-    run = failed_run("--video", bundled_sample().video_path, "--target", "evprof-tiny-eventgpt")
-    assert "reads events, so it cannot be the target" in run["error"]
-
-
 def test_the_program_itself_says_one_line_and_nothing_else(bad, mark) -> None:
     """As a person meets it: a process, its two streams and its exit code."""
     for words, code in ((["inspect", str(bad / "harm.npy"), "--json"], 1), (["run", "--frames", "0"], 2)):

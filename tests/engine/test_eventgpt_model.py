@@ -20,7 +20,7 @@ from engines.eventgpt import EventGptModel
 from engines.llama import LlamaDecoder
 from engines.model import splice
 from engines.preprocessing import CLIP_MEAN, CLIP_STD, ClipTransform
-from engines.prompts import SLOT
+from engines.prompts import EVENTGPT_V1, SLOT
 from engines.timing import NullClock, StageClock
 from engines.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
@@ -193,13 +193,13 @@ def test_five_stages_from_a_file_to_the_prompt(tmp_path: Path) -> None:
     assert prompt.shape == (1, lengths.input, HIDDEN)
     assert lengths.visual == 5 + 5
     assert lengths.input == lengths.system + lengths.text + lengths.visual
-    assert lengths.system == 1 + len(model.vocabulary.encode(model.template.system))
+    assert lengths.system == 1 + len(model.vocabulary.encode(EVENTGPT_V1.system))
     slot = inputs.token_ids.index(SLOT)
     table = model.network.language_model.model.embed_tokens.weight
     assert torch.equal(prompt[0, :slot], table[list(inputs.token_ids[:slot])])
     assert torch.equal(prompt[0, slot : slot + 10], visual)
     assert torch.equal(prompt[0, slot + 10 :], table[list(inputs.token_ids[slot + 1 :])])
-    assert inputs.warnings == ()
+    assert inputs.warnings == []
     assert [frame.label.split(":")[0] for frame in inputs.frames] == [f"event frame {n}" for n in range(1, 6)]
     assert (inputs.frames[0].start_us, inputs.frames[4].end_us) == (0, 49_000)
     assert all(frame.png.startswith(b"\x89PNG") for frame in inputs.frames)
@@ -258,18 +258,22 @@ def test_a_folder_of_event_frames_is_taken_as_it_is(tmp_path: Path) -> None:
     assert [frame.label for frame in inputs.frames] == ["f0.png", "f1.png", "f2.png", "f3.png"]
 
 
-def test_an_overlong_prompt_is_refused_with_its_numbers(tmp_path: Path) -> None:
+def test_a_prompt_past_the_trained_positions_runs_with_a_warning(tmp_path: Path) -> None:
     write_events(tmp_path / "e.npy")
     model, clock = loaded(limit=300), NullClock()
     settings = GenerationSettings(max_new_tokens=8)
     host = model.load(Sample(events_path=str(tmp_path / "e.npy")), settings, clock)
-    fits = model.preprocess(host, "What?", settings, clock)
-    with pytest.raises(UserError, match="300") as caught:
-        model.preprocess(host, "What? " * 40, settings, clock)
-    assert "10 for 5 frames" in caught.value.sentence
+    assert model.preprocess(host, "What?", settings, clock).warnings == []
     long_answer = model.preprocess(host, "What?", GenerationSettings(max_new_tokens=100), clock)
-    assert fits.warnings == ()
     assert "300" in long_answer.warnings[0]
+    words = 0
+    while (inputs := model.preprocess(host, "What? " * words, settings, clock)).lengths.input <= 300:
+        words += 1
+    assert f"{inputs.lengths.input} positions" in inputs.warnings[0]
+    assert "300" in inputs.warnings[0]
+    with pytest.raises(UserError, match="shorten the prompt") as caught:
+        model.preprocess(host, "What? " * 80, settings, clock)
+    assert "300" in caught.value.sentence
 
 
 def test_a_video_alone_is_refused() -> None:

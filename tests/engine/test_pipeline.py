@@ -117,7 +117,7 @@ def test_greedy_equals_generate(family: str, sample: Any, sink: Any, never: Any)
 def test_vision_is_a_stage_of_its_own_and_runs_once(sample: Any, sink: Any, never: Any) -> None:
     ours, _ = pair(VIDEO_LLAVA)
     passes: list[int] = []
-    ours.network.video_tower.register_forward_hook(lambda *_: passes.append(1))
+    ours.network.video_tower.embeddings.register_forward_hook(lambda *_: passes.append(1))
     one = make_pass(ours, GenerationSettings(max_new_tokens=4), sink, never)
     answer = Answer(sink, 1, "target", ours.vocabulary.pieces)
     told: dict[str, Any] = {}
@@ -132,7 +132,7 @@ def test_vision_is_a_stage_of_its_own_and_runs_once(sample: Any, sink: Any, neve
     inside = {record.name for record in settled.values() if record.parent_id == stages["vision"].span_id}
     assert inside == {"tower", "projector"}
     inside = {record.name for record in settled.values() if record.parent_id == stages["prefill"].span_id}
-    assert inside == {"embeddings", "language model"}
+    assert inside == {"embeddings", "set cache aside", "language model"}
 
 
 @pytest.mark.parametrize("asked", range(4))
