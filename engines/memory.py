@@ -1,40 +1,70 @@
-"""Whether models fit before they are loaded: what each needs against what its device has free.
+"""What a model takes in a run, from its configuration and the settings alone: weights, KV cache, activations.
 
-The need is an estimate from configuration and settings (weights exactly, the cache by its formula, activations by
-their largest tensors); what a run really took is measured elsewhere.
+Weights and cache are exact up to padding; activations are those of the largest moment. What a run really took is
+measured elsewhere, and whether the need can be met is `placement`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import torch
 
 from engines.config import EventGptConfig, ModelConfig, number, patches
-from engines.device import choose_device, choose_dtype, dtype_name
+from engines.device import dtype_name
 from engines.event_model import DEFAULT_EVENT_FRAMES
 from engines.loading import find_checkpoint
+from engines.machine import Machine, ThisMachine
 from engines.networks import build_empty
+from engines.quantized_size import cached_bytes, weight_bytes
 from engines.video_model import DEFAULT_FRAMES
-from evprof.core.errors import UserError
+from engines.visual_pruning import kept_count
 from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.units import bytes_text
 
-BOTH, IN_TURN = "both", "in turn"
-"""Placements: every model stays loaded; they are loaded, run and freed one after the other."""
+TEMPLATE_POSITIONS = 64
+"""Positions granted to a template's own words: the published ones take 20 to 50."""
 
-_TEXT_POSITIONS = 256
-"""Positions granted to the prompt's text: the published layouts take 20 to 60 besides the question."""
+QUESTION_POSITIONS = 16
+"""Positions of a question nobody has asked yet."""
 
 _CUDA_WORKSPACE_BYTES = 512 << 20
-"""What CUDA, its libraries and the allocator's rounding take besides tensors."""
+"""What CUDA's libraries and the allocator's rounding take besides tensors."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Sizes of a model: all `parameters`, and rows and columns of the matrices that can be quantized."""
+
+    name: str
+    config: ModelConfig
+    parameters: int
+    matrices: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens."""
+
+    visual: int
+    text: int
+    answer: int
+
+    @property
+    def prompt(self) -> int:
+        """What prefill reads."""
+        return self.visual + self.text
+
+    @property
+    def total(self) -> int:
+        """What the cache holds at the end."""
+        return self.prompt + self.answer
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes one model takes on `device` (as torch spells it) in a run."""
+    """Bytes one model takes on `device` (as torch spells it) in a run.
+
+    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `loading_bytes` is what more than
+    weights is there while they are read.
+    """
 
     name: str
     role: str
@@ -43,44 +73,94 @@ class MemoryNeed:
     weight_bytes: int
     kv_bytes: int
     activation_bytes: int
+    workspace_bytes: int = 0
+    loading_bytes: int = 0
+    quantization: str | None = None
+    cache: str = "auto"
+    positions: Positions = Positions(0, 0, 0)
 
     @property
     def total_bytes(self) -> int:
-        """Everything together."""
-        return self.weight_bytes + self.kv_bytes + self.activation_bytes
+        """The most there is at once: while loading, or in a run."""
+        return self.weight_bytes + max(self.kv_bytes + self.activation_bytes, self.loading_bytes)
 
     def loaded(self) -> MemoryNeed:
         """The same for a model whose weights are on the device already, and so no longer part of what is free."""
-        return replace(self, weight_bytes=0)
+        return replace(self, weight_bytes=0, loading_bytes=0)
 
 
-def memory_need(choice: ModelChoice, role: str, settings: GenerationSettings) -> MemoryNeed:
-    """What a model will take, from its configuration alone. Raises UserError when it cannot be found.
+def model_shape(name: str) -> ModelShape:
+    """A model's sizes, from a build without memory. Raises UserError when it cannot be found."""
+    checkpoint = find_checkpoint(name)
+    parameters = sum(parameter.numel() for parameter in build_empty(checkpoint.config).parameters())
+    return ModelShape(checkpoint.name, checkpoint.config, parameters, projection_shapes(checkpoint.config))
 
-    weights = parameters · bytes; KV = 2 · layers · kv_heads · head_dim · positions · bytes; activations = the larger
-    of the vision pass and the prefill.
+
+def projection_shapes(config: ModelConfig) -> tuple[tuple[int, int], ...]:
+    """(rows, columns) of the language model's projections as they are computed: fused, four matrices a layer.
+
+    Embeddings, head, tower and projector are never quantized and not among them.
     """
-    checkpoint = find_checkpoint(choice.name)
-    device = choose_device(choice.device)
-    dtype = choose_dtype(choice.dtype, device)
-    config, size = checkpoint.config, dtype.itemsize
-    visual = visual_positions(config, settings)
-    prompt = visual + _TEXT_POSITIONS
     text = config.text
-    head_dim = text.head_dim or text.hidden_size // text.num_attention_heads
-    kv_heads = text.num_key_value_heads or text.num_attention_heads
-    positions = prompt + settings.max_new_tokens
-    parameters = sum(parameter.numel() for parameter in build_empty(config).parameters())
+    head_dim, kv_heads = _heads(config)
+    attended = text.num_attention_heads * head_dim
+    layer = (
+        (attended + 2 * kv_heads * head_dim, text.hidden_size),
+        (text.hidden_size, attended),
+        (2 * text.intermediate_size, text.hidden_size),
+        (text.hidden_size, text.intermediate_size),
+    )
+    return layer * text.num_hidden_layers
+
+
+def memory_need(
+    choice: ModelChoice,
+    role: str,
+    settings: GenerationSettings,
+    *,
+    machine: Machine | None = None,
+    shape: ModelShape | None = None,
+    question: int = QUESTION_POSITIONS,
+) -> MemoryNeed:
+    """What a model will take, from its configuration alone. `question` is the positions of what is asked.
+
+    weights = parameters · bytes, the projections as they are quantized; KV = 2 · layers · kv_heads · head_dim ·
+    positions · bytes; activations = the larger of the vision pass and the prefill. Raises UserError when the model or
+    its device cannot be found.
+    """
+    machine = machine or ThisMachine()
+    shape = shape or model_shape(choice.name)
+    device = machine.device(choice.device)
+    dtype = machine.dtype(choice.dtype, device)
+    config, size = shape.config, dtype.itemsize
+    positions = Positions(
+        visual_positions(config, settings),
+        TEMPLATE_POSITIONS + question,
+        settings.max_new_tokens + settings.gamma + 1,
+    )
+    weights = stored_weights(shape, choice.quantization, size, is_cuda=device.type == "cuda")
+    workspace = _CUDA_WORKSPACE_BYTES if device.type == "cuda" else 0
+    moment = max(_vision_bytes(config, settings, size), _prefill_bytes(config, positions, settings, size))
     return MemoryNeed(
-        name=checkpoint.name,
+        name=shape.name,
         role=role,
         device=str(device),
         dtype=dtype_name(dtype),
-        weight_bytes=parameters * size,
-        kv_bytes=2 * text.num_hidden_layers * kv_heads * head_dim * positions * size,
-        activation_bytes=max(_vision_bytes(config, settings, size), _prefill_bytes(config, prompt, size))
-        + (_CUDA_WORKSPACE_BYTES if device.type == "cuda" else 0),
+        weight_bytes=weights,
+        kv_bytes=_kv_bytes(config, positions, settings.switches.cache, size),
+        activation_bytes=moment + workspace,
+        workspace_bytes=workspace,
+        quantization=choice.quantization,
+        cache=settings.switches.cache,
+        positions=positions,
     )
+
+
+def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int, *, is_cuda: bool) -> int:
+    """Bytes of all weights on the device; `itemsize` is that of what stays unquantized."""
+    inside = sum(rows * columns for rows, columns in shape.matrices)
+    packed = sum(weight_bytes(quantization, rows, columns, itemsize, tiled=is_cuda) for rows, columns in shape.matrices)
+    return (shape.parameters - inside) * itemsize + packed
 
 
 def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
@@ -91,86 +171,49 @@ def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
 
 
 def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Positions of the prompt that come from the input."""
-    frames = frame_count(config, settings)
+    """Positions of the prompt that come from the input, after pruning."""
+    frames, keep = frame_count(config, settings), settings.switches.visual_keep
     if isinstance(config, EventGptConfig):
-        return frames + patches(config.vision) + 1
-    return frames * (patches(config.vision) + int(config.keeps_cls))
+        # Temporal means are all kept, one per frame; only spatial ones are pruned.
+        return frames + kept_count(patches(config.vision) + 1, keep)
+    return frames * kept_count(patches(config.vision) + int(config.keeps_cls), keep)
+
+
+def _heads(config: ModelConfig) -> tuple[int, int]:
+    """A head's width, and how many heads have keys and values of their own."""
+    text = config.text
+    head_dim = text.head_dim or text.hidden_size // text.num_attention_heads
+    return head_dim, text.num_key_value_heads or text.num_attention_heads
+
+
+def _kv_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
+    head_dim, kv_heads = _heads(config)
+    elements = 2 * kv_heads * head_dim * positions.total
+    held = config.text.num_hidden_layers * cached_bytes(cache, elements, size)
+    # Every kind but the one written in place makes a layer's keys and values anew in each step.
+    return round(held) + (0 if cache in ("auto", "static") else elements * size)
 
 
 def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
-    """The tower on all frames at once: the residual, its MLP's inside, every layer's output where those are kept."""
-    vision = config.vision
+    """All frames at once: inside a tower's layer (residual, its input, three of the MLP's width), or the projector."""
+    vision, hidden = config.vision, config.text.hidden_size
     tokens = frame_count(config, settings) * (patches(vision) + 1)
     width, inside = number(vision.hidden_size), number(vision.intermediate_size)
-    kept = 1 if isinstance(config, EventGptConfig) else number(vision.num_hidden_layers) + 1
-    return tokens * (width * (kept + 4) + 2 * inside + 2 * config.text.hidden_size) * size
+    return tokens * max(3 * width + 3 * inside, width + 3 * hidden) * size
 
 
-def _prefill_bytes(config: ModelConfig, positions: int, size: int) -> int:
-    """One layer over the whole prompt (residual, queries, keys, values, the MLP's three) and one row of logits."""
+def _prefill_bytes(config: ModelConfig, positions: Positions, settings: GenerationSettings, size: int) -> int:
+    """One layer over the prompt or one chunk of it: the larger of attention and MLP, and one row of logits.
+
+    Attention holds queries, keys and values and their rotation (8 widths in all), the MLP its gate, up, activated and
+    product; beside either stand the residual and the prompt's embeddings.
+    """
     text = config.text
-    return positions * (6 * text.hidden_size + 3 * text.intermediate_size) * size + text.vocab_size * (size + 4)
-
-
-def free_bytes(device: torch.device) -> int:
-    """Bytes that can still be had on a device now: the GPU's, or the machine's (and the container's) memory.
-
-    What PyTorch keeps cached for itself counts as free: it is given to the next tensor.
-    """
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    import psutil
-
-    return min(int(psutil.virtual_memory().available), _container_bytes())
-
-
-def _container_bytes() -> int:
-    """What the control group of a Linux container still allows; practically unlimited elsewhere."""
-    unlimited = 1 << 62
-    folder = Path("/sys/fs/cgroup")
-    try:
-        limit = (folder / "memory.max").read_text().strip()
-        used = int((folder / "memory.current").read_text())
-        cached = next(
-            int(line.split()[1])
-            for line in (folder / "memory.stat").read_text().splitlines()
-            if line.startswith("inactive_file ")
-        )
-    except (OSError, ValueError, StopIteration):
-        return unlimited
-    return unlimited if limit == "max" else max(int(limit) - used + cached, 0)
-
-
-def plan_placement(needs: Sequence[MemoryNeed], free: Mapping[str, int], *, together: bool = False) -> str:
-    """BOTH when all models fit beside each other, IN_TURN when each fits by itself. `free` is bytes by device.
-
-    `together`: the mode needs them at once (speculation). Raises UserError, one sentence, when it cannot be done.
-    """
-    demand: dict[str, int] = {}
-    for need in needs:
-        demand[need.device] = demand.get(need.device, 0) + need.total_bytes
-    if all(total <= free[device] for device, total in demand.items()):
-        return BOTH
-    too_big = [need for need in needs if need.total_bytes > free[need.device]]
-    if too_big:
-        raise UserError(_refusal(too_big[0], free[too_big[0].device]))
-    if together:
-        device = next(device for device, total in demand.items() if total > free[device])
-        names = " and ".join(need.name for need in needs if need.device == device)
-        raise UserError(
-            f"{names} need {bytes_text(demand[device])} together on {device}, but {bytes_text(free[device])} is free; "
-            "this mode needs both at once: choose a smaller dtype, another device for one, or mode side-by-side."
-        )
-    return IN_TURN
-
-
-def _refusal(need: MemoryNeed, free: int) -> str:
-    ways = [] if need.dtype != "float32" else ["--dtype bfloat16"]
-    ways += ["fewer frames", "a smaller model"]
-    return (
-        f"{need.name} needs {bytes_text(need.total_bytes)} on {need.device} (weights {bytes_text(need.weight_bytes)}, "
-        f"KV cache {bytes_text(need.kv_bytes)}, activations {bytes_text(need.activation_bytes)}), but "
-        f"{bytes_text(free)} is free; choose {', '.join(ways[:-1])} or {ways[-1]}."
-    )
+    chunk = settings.switches.prefill_chunk
+    at_once = min(chunk, positions.prompt) if chunk else positions.prompt
+    layer = at_once * (text.hidden_size + max(8 * text.hidden_size, 4 * text.intermediate_size)) * size
+    scores = 0
+    if settings.switches.attention == "eager":
+        # The scores, masked, as float32 and back again.
+        scores = text.num_attention_heads * at_once * positions.prompt * (2 * size + 4)
+    return positions.prompt * text.hidden_size * size + layer + scores + text.vocab_size * (size + 4)

@@ -1,4 +1,4 @@
-"""What quantized weights and caches take, from their shapes alone: the arithmetic that is used before anything is loaded.
+"""What quantized weights and caches take, from their shapes alone: arithmetic for before anything is loaded.
 
 It knows no tensor and no library; that the packed tensors agree is a test of whoever packs them.
 """

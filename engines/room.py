@@ -1,63 +1,66 @@
 """Room for the models of a run: what is warm and not needed is freed before anything is refused.
 
-The estimate and the sentence of a refusal are `memory`'s; here is decided what goes.
+The estimate is `memory`'s and the sentence of a refusal `fit`'s; here is decided what goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-import torch
-
-from engines.memory import BOTH, MemoryNeed, free_bytes, memory_need, plan_placement
+from engines.advice import Plan
+from engines.fit import refusal
+from engines.machine import Machine, ThisMachine
+from engines.memory import MemoryNeed, model_shape
+from engines.placement import BOTH, place
 from engines.warm_models import WarmModels
 from evprof.core.errors import UserError
-from evprof.core.records import DRAFT, TARGET
+from evprof.core.records import DRAFT
 from evprof.core.request import ModelChoice, RunRequest
 
-_MODE_ROLES = {"draft": (DRAFT,), "target": (TARGET,)}
 
-
-def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels) -> None:
+def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
     """Sees to it that the models of `roles` fit, before loading any.
 
     When all models of the request fit beside each other they stay; if not, other requests' models go first, then
     all but those of `roles`, so that a side-by-side pair runs in turn. Raises UserError when even that is not enough.
     """
-    needed = _chosen(request, roles)
-    if all(warm.holds(choice, role) for choice, role in needed):
+    machine = machine or ThisMachine()
+    choices = {role: choice for role in request.roles if (choice := _choice(request, role)) is not None}
+    needed = {role: choices[role] for role in roles}
+    if all(warm.holds(choice, role) for role, choice in needed.items()):
         return
-    wanted = _chosen(request, _MODE_ROLES.get(request.mode, (DRAFT, TARGET)))
-    if _all_fit(request, wanted, warm):
+    plan = Plan(
+        choices,
+        {role: model_shape(choice.name) for role, choice in choices.items()},
+        request.settings,
+        # No word of a question takes fewer bytes than positions.
+        len(request.sample.prompt.encode()),
+    )
+    if _all_fit(plan, warm, machine):
         return
-    warm.keep_only(set(wanted))
-    if _all_fit(request, wanted, warm):
+    warm.keep_only({(choice, role) for role, choice in choices.items()})
+    if _all_fit(plan, warm, machine):
         return
-    warm.keep_only(set(needed))
-    needs = _needs(request, needed, warm)
-    plan_placement(needs, _free(needs), together=True)
+    warm.keep_only({(choice, role) for role, choice in needed.items()})
+    plan = Plan(needed, plan.shapes, plan.settings, plan.question)
+    if not _all_fit(plan, warm, machine):
+        needs = plan.needs(machine)
+        free = _free(needs, machine)
+        # The refusal and its advice are about starting over, as the next run would.
+        for need in needs:
+            if warm.holds(choices[need.role], need.role):
+                free[need.device] += need.weight_bytes
+        raise UserError(refusal(plan, machine, free, together=True))
 
 
-def _all_fit(request: RunRequest, wanted: Sequence[tuple[ModelChoice, str]], warm: WarmModels) -> bool:
-    needs = _needs(request, wanted, warm)
-    try:
-        return plan_placement(needs, _free(needs)) == BOTH
-    except UserError:
-        return False
+def _all_fit(plan: Plan, warm: WarmModels, machine: Machine) -> bool:
+    needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
+    return place(needs, _free(needs, machine)) == BOTH
 
 
-def _needs(request: RunRequest, chosen: Sequence[tuple[ModelChoice, str]], warm: WarmModels) -> list[MemoryNeed]:
-    found = []
-    for choice, role in chosen:
-        need = memory_need(choice, role, request.settings)
-        found.append(need.loaded() if warm.holds(choice, role) else need)
-    return found
+def _free(needs: Iterable[MemoryNeed], machine: Machine) -> dict[str, int]:
+    return {need.device: machine.free_bytes(machine.device(need.device)) for need in needs}
 
 
-def _free(needs: Sequence[MemoryNeed]) -> dict[str, int]:
-    return {need.device: free_bytes(torch.device(need.device)) for need in needs}
-
-
-def _chosen(request: RunRequest, roles: Sequence[str]) -> list[tuple[ModelChoice, str]]:
-    choices = {DRAFT: request.draft, TARGET: request.target}
-    return [(choice, role) for role in roles if (choice := choices[role]) is not None]
+def _choice(request: RunRequest, role: str) -> ModelChoice | None:
+    return request.draft if role == DRAFT else request.target

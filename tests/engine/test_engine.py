@@ -10,8 +10,6 @@ import pytest
 import torch
 
 from engines.engine import LocalEngine, plan_runs
-from engines.room import make_room
-from engines.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.recording import Recording
@@ -215,62 +213,6 @@ def test_cancel_while_loading(sample: Any, tiny_models: Any, stop_after: Any) ->
     assert [run.info.status for run in runs] == ["cancelled"]
     assert not runs[0].spans
     assert runs[0].info.start_ns is None
-
-
-class TestRoom:
-    """`make_room` with sizes and free memory of our choosing."""
-
-    @pytest.fixture
-    def warm(self, monkeypatch: pytest.MonkeyPatch) -> Any:
-        from engines.memory import MemoryNeed
-
-        sizes = {"small": 10, "large": 80, "other": 60, "huge": 500}
-        held = WarmModels(lambda choice, *_: _Weightless(choice.name))
-
-        def free(_: Any) -> int:
-            return 100 - sum(sizes[choice.name] for choice, _ in held._held)
-
-        monkeypatch.setattr("engines.room.free_bytes", free)
-        monkeypatch.setattr(
-            "engines.room.memory_need",
-            lambda choice, role, _: MemoryNeed(choice.name, role, "cpu", "float32", sizes[choice.name], 5, 0),
-        )
-        return held
-
-    def load(self, warm: Any, name: str, role: str) -> None:
-        warm.get(ModelChoice(name), role, lambda *_: None, threading.Event())
-
-    def room(self, warm: Any, mode: str, draft: str, target: str, *roles: str) -> set[str]:
-        make_room(RunRequest(mode, None, ModelChoice(draft), ModelChoice(target)), roles, warm)  # type: ignore[arg-type]  # no sample is read
-        return {choice.name for choice, _ in warm._held}
-
-    def test_what_fits_stays(self, warm: Any) -> None:
-        self.load(warm, "other", "target")
-        assert self.room(warm, "side-by-side", "small", "small", "draft") == {"other"}
-
-    def test_models_of_earlier_requests_go_first(self, warm: Any) -> None:
-        self.load(warm, "other", "target")
-        self.load(warm, "small", "draft")
-        assert self.room(warm, "side-by-side", "small", "large", "target") == {"small"}
-
-    def test_side_by_side_goes_in_turn(self, warm: Any) -> None:
-        self.load(warm, "other", "draft")
-        assert self.room(warm, "side-by-side", "other", "large", "target") == set()
-
-    def test_speculation_without_room_for_both_is_refused(self, warm: Any) -> None:
-        with pytest.raises(UserError, match="together"):
-            self.room(warm, "speculative", "other", "large", "draft", "target")
-
-    def test_one_that_never_fits_is_refused(self, warm: Any) -> None:
-        with pytest.raises(UserError, match="huge"):
-            self.room(warm, "target", "small", "huge", "target")
-
-
-class _Weightless:
-    device = torch.device("cpu")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def test_a_refusal_before_loading_fails_the_run(tiny_models: Any, sample: Any) -> None:

@@ -12,10 +12,14 @@ from engines import CATALOGUE, FAMILIES, WANTS
 from engines.inspection import inspect_checkpoint, tensor_names
 from engines.kv_cache import DynamicKv
 from engines.loading import load_model
-from engines.memory import BOTH, IN_TURN, MemoryNeed, free_bytes, memory_need, plan_placement
+from engines.machine import free_bytes
+from engines.memory import MemoryNeed, memory_need, model_shape, stored_weights
+from engines.placement import BOTH, IN_TURN, REFUSED, place, shortage
+from engines.quantized_size import weight_bytes
 from engines.random_weights import build_random, random_config
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import Cancelled
 from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.switches import Switches
 
 GIB = 1 << 30
 
@@ -26,42 +30,86 @@ def need(name: str, gib: int, *, device: str = "cpu", dtype: str = "float32") ->
 
 def test_both_one_or_none_fit() -> None:
     pair = [need("a", 4), need("b", 6)]
-    assert plan_placement(pair, {"cpu": 10 * GIB}) == BOTH
-    assert plan_placement(pair, {"cpu": 10 * GIB - 1}) == IN_TURN
-    assert plan_placement(pair, {"cpu": 6 * GIB}) == IN_TURN
-    with pytest.raises(UserError, match="b needs") as caught:
-        plan_placement(pair, {"cpu": 6 * GIB - 1})
-    assert "--dtype bfloat16" in caught.value.sentence
-    with pytest.raises(UserError, match="both at once"):
-        plan_placement(pair, {"cpu": 9 * GIB}, together=True)
+    assert place(pair, {"cpu": 10 * GIB}) == BOTH
+    assert place(pair, {"cpu": 10 * GIB - 1}) == IN_TURN
+    assert place(pair, {"cpu": 6 * GIB}) == IN_TURN
+    assert place(pair, {"cpu": 6 * GIB - 1}) == REFUSED
+    assert shortage(pair, {"cpu": 6 * GIB - 1}).startswith("b needs 6.00 GiB on cpu (weights 6.00 GiB, KV cache 1 B")
+    assert shortage(pair, {"cpu": 9 * GIB}) == "a and b need 10.00 GiB together on cpu, but 9.00 GiB is free"
 
 
 def test_devices_are_counted_apart() -> None:
     pair = [need("a", 4), need("b", 6, device="cuda:0", dtype="bfloat16")]
-    free = {"cpu": 4 * GIB, "cuda:0": 6 * GIB}
-    assert plan_placement(pair, free, together=True) == BOTH
-    with pytest.raises(UserError, match="b needs") as caught:
-        plan_placement(pair, {"cpu": 4 * GIB, "cuda:0": 5 * GIB})
-    assert "bfloat16" not in caught.value.sentence
+    assert place(pair, {"cpu": 4 * GIB, "cuda:0": 6 * GIB}) == BOTH
+    assert place(pair, {"cpu": 4 * GIB, "cuda:0": 5 * GIB}) == REFUSED
 
 
 def test_a_loaded_model_needs_its_weights_no_more() -> None:
     pair = [need("a", 4).loaded(), need("b", 6)]
-    assert plan_placement(pair, {"cpu": 6 * GIB + 2}) == BOTH
+    assert place(pair, {"cpu": 6 * GIB + 2}) == BOTH
 
 
 def test_needs_follow_the_published_figures() -> None:
     """EventGPT-7B: 13.19 GiB in bfloat16; LLaMA-7B's cache: 0.5 MiB a position in 16 bits."""
     choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16")
-    found = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128))
+    found = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, gamma=5), question=16)
     assert found.weight_bytes == 2 * 7_079_684_096
-    assert found.kv_bytes == (582 + 256 + 128) * 512 * 1024
+    assert found.kv_bytes == (582 + 80 + 128 + 5 + 1) * 512 * 1024
     assert 0 < found.activation_bytes < 2 * GIB
     more = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, event_frames=9))
     assert more.kv_bytes - found.kv_bytes == 4 * 512 * 1024
     llava = memory_need(ModelChoice("random:7b-llava", dtype="bfloat16", device="cpu"), "target", GenerationSettings())
-    assert llava.kv_bytes == (8 * 576 + 256 + 128) * 512 * 1024
+    assert llava.kv_bytes == (8 * 576 + 80 + 134) * 512 * 1024
     assert llava.weight_bytes == 2 * 7_063_427_072
+
+
+def switched(**switches: object) -> MemoryNeed:
+    choice = ModelChoice("random:7b-video-llava", device="cpu", dtype="bfloat16")
+    settings = GenerationSettings(switches=Switches(**switches))  # type: ignore[arg-type]  # as the test says
+    return memory_need(choice, "target", settings)
+
+
+def test_switches_change_the_need() -> None:
+    plain = switched()
+    assert switched(prefill_chunk=256).activation_bytes < plain.activation_bytes
+    assert switched(prefill_chunk=256).kv_bytes == plain.kv_bytes
+    scores = 32 * 2136 * 2136 * (2 * 2 + 4)
+    assert switched(attention="eager").activation_bytes - plain.activation_bytes == scores
+    assert switched(visual_keep=0.5).positions.visual == 8 * 129
+    layer = plain.kv_bytes // 32
+    assert switched(cache="fp8").kv_bytes == plain.kv_bytes // 2 + layer
+    assert switched(cache="hqq8").kv_bytes == plain.kv_bytes * (1 + 4 / 64) / 2 + layer
+    assert switched(cache="hqq4").kv_bytes == plain.kv_bytes * (0.5 + 4 / 64) / 2 + layer
+
+
+def test_eventgpt_keeps_its_temporal_means() -> None:
+    choice = ModelChoice("random:7b-eventgpt", device="cpu")
+    kept = memory_need(choice, "draft", GenerationSettings(switches=Switches(visual_keep=0.1)))
+    assert kept.positions.visual == 5 + 58
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("int8", 4096 * 1000 + 4096 * 2), ("int4", 4096 * 500 + 4096 * 16 * 4), ("nf4", 4096 * 500 + 64_000 * 4 + 64)],
+)
+def test_a_quantized_matrix(kind: str, expected: int) -> None:
+    assert weight_bytes(kind, 4096, 1000, 2) == expected
+    assert weight_bytes(None, 4096, 1000, 2) == 2 * 4096 * 1000
+
+
+def test_only_the_projections_are_quantized() -> None:
+    """Embeddings, head, tower and projector keep their dtype: LLaMA-7B has 6,476,005,376 weights in its projections."""
+    shape = model_shape("random:7b-eventgpt")
+    inside = sum(rows * columns for rows, columns in shape.matrices)
+    assert inside == 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008) == 6_476_005_376
+    outside = 2 * (7_079_684_096 - inside)
+    assert stored_weights(shape, None, 2, is_cuda=False) == outside + 2 * inside
+    rows = sum(rows for rows, _ in shape.matrices)
+    assert stored_weights(shape, "int8", 2, is_cuda=False) == outside + inside + 2 * rows
+    # CUDA's tiles fill 11008 columns up to 11264.
+    assert stored_weights(shape, "int4", 2, is_cuda=True) - stored_weights(shape, "int4", 2, is_cuda=False) == round(
+        32 * 4096 * 256 * (0.5 + 4 / 64)
+    )
 
 
 def test_free_memory_is_this_machines() -> None:
