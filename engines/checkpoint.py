@@ -26,9 +26,17 @@ TOWER_FOLDER = "visual_tower"
 
 
 def write_eventgpt(
-    folder: Path, model: EventGptModel, tokenizer_model: bytes, *, dtype: torch.dtype = torch.bfloat16
+    folder: Path,
+    model: EventGptModel,
+    tokenizer_model: bytes,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    shard_bytes: int | None = None,
 ) -> None:
-    """Writes `model` and its sentencepiece vocabulary into `folder` (made if needed) as an EventGPT checkpoint."""
+    """Writes `model` and its sentencepiece vocabulary into `folder` (made if needed) as an EventGPT checkpoint.
+
+    `shard_bytes` is the most one weight file holds (a larger tensor gets one to itself); None writes a single file.
+    """
     config: EventGptConfig = model.config
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.model").write_bytes(tokenizer_model)
@@ -38,15 +46,20 @@ def write_eventgpt(
     _write_json(tower / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "config.json", eventgpt_json(config, TOWER_FOLDER, _dtype_name(dtype)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizer"))
-    _write_weights(folder / WEIGHTS, model, naming(EVENTGPT), dtype)
+    _write_weights(folder, model, naming(EVENTGPT), dtype, shard_bytes)
 
 
 def write_video_llava(
-    folder: Path, model: LlavaModel, tokenizer_json: bytes, *, dtype: torch.dtype = torch.bfloat16
+    folder: Path,
+    model: LlavaModel,
+    tokenizer_json: bytes,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    shard_bytes: int | None = None,
 ) -> None:
     """Writes `model` and its tokenizer.json into `folder` (made if needed) as a Video-LLaVA checkpoint.
 
-    A LLaVA-1.5 model is written in LLaVA-1.5's layout by the same call.
+    A LLaVA-1.5 or LLaVA-NeXT-Video model is written in its own layout by the same call; `shard_bytes` as above.
     """
     config: LlavaConfig = model.config
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +67,7 @@ def write_video_llava(
     _write_json(folder / "config.json", llava_json(config, _dtype_name(dtype)))
     _write_json(folder / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizerFast"))
-    _write_weights(folder / WEIGHTS, model, naming(config.family), dtype)
+    _write_weights(folder, model, naming(config.family), dtype, shard_bytes)
 
 
 def preprocessor_json(edge: int) -> dict[str, Any]:
@@ -87,12 +100,31 @@ def _tokenizer_json(kind: str) -> dict[str, Any]:
     }
 
 
-def _write_weights(path: Path, model: nn.Module, names: Naming, dtype: torch.dtype) -> None:
-    tensors = {
-        names.published(name): parameter.detach().to("cpu", dtype).contiguous().clone()
-        for name, parameter in model.named_parameters()
-    }
-    save_file(tensors, path, metadata={"format": "pt"})
+def _write_weights(folder: Path, model: nn.Module, names: Naming, dtype: torch.dtype, shard_bytes: int | None) -> None:
+    parameters = {names.published(name): parameter for name, parameter in model.named_parameters()}
+    shards = _shards({name: parameter.numel() * dtype.itemsize for name, parameter in parameters.items()}, shard_bytes)
+    weight_map: dict[str, str] = {}
+    for number, shard in enumerate(shards, 1):
+        file = WEIGHTS if shard_bytes is None else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        tensors = {name: parameters[name].detach().to("cpu", dtype).contiguous().clone() for name in shard}
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(shard, file)
+    if shard_bytes is not None:
+        total = sum(parameter.numel() for parameter in parameters.values()) * dtype.itemsize
+        _write_json(folder / f"{WEIGHTS}.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map})
+
+
+def _shards(sizes: dict[str, int], most_bytes: int | None) -> list[list[str]]:
+    """Names in their order, cut where a shard would pass `most_bytes`."""
+    shards: list[list[str]] = [[]]
+    filled = 0
+    for name, size in sizes.items():
+        if most_bytes is not None and shards[-1] and filled + size > most_bytes:
+            shards.append([])
+            filled = 0
+        shards[-1].append(name)
+        filled += size
+    return shards
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

@@ -1,0 +1,457 @@
+"""EventGPT as it was published: every name of the 7B checkpoint, and small checkpoints in that layout, sharded.
+
+The names are written out here by their own rule, from the published key tables, so that nothing of the program's
+naming vouches for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
+
+from engines.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
+from engines.config import EventGptConfig, edge
+from engines.eventgpt import EventGptModel
+from engines.inspection import inspect_checkpoint, tensor_names
+from engines.loading import find_checkpoint, load_model
+from engines.networks import build_empty, parameter_shapes
+from engines.random_weights import random_config
+from evprof.core.errors import UserError
+from evprof.core.request import ModelChoice
+
+NEVER = threading.Event()
+INDEX = "model.safetensors.index.json"
+TOWER = "model.visual_tower.visual_tower.vision_model."
+BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model"
+
+
+def published_shapes(
+    layers: int, width: int, inner: int, rows: int, tower: tuple[int, int, int, int, int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and shape of every tensor; `tower` is (layers, width, inner width, patch, patches)."""
+    yield "model.embed_tokens.weight", (rows, width)
+    yield "lm_head.weight", (rows, width)
+    yield "model.norm.weight", (width,)
+    for layer in range(layers):
+        for name in ("q", "k", "v", "o"):
+            yield f"model.layers.{layer}.self_attn.{name}_proj.weight", (width, width)
+        yield f"model.layers.{layer}.mlp.gate_proj.weight", (inner, width)
+        yield f"model.layers.{layer}.mlp.up_proj.weight", (inner, width)
+        yield f"model.layers.{layer}.mlp.down_proj.weight", (width, inner)
+        yield f"model.layers.{layer}.input_layernorm.weight", (width,)
+        yield f"model.layers.{layer}.post_attention_layernorm.weight", (width,)
+    depth, narrow, wide, patch, patches = tower
+    for name, columns in (("visual_projector.0", narrow), ("visual_projector.2", width), ("feature_adaptor", width)):
+        yield f"model.{name}.weight", (width, columns)
+        yield f"model.{name}.bias", (width,)
+    yield f"{TOWER}embeddings.class_embedding", (narrow,)
+    yield f"{TOWER}embeddings.patch_embedding.weight", (narrow, 3, patch, patch)
+    yield f"{TOWER}embeddings.position_embedding.weight", (patches + 1, narrow)
+    norms = ["pre_layrnorm", "post_layernorm"]
+    for layer in range(depth):
+        inside = f"encoder.layers.{layer}."
+        norms += [f"{inside}layer_norm1", f"{inside}layer_norm2"]
+        maps = [(f"self_attn.{name}_proj", narrow, narrow) for name in ("q", "k", "v", "out")]
+        for name, out, columns in (*maps, ("mlp.fc1", wide, narrow), ("mlp.fc2", narrow, wide)):
+            yield f"{TOWER}{inside}{name}.weight", (out, columns)
+            yield f"{TOWER}{inside}{name}.bias", (out,)
+    for name in norms:
+        yield f"{TOWER}{name}.weight", (narrow,)
+        yield f"{TOWER}{name}.bias", (narrow,)
+
+
+def test_the_7b_model_has_exactly_the_published_names_and_shapes() -> None:
+    config = random_config("random:7b-eventgpt")
+    expected = dict(published_shapes(32, 4096, 11_008, 32_000, (24, 1024, 4096, 14, 576)))
+    shapes = dict(zip(tensor_names(config), parameter_shapes(build_empty(config)).values(), strict=True))
+    assert shapes == expected
+    assert len(expected) == 688
+    assert sum(torch.Size(shape).numel() for shape in expected.values()) == 7_079_684_096
+    found = inspect_checkpoint("random:7b-eventgpt", ModelChoice("", device="cpu", dtype="bfloat16"))
+    assert (found["tensors"], found["parameters"]) == (688, 7_079_684_096)
+    assert found["device_bytes"] == 2 * 7_079_684_096
+
+
+ROWS = 765
+"""Entries of the bundled vocabulary."""
+
+
+def small_model() -> EventGptModel:
+    torch.manual_seed(3)
+    vision = CLIPVisionConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=28,
+        patch_size=14,
+        projection_dim=16,
+    )
+    text = LlamaConfig(
+        vocab_size=ROWS,
+        hidden_size=24,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+    )
+    return EventGptModel(EventGptConfig(vision, text))
+
+
+@pytest.fixture
+def sharded(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoints" / "EventGPT-small"
+    write_eventgpt(folder, small_model(), BUNDLED.read_bytes(), shard_bytes=20_000)
+    return folder
+
+
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: value for path in folder.glob("model-*.safetensors") for name, value in load_file(path).items()}
+
+
+def loaded(folder: Path, clip: Path | None = None) -> Any:
+    choice = ModelChoice(str(folder), device="cpu", clip=str(clip) if clip else None)
+    return load_model(choice, "draft", lambda *_: None, NEVER)
+
+
+def fails(folder: Path) -> str:
+    """The sentence with which a folder is refused, which is also what inspect says of it."""
+    with pytest.raises(UserError) as caught:
+        loaded(folder)
+    assert caught.value.sentence in inspect_checkpoint(str(folder))["problems"]
+    return caught.value.sentence
+
+
+def test_a_sharded_checkpoint_loads_with_every_tensor_accounted_for(sharded: Path) -> None:
+    shards = sorted(sharded.glob("model-*.safetensors"))
+    index = json.loads((sharded / INDEX).read_text())
+    stored = tensors_of(sharded)
+    expected = dict(published_shapes(2, 24, 32, ROWS, (2, 16, 32, 14, 4)))
+    assert len(shards) > 4
+    assert set(index["weight_map"].values()) == {path.name for path in shards}
+    assert {name: tuple(value.shape) for name, value in stored.items()} == expected
+    assert index["metadata"]["total_size"] == sum(value.nbytes for value in stored.values())
+    told: list[tuple[int, int]] = []
+    model = load_model(ModelChoice(str(sharded), device="cpu"), "draft", lambda *pair: told.append(pair), NEVER)
+    assert len(told) == len(stored) + 1
+    assert told[-1] == (sum(value.nbytes for value in stored.values()),) * 2
+    assert model.facts.parameters == sum(value.numel() for value in stored.values())
+    assert model.facts.model_type == "EventChat_llama"
+    found = inspect_checkpoint(str(sharded), ModelChoice("", device="cpu", dtype="float32"))
+    assert (found["tensors"], found["missing"], found["surplus"], found["problems"]) == (len(stored), [], [], [])
+    assert found["bytes"] * 2 == found["device_bytes"] == model.facts.weight_bytes
+    assert "The CLIP tower's weights are the checkpoint's own." in found["assumptions"]
+
+
+def as_bin(folder: Path, *, zipped: bool = True) -> None:
+    """Rewrites the shards as PyTorch wrote them before safetensors."""
+    for path in folder.glob("model-*.safetensors"):
+        torch.save(
+            load_file(path),
+            folder / f"pytorch_{path.stem}.bin",
+            _use_new_zipfile_serialization=zipped,
+        )
+        path.unlink()
+    index = json.loads((folder / INDEX).read_text())
+    named = {name: f"pytorch_{Path(file).stem}.bin" for name, file in index["weight_map"].items()}
+    (folder / INDEX).unlink()
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": named}))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_old_bin_shards_hold_the_same_model(zipped: bool, sharded: Path) -> None:
+    first = loaded(sharded)
+    as_bin(sharded, zipped=zipped)
+    second = loaded(sharded)
+    ids = torch.arange(3, 40)[None]
+    pairs = zip(first.language_model.state_dict().values(), second.language_model.state_dict().values(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert torch.equal(first.language_model.embed(ids), second.language_model.embed(ids))
+    pixels = torch.randn(2, 3, 28, 28)
+    with torch.inference_mode():
+        assert torch.equal(first.network.encode_frames(pixels), second.network.encode_frames(pixels))
+    assert inspect_checkpoint(str(sharded))["problems"] == []
+
+
+def shard_with(folder: Path, name: str) -> Path:
+    weight_map = json.loads((folder / INDEX).read_text())["weight_map"]
+    return folder / str(weight_map[name])
+
+
+def edit(folder: Path, name: str, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+    path = shard_with(folder, name)
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+    return path
+
+
+KEYS = [
+    "lm_head.weight",
+    "model.embed_tokens.weight",
+    "model.norm.weight",
+    "model.layers.1.self_attn.o_proj.weight",
+    "model.layers.0.mlp.gate_proj.weight",
+    "model.visual_projector.2.bias",
+    "model.feature_adaptor.weight",
+    "model.feature_adaptor.bias",
+    f"{TOWER}embeddings.class_embedding",
+    f"{TOWER}embeddings.position_embedding.weight",
+    f"{TOWER}encoder.layers.1.mlp.fc2.weight",
+    f"{TOWER}pre_layrnorm.bias",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_tensor_left_out_is_named(key: str, sharded: Path) -> None:
+    edit(sharded, key, lambda tensors: tensors.__delitem__(key))
+    sentence = fails(sharded)
+    assert f"lacks the tensor '{key}'" in sentence
+    assert inspect_checkpoint(str(sharded))["missing"] == [key]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_tensor_of_another_shape_is_named(key: str, sharded: Path) -> None:
+    def widen(tensors: dict[str, torch.Tensor]) -> None:
+        tensors[key] = torch.cat([tensors[key], tensors[key][:1]])
+
+    path = edit(sharded, key, widen)
+    sentence = fails(sharded)
+    assert f"'{key}'" in sentence
+    assert path.name in sentence
+    assert "has shape" in sentence
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "model.layers.2.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.q_proj.bias",
+        "model.mm_projector.0.weight",
+        f"{TOWER}encoder.layers.2.mlp.fc1.bias",
+        "model.visual_tower.head.weight",
+        "lora.weight",
+    ],
+)
+def test_a_tensor_too_many_is_named(key: str, sharded: Path) -> None:
+    edit(sharded, "lm_head.weight", lambda tensors: tensors.__setitem__(key, torch.zeros(2)))
+    sentence = fails(sharded)
+    assert f"'{key}'" in sentence
+    assert "no place" in sentence
+    assert inspect_checkpoint(str(sharded))["surplus"] == [key]
+
+
+def test_a_head_of_other_rows_than_the_embeddings_is_named(sharded: Path) -> None:
+    """Also when config.json agrees with one of them."""
+    edit(sharded, "lm_head.weight", lambda tensors: tensors.update({"lm_head.weight": torch.zeros(ROWS + 3, 24)}))
+    values = json.loads((sharded / "config.json").read_text())
+    (sharded / "config.json").write_text(json.dumps(values | {"vocab_size": ROWS + 3}))
+    assert "'model.embed_tokens.weight'" in fails(sharded)
+
+
+def test_rows_that_config_does_not_know_are_used_and_said(sharded: Path) -> None:
+    """Embeddings grown for a few tokens, as EventGPT's own program does it, beside a config.json from before."""
+    for key in ("lm_head.weight", "model.embed_tokens.weight"):
+        edit(sharded, key, lambda tensors, key=key: tensors.update({key: torch.zeros(32_003, 24)}))
+    model = loaded(sharded)
+    assert model.language_model.embed_tokens.weight.shape == (32_003, 24)
+    assert model.language_model.lm_head.weight.shape == (32_003, 24)
+    said = [sentence for sentence in model.warnings if "32003 rows" in sentence]
+    assert len(said) == 2
+    assert str(ROWS) in said[0]
+    assert "32000" in said[1]
+    assert set(said) <= set(inspect_checkpoint(str(sharded))["assumptions"])
+
+
+def test_tokens_added_above_the_vocabulary_need_rows(sharded: Path) -> None:
+    (sharded / "added_tokens.json").write_text(json.dumps({"<ev_patch>": ROWS, "<x>": 3, "bad": "id"}))
+    text = "a <ev_patch> b"
+    plain = loaded(sharded).vocabulary
+    assert plain.size == ROWS
+    assert ROWS not in plain.encode(text)
+    for key in ("lm_head.weight", "model.embed_tokens.weight"):
+        edit(sharded, key, lambda tensors, key=key: tensors.update({key: torch.zeros(ROWS + 1, 24)}))
+    grown = loaded(sharded).vocabulary
+    assert grown.size == ROWS + 1
+    assert grown.encode(text) == [*plain.encode("a "), ROWS, *plain.encode(" b")]
+    assert grown.token_id("<ev_patch>") == ROWS
+    assert grown.decode(grown.encode(text)) == plain.decode([*plain.encode("a "), *plain.encode(" b")])
+
+
+# Where the tower comes from.
+
+
+def without_tower(folder: Path) -> dict[str, torch.Tensor]:
+    """Takes the tower out of a checkpoint's shards; its tensors by their names inside the tower."""
+    removed: dict[str, torch.Tensor] = {}
+    for path in sorted(folder.glob("model-*.safetensors")):
+        tensors = load_file(path)
+        removed |= {name.removeprefix(TOWER): tensors.pop(name) for name in list(tensors) if name.startswith(TOWER)}
+        save_file(tensors, path)
+    return removed
+
+
+def set_config(folder: Path, **values: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def clip_folder(place: Path, tower: dict[str, torch.Tensor], style: str) -> Path:
+    """A CLIP folder as three generations of transformers write it, with these tower weights."""
+    vision = small_model().config.vision
+    if style == "whole model":
+        text = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        whole = CLIPModel(CLIPConfig(vision_config=vision.to_dict(), text_config=text | {"vocab_size": 50_000}))
+        whole.vision_model.load_state_dict({name: value.float() for name, value in tower.items()}, strict=True)
+        whole.save_pretrained(place)
+    else:
+        alone = CLIPVisionModel(vision)
+        alone.load_state_dict({name: value.float() for name, value in tower.items()}, strict=True)
+        alone.save_pretrained(place)
+        stored = {name.removeprefix("vision_model."): value for name, value in load_file(place / WEIGHTS).items()}
+        prefix = "vision_model." if style == "with prefix" else ""
+        save_file({prefix + name: value for name, value in stored.items()}, place / WEIGHTS)
+    (place / "preprocessor_config.json").write_text(json.dumps(preprocessor_json(edge(vision))))
+    return place
+
+
+def tower_weight(model: Any) -> torch.Tensor:
+    weight: torch.Tensor = model.network.visual_tower.encoder.layers[1].mlp.fc1.weight
+    return weight
+
+
+INSIDE = "encoder.layers.1.mlp.fc1.weight"
+
+
+@pytest.mark.parametrize("style", ["whole model", "with prefix", "without prefix"])
+def test_a_given_clip_folder_lends_its_tower(style: str, sharded: Path, tmp_path: Path) -> None:
+    tower = without_tower(sharded)
+    set_config(sharded, mm_visual_tower="clip-vit-large-patch14-336")
+    given = clip_folder(tmp_path / "my-clip", tower, style)
+    model = loaded(sharded, given)
+    assert torch.equal(tower_weight(model), tower[INSIDE].float())
+    assert any(str(given) in sentence and "--clip" in sentence for sentence in model.warnings)
+    found = inspect_checkpoint(str(sharded), ModelChoice("", clip=str(given)))
+    assert found["problems"] == found["missing"] == found["surplus"] == []
+    assert any(str(given / "preprocessor_config.json") in sentence for sentence in found["assumptions"])
+
+
+@pytest.mark.parametrize("place", ["inside", "beside", "absolute", "elsewhere"])
+def test_the_folder_that_config_names_is_found(place: str, sharded: Path, tmp_path: Path) -> None:
+    tower = without_tower(sharded)
+    folder, value = {
+        "inside": (sharded / "clip", "clip"),
+        "beside": (sharded.parent / "clip-vit-large-patch14-336", "clip-vit-large-patch14-336"),
+        "absolute": (tmp_path / "away", str(tmp_path / "away")),
+        # Somebody else's home directory; here a folder of that name lies beside the checkpoint.
+        "elsewhere": (sharded.parent / "clip-x", "/data/home/someone/checkpoints/clip-x"),
+    }[place]
+    clip_folder(folder, tower, "with prefix")
+    set_config(sharded, mm_visual_tower=value)
+    model = loaded(sharded)
+    assert torch.equal(tower_weight(model), tower[INSIDE].float())
+    assert any(str(folder) in sentence for sentence in model.warnings)
+    assert find_checkpoint(str(sharded)).config.vision.image_size == 28  # type: ignore[attr-defined]  # of any family
+
+
+@pytest.mark.parametrize("value", ["clip-vit-large-patch14-336", "openai/clip-vit-large-patch14-336"])
+def test_the_published_name_is_looked_up_in_the_cache(
+    value: str, sharded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    tower = without_tower(sharded)
+    set_config(sharded, mm_visual_tower=value)
+    cached = clip_folder(tmp_path / "cache", tower, "whole model")
+    asked: list[str] = []
+
+    def snapshot(name: str, **options: Any) -> str:
+        asked.append(name)
+        return str(cached)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    model = loaded(sharded)
+    assert set(asked) == {"openai/clip-vit-large-patch14-336"}
+    assert any(str(cached) in sentence and value in sentence for sentence in model.warnings)
+
+
+def test_a_tower_that_is_nowhere_is_asked_for(sharded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    asked: list[dict[str, Any]] = []
+
+    def nowhere(name: str, **options: Any) -> str:
+        asked.append(options)
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", nowhere)
+    without_tower(sharded)
+    set_config(sharded, mm_visual_tower="clip-vit-large-patch14-336")
+    sentence = fails(sharded)
+    assert "--clip" in sentence
+    assert "'clip-vit-large-patch14-336'" in sentence
+    # Loading tries to fetch it; looking at a checkpoint never does.
+    fetched = [options for options in asked if not options.get("local_files_only")]
+    assert len(fetched) == 1
+    inspect_checkpoint(str(sharded))
+    assert len([options for options in asked if not options.get("local_files_only")]) == 1
+
+
+def test_the_checkpoints_own_tower_wins_and_it_is_said(sharded: Path, tmp_path: Path) -> None:
+    own = tensors_of(sharded)[TOWER + INSIDE]
+    other = {name.removeprefix(TOWER): 0 * value for name, value in tensors_of(sharded).items() if TOWER in name}
+    given = clip_folder(tmp_path / "other-clip", other, "with prefix")
+    model = loaded(sharded, given)
+    assert torch.equal(tower_weight(model), own.float())
+    assert any(str(given) in sentence and "own" in sentence for sentence in model.warnings)
+    # It may still be needed to tell the tower's shape.
+    set_config(sharded, mm_visual_tower="gone")
+    assert torch.equal(tower_weight(loaded(sharded, given)), own.float())
+
+
+def test_a_given_folder_that_is_no_clip_is_refused(sharded: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--clip") as caught:
+        loaded(sharded, tmp_path)
+    assert caught.value.exit_code == 2
+    without_tower(sharded)
+    (tmp_path / "config.json").write_text((sharded / TOWER_FOLDER / "config.json").read_text())
+    with pytest.raises(UserError, match="neither"):
+        loaded(sharded, tmp_path)
+    save_file({"text_model.x": torch.zeros(1)}, tmp_path / WEIGHTS)
+    with pytest.raises(UserError, match="no CLIP vision tower"):
+        loaded(sharded, tmp_path)
+
+
+# What is no whole model.
+
+
+@pytest.mark.parametrize("name", ["mm_projector.bin", "feature_adaptor.bin", "non_lora_trainables.bin"])
+def test_files_of_a_training_stage_are_no_model(name: str, sharded: Path) -> None:
+    for path in [*sharded.glob("model*.safetensors"), sharded / INDEX]:
+        path.unlink()
+    torch.save({"model.feature_adaptor.bias": torch.zeros(24)}, sharded / name)
+    with pytest.raises(UserError, match="training stage") as caught:
+        loaded(sharded)
+    assert name in caught.value.sentence
+
+
+def test_tables_of_old_releases_are_skipped(sharded: Path) -> None:
+    def add(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.full((6,), 9.0)
+        tensors[f"{TOWER}embeddings.position_ids"] = torch.zeros(1, 5).long()
+
+    before = loaded(sharded)
+    edit(sharded, "lm_head.weight", add)
+    after = loaded(sharded)
+    assert torch.equal(before.language_model.rotary.cos, after.language_model.rotary.cos)
+    assert inspect_checkpoint(str(sharded))["problems"] == []
