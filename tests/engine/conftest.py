@@ -175,3 +175,58 @@ def sample() -> Any:
 
     folder = Path(assets.__file__).parent / "samples" / "bus-approaching"
     return Sample(str(folder / "events.npy"), str(folder / "video.mp4"), "What is in the scene?")
+
+
+@pytest.fixture(scope="session")
+def make_model() -> Callable[..., Any]:
+    """Makes a model of any family with random weights of wide spread: 16 patches of 14 pixels to a frame, fp32."""
+    from transformers import CLIPVisionConfig
+
+    from engines.config import EventGptConfig, LlavaConfig
+    from engines.event_model import EventLanguageModel
+    from engines.eventgpt import EventGptModel
+    from engines.llama import LlamaDecoder
+    from engines.llava import build_llava
+    from engines.loading import Checkpoint, model_facts
+    from engines.networks import finish
+    from engines.preprocessing import ClipTransform
+    from engines.random_weights import random_vocabulary
+    from engines.video_model import VideoLanguageModel
+
+    def make(family: str, *, seed: int = 0, limit: int = 512, dtype: torch.dtype = torch.float32) -> Any:
+        vision = CLIPVisionConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            image_size=56,
+            patch_size=14,
+        )
+        text = LlamaConfig(
+            vocab_size=32_003,
+            hidden_size=48,
+            intermediate_size=96,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=limit,
+        )
+        if family == "eventgpt":
+            config: Any = EventGptConfig(vision, text)
+        else:
+            pooling = "average" if family == "llava_next_video" else None
+            keeps_cls = family == "video_llava"
+            config = LlavaConfig(family, vision, text, slot_id=32_001, keeps_cls=keeps_cls, pooling=pooling)
+        torch.manual_seed(seed)
+        network = EventGptModel(config) if family == "eventgpt" else build_llava(config)
+        network.eval().requires_grad_(False)
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        network = network.to(dtype)
+        finish(network, torch.device("cpu"))
+        facts = model_facts(Checkpoint(f"tiny-{family}", config, None), network, torch.device("cpu"), dtype)
+        kind = EventLanguageModel if family == "eventgpt" else VideoLanguageModel
+        decoder = LlamaDecoder.take_over(network.language_model)
+        return kind(network, decoder, random_vocabulary(config), ClipTransform.square(56), facts=facts)
+
+    return make
