@@ -1,0 +1,287 @@
+"""Every LLaVA family against transformers' own class on the same weights: 64 tokens of `generate`, float32."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentencepiece import SentencePieceProcessor
+from transformers import (
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextVideoForConditionalGeneration,
+    VideoLlavaForConditionalGeneration,
+)
+from transformers import LlavaConfig as TheirLlavaConfig
+from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
+from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
+
+from engines.answer import Answer
+from engines.checkpoint import write_video_llava
+from engines.config import LlavaConfig
+from engines.decoding import decode
+from engines.inspection import inspect_checkpoint
+from engines.llama import LlamaDecoder
+from engines.llava import LlavaModel, build_llava
+from engines.loading import Checkpoint, load_model, model_facts
+from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from engines.networks import finish
+from engines.pipeline import ModelPass
+from engines.preprocessing import ClipTransform
+from engines.prompts import SLOT
+from engines.random_weights import random_vocabulary
+from engines.sampling import greedy
+from engines.stage_memory import StageMemory
+from engines.timing import StageClock
+from engines.video_model import VideoLanguageModel
+from evprof.core.errors import UserError
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.switches import Switches
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+ROWS, TOKENS, PATCH = 32_064, 64, 4
+CPU = torch.device("cpu")
+BUNDLED = Path(__file__).parents[2] / "assets" / "models"
+SLOTS = {LLAVA: 32_000, VIDEO_LLAVA: 32_001, LLAVA_NEXT_VIDEO: 32_000}
+CLASSES = {
+    LLAVA: (LlavaForConditionalGeneration, TheirLlavaConfig),
+    VIDEO_LLAVA: (VideoLlavaForConditionalGeneration, TheirVideoLlavaConfig),
+    LLAVA_NEXT_VIDEO: (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig),
+}
+
+
+def our_config(family: str, side: int = 4, pooling: str = "average", stride: int = 2) -> LlavaConfig:
+    vision = CLIPVisionConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        image_size=side * PATCH,
+        patch_size=PATCH,
+    )
+    text = LlamaConfig(
+        vocab_size=ROWS,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    is_next = family == LLAVA_NEXT_VIDEO
+    return LlavaConfig(
+        family,
+        vision,
+        text,
+        slot_id=SLOTS[family],
+        keeps_cls=family == VIDEO_LLAVA,
+        image_token_id=32_001 if is_next else 32_000,
+        pooling=pooling if is_next else None,
+        pool_stride=stride,
+    )
+
+
+def drawn(config: LlavaConfig, seed: int = 1) -> LlavaModel:
+    """A network whose text does not settle: weights of spread 0.2, norms as they begin."""
+    torch.manual_seed(seed)
+    network = build_llava(config).eval().requires_grad_(False)
+    for name, parameter in network.named_parameters():
+        if "norm" not in name:
+            torch.nn.init.normal_(parameter, std=0.2)
+    finish(network, CPU)
+    return network
+
+
+def theirs_of(config: LlavaConfig, network: LlavaModel) -> Any:
+    model_class, config_class = CLASSES[config.family]
+    values: dict[str, Any] = {"vision_config": config.vision, "text_config": config.text}
+    if config.family == LLAVA_NEXT_VIDEO:
+        values |= {"spatial_pool_mode": config.pooling, "spatial_pool_stride": config.pool_stride}
+    theirs = model_class(config_class(**values))
+    theirs.load_state_dict({vendor_name(config.family, name): value for name, value in network.named_parameters()})
+    return theirs.eval()
+
+
+def ours_of(config: LlavaConfig, network: LlavaModel) -> VideoLanguageModel:
+    facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
+    decoder = LlamaDecoder.take_over(network.language_model)
+    transform = ClipTransform.square(config.vision.image_size)
+    return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts)
+
+
+def answered(model: VideoLanguageModel, settings: GenerationSettings, sample: Any, sink: Any, stop: Any) -> Any:
+    """The five stages by hand: the ids of the answer, and of the prompt with a slot's id for each visual token."""
+    clock = StageClock(sink, 1)
+    one = ModelPass(model, "target", settings, clock=clock, memory=StageMemory([CPU]), stop=stop)
+    answer = Answer(sink, 1, "target", model.vocabulary.pieces)
+    visual = one.up_to_vision(sample, lambda *_: None)
+    first = one.prefill(visual, answer, greedy)
+    decode(one.cached, first, answer, one.limits(), sampler=greedy, clock=clock, stop=stop)
+    share = len(visual) // one.inputs.token_ids.count(SLOT)
+    slot_id = model.network.config.slot_id
+    ids = [part for token in one.inputs.token_ids for part in ([slot_id] * share if token == SLOT else [token])]
+    return answer.ids, ids, one.inputs.pixel_values
+
+
+@pytest.mark.parametrize(("frames", "cache"), [(1, "static"), (8, "static"), (1, "dynamic"), (8, "dynamic")])
+@pytest.mark.parametrize("family", [LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO])
+def test_text_is_that_of_generate(family: str, frames: int, cache: str, sample: Any, sink: Any) -> None:
+    config = our_config(family)
+    network = drawn(config)
+    theirs = theirs_of(config, network)
+    settings = GenerationSettings(max_new_tokens=TOKENS, ignore_eos=True, frames=frames, switches=Switches(cache=cache))
+    answer, ids, pixels = answered(ours_of(config, network), settings, sample, sink, threading.Event())
+    given = {"pixel_values": pixels} if family == LLAVA else {"pixel_values_videos": pixels[None]}
+    expected = theirs.generate(torch.tensor([ids]), **given, max_new_tokens=TOKENS, do_sample=False)
+    assert answer == expected[0, len(ids) :].tolist()
+    assert len(answer) == TOKENS
+    assert len(set(answer)) >= 40
+
+
+def test_the_answer_is_about_what_is_shown(sample: Any, sink: Any, never: Any) -> None:
+    config = our_config(LLAVA_NEXT_VIDEO)
+    network = drawn(config)
+    settings = GenerationSettings(max_new_tokens=8, ignore_eos=True, frames=2)
+    model = ours_of(config, network)
+    answer, _, _ = answered(model, settings, sample, sink, never)
+    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)  # type: ignore[arg-type, union-attr]  # a tensor of this family's tower
+    other, _, _ = answered(model, settings, sample, sink, never)
+    assert answer != other
+
+
+@pytest.mark.parametrize(
+    ("side", "pooling", "stride", "tokens"),
+    [(4, "average", 2, 4), (5, "average", 2, 4), (6, "max", 3, 4), (7, "max", 2, 9), (3, "average", 1, 9)],
+)
+def test_patches_are_pooled_as_transformers_does_it(side: int, pooling: str, stride: int, tokens: int) -> None:
+    """Also where a square of the grid is left over, which is dropped."""
+    config = our_config(LLAVA_NEXT_VIDEO, side, pooling, stride)
+    network = drawn(config)
+    theirs = theirs_of(config, network)
+    pixels = torch.randn(3, 3, side * PATCH, side * PATCH)
+    found = network.encode_frames(pixels)
+    expected = theirs.model.get_video_features(pixels[None]).pooler_output
+    assert config.tokens_per_frame == network.tokens_per_frame == tokens
+    assert found.shape == (3, tokens, 64)
+    assert torch.allclose(found.flatten(0, 1), expected[0], atol=1e-5)
+    assert found.std() > 0.1
+
+
+def test_next_video_at_full_size_has_144_tokens_a_frame() -> None:
+    found = inspect_checkpoint("random:7b-llava-next-video")
+    assert found["visual_tokens_per_frame"] == 144
+    assert found["parameters"] == 7_063_427_072 + 4096
+    assert (found["family"], found["model_type"]) == ("llava_next_video", "llava_next_video")
+
+
+# Checkpoints of the families: published names, later names, what is refused.
+
+
+def written(folder: Path, family: str) -> Path:
+    """A checkpoint with the bundled pair's tokenizer, its tokens in the family's order."""
+    vocabulary = SentencePieceProcessor(model_file=str(BUNDLED / "evprof-tiny-eventgpt" / "tokenizer.model"))
+    plain = vocabulary.get_piece_size()
+    config = our_config(family)
+    config.text.vocab_size = plain + 3
+    tokenizer = json.loads((BUNDLED / "evprof-tiny-video-llava" / "tokenizer.json").read_text())
+    order = ["<video>", "<image>", "<pad>"] if family == LLAVA_NEXT_VIDEO else ["<image>", "<video>", "<pad>"]
+    for token in tokenizer["added_tokens"]:
+        if token["content"] in order:
+            token["id"] = plain + order.index(token["content"])
+    slot = plain + order.index("<image>" if family == LLAVA else "<video>")
+    config = replace(config, slot_id=slot, image_token_id=plain + order.index("<image>"))
+    write_video_llava(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
+    return folder
+
+
+def stored(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: value for path in folder.glob("model-*.safetensors") for name, value in load_file(path).items()}
+
+
+def loaded(folder: Path) -> Any:
+    return load_model(ModelChoice(str(folder), device="cpu"), "target", lambda *_: None, threading.Event())
+
+
+@pytest.mark.parametrize("family", [LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO])
+def test_transformers_reads_what_we_write_and_a_run_is_named_after_it(family: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "some-name", family)
+    theirs, report = CLASSES[family][0].from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    assert not any(report.values()), report
+    ours = loaded(folder)
+    assert (ours.facts.family, ours.facts.model_type, ours.facts.name) == (family, family, "some-name")
+    pixels = torch.randn(2, 3, 4 * PATCH, 4 * PATCH)
+    with torch.inference_mode():
+        if family == LLAVA:
+            expected = theirs.model.get_image_features(pixels).pooler_output
+            expected = torch.cat(tuple(expected)).reshape(2, -1, 64)
+        else:
+            expected = theirs.model.get_video_features(pixels[None]).pooler_output.reshape(2, -1, 64)
+        assert torch.allclose(ours.network.encode_frames(pixels), expected, atol=1e-6)
+    found = inspect_checkpoint(str(folder))
+    assert found["problems"] == found["missing"] == found["surplus"] == []
+    assert found["tensors"] == len(stored(folder))
+
+
+def test_next_video_carries_the_published_names(tmp_path: Path) -> None:
+    names = set(stored(written(tmp_path / "m", LLAVA_NEXT_VIDEO)))
+    assert "image_newline" in names
+    assert "vision_tower.vision_model.embeddings.class_embedding" in names
+    assert "multi_modal_projector.linear_2.bias" in names
+    assert "language_model.model.layers.2.mlp.up_proj.weight" in names
+    assert "language_model.lm_head.weight" in names
+    assert {name.split(".")[0] for name in names} == {
+        "image_newline",
+        "vision_tower",
+        "multi_modal_projector",
+        "language_model",
+    }
+
+
+@pytest.mark.parametrize("family", [LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO])
+def test_what_transformers_itself_writes_is_read(family: str, tmp_path: Path) -> None:
+    """Its names of today, in one file, beside our small files."""
+    folder = written(tmp_path / "m", family)
+    before = loaded(folder)
+    theirs = CLASSES[family][0].from_pretrained(folder, dtype=torch.float32)
+    for path in folder.glob("model*"):
+        path.unlink()
+    theirs.save_pretrained(folder)
+    after = loaded(folder)
+    for one, other in zip(before.network.parameters(), after.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(before.language_model.lm_head.weight, after.language_model.lm_head.weight)
+    assert after.network.config.slot_id == before.network.config.slot_id
+    assert inspect_checkpoint(str(folder))["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"spatial_pool_mode": "conv"}, "spatial_pool_mode 'conv'"),
+        ({"spatial_pool_stride": 0}, "spatial_pool_stride is 0"),
+        ({"spatial_pool_stride": 99}, "from 1 to 4"),
+        ({"spatial_pool_stride": "2"}, "spatial_pool_stride is '2'"),
+        ({"vision_feature_select_strategy": "full"}, "'full'"),
+        ({"vision_feature_layer": [-2, -5]}, "one layer"),
+        ({"text_config": {"model_type": "mistral"}}, "type 'mistral'"),
+        ({"vision_config": {"model_type": "siglip_vision_model"}}, "type 'siglip_vision_model'"),
+    ],
+)
+def test_variants_that_are_not_built_are_refused_by_name(changes: dict[str, Any], part: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "m", LLAVA_NEXT_VIDEO)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(UserError) as caught:
+        loaded(folder)
+    assert part in caught.value.sentence
+    assert str(path) in caught.value.sentence
