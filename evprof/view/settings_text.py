@@ -1,0 +1,228 @@
+"""What was set about a run, in words: rows for one model, a short label for the run, and what tells two runs apart.
+
+Where the engine reported what it took, that is said, not what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import GenerationSettings
+from evprof.core.run_info import ModelFacts
+from evprof.core.run_log import RunLog
+from evprof.core.switches import InputSettings, Switches
+from evprof.view.columns import Column
+
+LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
+"""KV caches that keep less than was computed."""
+
+_SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_TAKEN = (("attention", "attention"), ("cache", "KV cache"), ("step", "decode step"))
+"""Settings whose "auto" the engine decides; it reports what it took under the same names. With the names of rows."""
+
+_EVENTGPT_ONLY = ("prompt_style", "event_markers", "pooling", "projector")
+_GROUPS = ("input", "switches")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that was set: a row's `name` and `text`, and what the run's label says (nothing at the default)."""
+
+    key: str
+    name: str
+    text: str
+    label: str = ""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing needs saying."""
+        return not self.label
+
+
+def flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings with input settings and switches beside the others; what is not known stands at its default."""
+    values: dict[str, Any] = {}
+    known: tuple[Any, ...] = (GenerationSettings(), InputSettings(), Switches())
+    groups = [settings, *(settings.get(name) for name in _GROUPS)]
+    for defaults, group in zip(known, groups, strict=True):
+        given = group if isinstance(group, dict) else {}
+        for entry in fields(defaults):
+            if entry.name not in _GROUPS:
+                values[entry.name] = given.get(entry.name, getattr(defaults, entry.name))
+    return values
+
+
+def may_change_text(key: str, value: Any) -> bool:
+    """Whether an optimization at this value may give another answer than without it (beyond rounding)."""
+    if key == "cache":
+        return value in LOSSY_CACHES
+    if key == "visual_keep":
+        return bool(value != 1)
+    return key in ("early_exit", "quantization") and value is not None
+
+
+def settings_of(run: RunLog, role: str) -> list[Setting]:
+    """Everything set that concerns one model of a run, defaults included, in order of reading."""
+    values = flat(run.info.settings)
+    model = run.info.models.get(role)
+    return [
+        *_input_settings(values, role, model),
+        *_computing(values, model),
+        *_vision(values, role, model),
+        *_generation(values, run.info.mode),
+    ]
+
+
+def run_label(runs: Sequence[RunLog]) -> str:
+    """`static · compiled · keep 0.5`: what is not at its default in a run, or in a pair that ran side by side.
+
+    A setting that only one of two models has, or that differs between them, is said with its role.
+    """
+    said: dict[str, dict[str, str]] = {}
+    roles: set[str] = set()
+    for run in runs:
+        for role in _roles(run):
+            roles.add(role)
+            for setting in settings_of(run, role):
+                if not setting.is_default:
+                    said.setdefault(setting.key, {})[role] = setting.label
+    parts = []
+    for key, by_role in said.items():
+        words = list(dict.fromkeys(by_role.values()))
+        # EventGPT's own settings need no role: no other model has them.
+        if len(words) == 1 and (len(by_role) == len(roles) or key in _EVENTGPT_ONLY):
+            parts.append(words[0])
+        else:
+            parts += [f"{role} {word}" for role, word in by_role.items()]
+    return " · ".join(parts)
+
+
+def differences(a: Column | None, b: Column | None) -> list[tuple[Setting, Setting]]:
+    """The settings in which two models of two runs differ, in pairs; none within one run.
+
+    Between a draft and a target, what they read and how much of it is no difference of settings.
+    """
+    if a is None or b is None or a.run is b.run:
+        return []
+    others = {setting.key: setting for setting in settings_of(*b)}
+    passed = () if a.role == b.role else ("reads", "frames")
+    return [
+        (mine, others[mine.key])
+        for mine in settings_of(*a)
+        if mine.key in others and mine.text != others[mine.key].text and mine.key not in passed
+    ]
+
+
+def difference_sentence(a: Column | None, b: Column | None) -> str:
+    """`KV cache: dynamic → static · decode step: eager → compiled`; empty when nothing differs."""
+    return " · ".join(f"{mine.name}: {mine.text} → {theirs.text}" for mine, theirs in differences(a, b))
+
+
+def _roles(run: RunLog) -> tuple[str, ...]:
+    return (DRAFT, TARGET) if run.info.mode == "speculative" else (run.info.role,)
+
+
+def _input_settings(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iterator[Setting]:
+    own, kind = ("events", values["draft_input"]) if role == DRAFT else ("video", values["target_input"])
+    read = own if kind == "auto" else str(kind)
+    yield Setting("reads", "reads", read, "" if read == own else f"reads {read}")
+    frames = values["event_frames" if role == DRAFT else "frames"]
+    counted = "" if frames is None else f"{frames} frame" + ("" if frames == 1 else "s")
+    yield Setting("frames", "frames", counted or "model's own", counted)
+    if read == "events":
+        canvas = str(values["canvas"])
+        yield Setting("canvas", "event canvas", canvas, "" if canvas == "auto" else f"canvas {canvas}")
+    if _is_eventgpt(role, model):
+        style = str(values["prompt_style"])
+        yield Setting("prompt_style", "prompt", style, "" if style == "released" else f"{style} prompt")
+        if style == "released":
+            marked = bool(values["event_markers"])
+            yield Setting("event_markers", "event markers", "on" if marked else "off", "" if marked else "no markers")
+        pooled = values["pooling"] != "none"
+        yield Setting("pooling", "pooling", str(values["pooling"]), "" if pooled else "unpooled")
+    elif model is not None and model.family == "llava":
+        layout = str(values["image_layout"])
+        yield Setting("image_layout", "image layout", layout, "" if layout == "frames" else layout)
+
+
+def _computing(values: dict[str, Any], model: ModelFacts | None) -> Iterator[Setting]:
+    if model is not None:
+        kept = model.quantization
+        yield Setting("dtype", "arithmetic", _SHORT_DTYPES.get(model.dtype, model.dtype))
+        yield Setting("device", "device", model.device)
+        yield Setting("quantization", "weights", kept or "as loaded", kept or "")
+    for key, name in _TAKEN:
+        yield _taken(key, name, str(values[key]), model)
+    chunk = values["prefill_chunk"]
+    yield Setting(
+        "prefill_chunk", "prefill", f"{chunk} at a time" if chunk else "all at once", f"chunk {chunk}" if chunk else ""
+    )
+    layer, sure = values["early_exit"], _number(values["exit_confidence"])
+    leaves = layer is not None
+    yield Setting(
+        "early_exit",
+        "early exit",
+        f"layer {layer} when {sure} sure" if leaves else "off",
+        f"exit {layer} at {sure}" if leaves else "",
+    )
+
+
+def _taken(key: str, name: str, asked: str, model: ModelFacts | None) -> Setting:
+    """One of `_TAKEN`: labelled only when it was asked for; what was taken instead stands behind an arrow."""
+    took = asked if model is None else str(getattr(model, key))
+    label = ""
+    if asked != "auto":
+        label = _label_of(key, asked) if took == asked else f"{_label_of(key, asked)} → {took}"
+    return Setting(key, name, took, label)
+
+
+def _label_of(key: str, value: str) -> str:
+    """A word that is clear without its row: two settings may be "eager"."""
+    if value == "eager":
+        return "eager attention" if key == "attention" else "eager step"
+    return f"{value} cache" if value in LOSSY_CACHES else value
+
+
+def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iterator[Setting]:
+    kept = values["vision_cache"]
+    yield Setting("vision_cache", "vision cache", str(kept), "" if kept == "off" else f"vision from {kept}")
+    share = values["visual_keep"]
+    if share == 1:
+        yield Setting("visual_keep", "visual tokens kept", "all")
+    else:
+        by = values["prune_by"]
+        more = "" if by == Switches().prune_by else f" by {by}"
+        yield Setting("visual_keep", "visual tokens kept", f"{_number(share)} by {by}", f"keep {_number(share)}{more}")
+    if _is_eventgpt(role, model):
+        projector = str(values["projector"])
+        yield Setting("projector", "projector", projector, "" if projector == "reference" else f"{projector} projector")
+
+
+def _generation(values: dict[str, Any], mode: str) -> Iterator[Setting]:
+    degree = values["temperature"]
+    yield Setting(
+        "temperature",
+        "temperature",
+        _number(degree) if degree else "0 (greedy)",
+        f"temperature {_number(degree)}" if degree else "",
+    )
+    if degree:
+        for key, off in (("top_p", 1), ("top_k", 0), ("seed", 0)):
+            name, value = key.replace("_", "-"), _number(values[key])
+            yield Setting(key, name, value, "" if values[key] == off else f"{name} {value}")
+    past = bool(values["ignore_eos"])
+    yield Setting("ignore_eos", "end of sequence", "ignored" if past else "ends the answer", "past the end" * past)
+    yield Setting("max_new_tokens", "most tokens", str(values["max_new_tokens"]))
+    if mode == "speculative":
+        yield Setting("gamma", "drafted per round", str(values["gamma"]))
+
+
+def _is_eventgpt(role: str, model: ModelFacts | None) -> bool:
+    return role == DRAFT if model is None else model.family == "eventgpt"
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value)

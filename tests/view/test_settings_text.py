@@ -1,0 +1,176 @@
+"""Runs that differ in a switch read differently: rows, labels and differences, of what was taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evprof.core.request import GenerationSettings
+from evprof.core.run_info import ModelFacts, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.switches import InputSettings, Switches
+from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from evprof.view.columns import Column
+from evprof.view.settings_text import (
+    difference_sentence,
+    differences,
+    flat,
+    may_change_text,
+    run_label,
+    settings_of,
+)
+
+FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
+
+
+def run(
+    settings: GenerationSettings | None = None,
+    role: str = "target",
+    mode: str = "target",
+    facts: dict[str, ModelFacts] | None = None,
+    run_id: int = 1,
+) -> RunLog:
+    made = RunInfo(run_id, run_id, 0, role, mode, (settings or GenerationSettings()).to_json(), {})
+    roles = ("draft", "target") if mode == "speculative" else (role,)
+    made.models = {name: (facts or FACTS)[name] for name in roles}
+    return RunLog(made)
+
+
+def switched(**switches: Any) -> GenerationSettings:
+    return GenerationSettings(switches=Switches(**switches))
+
+
+def taken(**facts: Any) -> dict[str, ModelFacts]:
+    return {role: replace(model, **facts) for role, model in FACTS.items()}
+
+
+def test_a_run_at_its_defaults_has_no_label() -> None:
+    assert run_label([run()]) == ""
+    assert run_label([run(mode="speculative")]) == ""
+    # What the engine resolved "auto" to is no choice of anybody's.
+    read = InputSettings(draft_input="events", target_input="video")
+    assert run_label([run(GenerationSettings(input=read), mode="speculative", facts=taken(cache="static"))]) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "role", "label"),
+    [
+        (switched(attention="eager"), "target", "eager attention"),
+        (switched(attention="flash"), "target", "flash"),
+        (switched(cache="static"), "target", "static"),
+        (switched(cache="hqq4"), "target", "hqq4 cache"),
+        (switched(step="eager"), "target", "eager step"),
+        (switched(step="compiled"), "target", "compiled"),
+        (switched(step="graphs"), "target", "graphs"),
+        (switched(prefill_chunk=512), "target", "chunk 512"),
+        (switched(early_exit=9), "target", "exit 9 at 0.9"),
+        (switched(early_exit=9, exit_confidence=0.75), "target", "exit 9 at 0.75"),
+        (switched(vision_cache="disk"), "target", "vision from disk"),
+        (switched(visual_keep=0.5), "target", "keep 0.5"),
+        (switched(visual_keep=0.5, prune_by="similarity"), "target", "keep 0.5 by similarity"),
+        (switched(prune_by="similarity"), "target", ""),
+        (switched(projector="fused"), "draft", "fused projector"),
+        (switched(projector="fused"), "target", ""),
+        (GenerationSettings(input=InputSettings(target_input="events")), "target", "reads events"),
+        (GenerationSettings(input=InputSettings(target_input="events")), "draft", ""),
+        (GenerationSettings(input=InputSettings(draft_input="video")), "draft", "reads video"),
+        (GenerationSettings(input=InputSettings(prompt_style="training")), "draft", "training prompt"),
+        (GenerationSettings(input=InputSettings(event_markers=False)), "draft", "no markers"),
+        (GenerationSettings(input=InputSettings(canvas="640x480")), "draft", "canvas 640x480"),
+        (GenerationSettings(input=InputSettings(canvas="640x480")), "target", ""),
+        (GenerationSettings(input=InputSettings(pooling="none"), event_frames=1), "draft", "1 frame · unpooled"),
+        (GenerationSettings(frames=4), "target", "4 frames"),
+        (GenerationSettings(frames=4), "draft", ""),
+        (GenerationSettings(temperature=0.7, seed=3), "target", "temperature 0.7 · seed 3"),
+        (GenerationSettings(seed=3), "target", ""),
+        (GenerationSettings(ignore_eos=True), "target", "past the end"),
+        (switched(cache="static", step="compiled", visual_keep=0.5), "target", "static · compiled · keep 0.5"),
+    ],
+)
+def test_every_setting_off_its_default_is_in_the_label(settings: GenerationSettings, role: str, label: str) -> None:
+    mode = role
+    asked = {name: getattr(settings.switches, name) for name in ("attention", "cache", "step")}
+    facts = taken(**{name: value for name, value in asked.items() if value != "auto"})
+    assert run_label([run(settings, role, mode, facts)]) == label
+
+
+def test_every_field_of_the_switches_can_be_told_apart() -> None:
+    """A field that is added later must be said, too: each one changed alone gives rows of its own."""
+    changed: dict[str, Any] = {
+        "attention": "eager",
+        "cache": "static",
+        "step": "compiled",
+        "prefill_chunk": 64,
+        "early_exit": 2,
+        "exit_confidence": 0.5,
+        "vision_cache": "memory",
+        "visual_keep": 0.25,
+        "prune_by": "similarity",
+        "projector": "fused",
+    }
+    assert set(changed) == set(Switches().to_json())
+    enabling = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
+    for name, value in changed.items():
+        base = enabling.get(name, {})
+        texts = []
+        for switches in (base, {**base, name: value}):
+            info = run(switched(**switches), "draft", "draft").info
+            info.models = {}
+            texts.append([setting.text for setting in settings_of(RunLog(info), "draft")])
+        assert texts[0] != texts[1], name
+
+
+def test_what_was_taken_instead_stands_behind_an_arrow() -> None:
+    found = run(switched(step="compiled"), facts=taken(step="eager"))
+    assert run_label([found]) == "compiled → eager"
+    rows = {setting.key: setting.text for setting in settings_of(found, "target")}
+    assert rows["step"] == "eager"
+
+
+def test_one_model_of_two_is_named_by_its_role() -> None:
+    facts = {"draft": replace(FACTS["draft"], quantization="int8"), "target": FACTS["target"]}
+    assert run_label([run(mode="speculative", facts=facts)]) == "draft int8"
+    both = taken(quantization="nf4")
+    assert run_label([run(mode="speculative", facts=both)]) == "nf4"
+    pair = [run(role=role, mode="side-by-side", facts=facts) for role in ("draft", "target")]
+    assert run_label(pair) == "draft int8"
+    fused = switched(projector="fused", visual_keep=0.5)
+    assert run_label([run(fused, mode="speculative")]) == "keep 0.5 · fused projector"
+
+
+def test_differences_are_of_what_was_taken() -> None:
+    a = Column(run(switched(), facts=taken(cache="dynamic")), "target")
+    b = Column(run(switched(cache="static"), facts=taken(cache="static"), run_id=2), "target")
+    assert difference_sentence(a, b) == "KV cache: dynamic → static"
+    same = Column(run(switched(), facts=taken(cache="static"), run_id=3), "target")
+    assert differences(same, b) == []
+    c = Column(run(switched(visual_keep=0.5, cache="static"), facts=taken(cache="static"), run_id=4), "target")
+    assert difference_sentence(a, c) == "KV cache: dynamic → static · visual tokens kept: all → 0.5 by attention"
+
+
+def test_draft_and_target_differ_by_their_settings_alone() -> None:
+    a = Column(run(role="draft", mode="side-by-side"), "draft")
+    b = Column(run(role="target", mode="side-by-side", run_id=2), "target")
+    assert differences(a, b) == []
+    assert differences(a, None) == []
+    speculative = run(mode="speculative")
+    assert differences(Column(speculative, "draft"), Column(speculative, "target")) == []
+
+
+def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
+    values = flat({"temperature": 0.5, "input": None, "switches": {"cache": "paged"}})
+    assert (values["temperature"], values["cache"], values["prompt_style"]) == (0.5, "paged", "released")
+    made = RunLog(RunInfo(1, 1, 0, "target", "target", {"temperature": "warm", "visual_keep": 1}, {}))
+    assert run_label([made]) == "temperature warm"
+
+
+def test_what_may_change_the_text() -> None:
+    assert may_change_text("cache", "fp8")
+    assert not may_change_text("cache", "static")
+    assert may_change_text("early_exit", 3)
+    assert not may_change_text("early_exit", None)
+    assert may_change_text("visual_keep", 0.9)
+    assert not may_change_text("visual_keep", 1.0)
+    assert not may_change_text("step", "compiled")
