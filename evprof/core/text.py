@@ -27,15 +27,14 @@ def join_pieces(pieces: Iterable[str]) -> str:
     """The text of consecutive pieces: runs of byte pieces (`<0xE2><0x82><0xAC>`) become the characters they spell.
 
     As in sentencepiece's decoder, each byte that belongs to no character becomes U+FFFD, and a single leading space,
-    which the dummy prefix puts before the first word, is dropped (the space of a byte or of "unknown" is not).
+    which the dummy prefix puts before the first word, is dropped (the space of a byte or of "unknown" is not). A special
+    token has no text, but no character reaches across it.
     """
     parts: list[str] = []
     pending = bytearray()
     for piece in pieces:
-        if not piece:
-            continue
         match = _BYTE.match(piece)
-        if not (parts or pending or match or piece == UNKNOWN):
+        if piece and not (parts or pending or match or piece == UNKNOWN):
             piece = piece.removeprefix(" ")  # noqa: PLW2901 - from here on the piece as it is shown
         if match:
             pending.append(int(match.group(1), 16))
@@ -43,7 +42,8 @@ def join_pieces(pieces: Iterable[str]) -> str:
         if pending:
             parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
             pending.clear()
-        parts.append(piece)
+        if piece:
+            parts.append(piece)
     if pending:
         parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
     return "".join(parts)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
@@ -92,6 +92,7 @@ def test_text_comes_back(text: str) -> None:
 
 
 @given(st.lists(st.integers(0, 419), max_size=30))
+@example([197, 1, 131])
 def test_decode_is_sentencepieces_for_any_ids(ids: list[int]) -> None:
     assert OURS.decode(ids) == PROCESSOR.decode(ids)
     assert FILE.decode(ids) == PROCESSOR.decode(ids)
