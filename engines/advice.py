@@ -85,8 +85,7 @@ class Way:
 def find_ways(plan: Plan, machine: Machine, free: dict[str, int], *, together: bool) -> list[Way]:
     """The cheapest changes after which all models fit beside each other (`together`) or each by itself.
 
-    At most MOST_NAMED; none contains another, and none is another's twin for the other model. Empty when no change of
-    these kinds helps.
+    At most MOST_NAMED, each with something the others lack. Empty when no change of these kinds helps.
     """
     changes = list(_changes(plan, machine))
     if together and len(plan.choices) > 1:
@@ -98,7 +97,7 @@ def find_ways(plan: Plan, machine: Machine, free: dict[str, int], *, together: b
     known: dict[str, int] = dict(free)
     for group in tries:
         if len({change.place for change in group}) < len(group) or any(
-            taken <= set(group) or _kinds(taken) == _kinds(group) for taken, _ in found
+            _kinds(taken) <= _kinds(group) for taken, _ in found
         ):
             continue
         needs = _after(plan, group).needs(machine)
@@ -122,9 +121,9 @@ def ways_text(ways: Sequence[Way]) -> str:
     return f"what fits: {texts[0]}" if len(texts) == 1 else f"what fits: {', '.join(texts[:-1])} or {texts[-1]}"
 
 
-def _kinds(group: Iterable[Change]) -> list[tuple[str, str]]:
+def _kinds(group: Iterable[Change]) -> set[tuple[str, str]]:
     """What is changed to what, whichever model it is; two GPUs are as good as each other."""
-    return sorted((change.place[1], "" if change.place[1] == "device" else str(change.value)) for change in group)
+    return {(change.place[1], "" if change.place[1] == "device" else str(change.value)) for change in group}
 
 
 def _after(plan: Plan, group: Sequence[Change]) -> Plan:

@@ -42,6 +42,7 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     placement = place(needs, free)
     sentence, advice = _verdict(plan, needs, machine, free, placement)
     return {
+        "role": _role(question, plan),
         "models": [_model(plan, need, free[need.device]) for need in needs],
         "free_bytes": free,
         "is_assumed": question.memory_bytes is not None,
@@ -58,12 +59,12 @@ def refusal(plan: Plan, machine: Machine, free: dict[str, int], *, together: boo
 
 
 def _plan(question: FitQuestion) -> Plan:
-    shape = model_shape(question.model.name)
+    shape = model_shape(question.model)
     role = question.role or _made_for(shape)
     choices, shapes = {role: question.model}, {role: shape}
     if question.other is not None:
         other = TARGET if role == DRAFT else DRAFT
-        choices[other], shapes[other] = question.other, model_shape(question.other.name)
+        choices[other], shapes[other] = question.other, model_shape(question.other)
     order = [role for role in (DRAFT, TARGET) if role in choices]
     return Plan(
         {role: choices[role] for role in order},
@@ -71,6 +72,10 @@ def _plan(question: FitQuestion) -> Plan:
         question.settings,
         QUESTION_POSITIONS,
     )
+
+
+def _role(question: FitQuestion, plan: Plan) -> str:
+    return next(role for role, choice in plan.choices.items() if choice is question.model)
 
 
 def _made_for(shape: ModelShape) -> str:

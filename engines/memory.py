@@ -13,10 +13,11 @@ from engines.device import dtype_name
 from engines.event_model import DEFAULT_EVENT_FRAMES
 from engines.loading import find_checkpoint
 from engines.machine import Machine, ThisMachine
+from engines.naming import LLAVA
 from engines.networks import build_empty
 from engines.quantized_size import cached_bytes, weight_bytes
 from engines.video_model import DEFAULT_FRAMES
-from engines.visual_pruning import kept_count
+from engines.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.request import GenerationSettings, ModelChoice
 
 TEMPLATE_POSITIONS = 64
@@ -89,9 +90,9 @@ class MemoryNeed:
         return replace(self, weight_bytes=0, loading_bytes=0)
 
 
-def model_shape(name: str) -> ModelShape:
+def model_shape(choice: ModelChoice) -> ModelShape:
     """A model's sizes, from a build without memory. Raises UserError when it cannot be found."""
-    checkpoint = find_checkpoint(name)
+    checkpoint = find_checkpoint(choice.name, choice.clip)
     parameters = sum(parameter.numel() for parameter in build_empty(checkpoint.config).parameters())
     return ModelShape(checkpoint.name, checkpoint.config, parameters, projection_shapes(checkpoint.config))
 
@@ -129,7 +130,7 @@ def memory_need(
     its device cannot be found.
     """
     machine = machine or ThisMachine()
-    shape = shape or model_shape(choice.name)
+    shape = shape or model_shape(choice)
     device = machine.device(choice.device)
     dtype = machine.dtype(choice.dtype, device)
     config, size = shape.config, dtype.itemsize
@@ -170,13 +171,19 @@ def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
     return settings.frames or DEFAULT_FRAMES
 
 
+def picture_count(config: ModelConfig, settings: GenerationSettings) -> int:
+    """Pictures the tower sees: the frames, or one grid of them."""
+    is_grid = config.family == LLAVA and settings.input.image_layout == "grid"
+    return 1 if is_grid else frame_count(config, settings)
+
+
 def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Positions of the prompt that come from the input, after pruning."""
-    frames, keep = frame_count(config, settings), settings.switches.visual_keep
+    """Positions of the prompt that come from the input, after pooling and pruning."""
+    pictures, keep = picture_count(config, settings), settings.switches.visual_keep
     if isinstance(config, EventGptConfig):
-        # Temporal means are all kept, one per frame; only spatial ones are pruned.
-        return frames + kept_count(patches(config.vision) + 1, keep)
-    return frames * kept_count(patches(config.vision) + int(config.keeps_cls), keep)
+        counts = framewise_counts if settings.input.pooling == "none" else pooled_counts
+        return counts(pictures, patches(config.vision) + 1, keep).total
+    return framewise_counts(pictures, config.tokens_per_frame, keep).total
 
 
 def _heads(config: ModelConfig) -> tuple[int, int]:
@@ -197,7 +204,7 @@ def _kv_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) 
 def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
     """All frames at once: inside a tower's layer (residual, its input, three of the MLP's width), or the projector."""
     vision, hidden = config.vision, config.text.hidden_size
-    tokens = frame_count(config, settings) * (patches(vision) + 1)
+    tokens = picture_count(config, settings) * (patches(vision) + 1)
     width, inside = number(vision.hidden_size), number(vision.intermediate_size)
     return tokens * max(3 * width + 3 * inside, width + 3 * hidden) * size
 

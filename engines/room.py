@@ -31,7 +31,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
         return
     plan = Plan(
         choices,
-        {role: model_shape(choice.name) for role, choice in choices.items()},
+        {role: model_shape(choice) for role, choice in choices.items()},
         request.settings,
         # No word of a question takes fewer bytes than positions.
         len(request.sample.prompt.encode()),

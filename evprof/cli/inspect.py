@@ -10,7 +10,9 @@ from typing import Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
+from evprof.cli.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.core.errors import USAGE, UserError
+from evprof.core.request import ModelChoice
 
 
 class Inspect(Command):
@@ -18,6 +20,7 @@ class Inspect(Command):
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
+    Of a checkpoint it also tells whether it fits this machine, alone or --with another, and what to change if not.
     """
 
     name = "inspect"
@@ -25,47 +28,54 @@ class Inspect(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The path, and whether to write frames."""
         parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
-        parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own number)")
+        parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
+        add_fit_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
+        from evprof.cli.checkpoint_report import print_checkpoint
         from evprof.cli.report import facts_lines
 
-        if options.frames is not None and options.save_frames is None:
-            raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
-        document = describe(options.path)
+        document = describe(options)
         if options.save_frames is not None:
             document["saved_frames"] = _save_frames(options, document["kind"])
         if console.is_json:
             console.document(document)
             return 0
-        for line in facts_lines(
-            {name: value for name, value in document.items() if name not in ("schema_version", "runs")}
-        ):
+        if document["kind"] == "checkpoint":
+            print_checkpoint(document, console)
+            return 0
+        hidden = ("schema_version", "runs")
+        for line in facts_lines({name: value for name, value in document.items() if name not in hidden}):
             console.print(line)
         return 0
 
 
-def describe(path: str) -> dict[str, Any]:
+def describe(options: argparse.Namespace) -> dict[str, Any]:
     """The `inspect` document. Raises UserError for what is missing, damaged or of no known kind."""
+    path: str = options.path
     if is_model_name(path):
-        return _checkpoint(path)
+        return _checkpoint(options)
     if not Path(path).exists():
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
     from evprof.loaders.probe import inspect_events, inspect_video, probe
     from evprof.session.schema import APPLICATION_ID
 
-    match probe(path, session_id=APPLICATION_ID):
+    kind = probe(path, session_id=APPLICATION_ID)
+    if kind == "checkpoint":
+        return _checkpoint(options)
+    refuse_fit_options(options, kind)
+    if options.frames is not None and options.save_frames is None:
+        raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
+    match kind:
         case "events":
             return inspect_events(path)
         case "video":
             return inspect_video(path)
-        case "checkpoint":
-            return _checkpoint(path)
         case "session":
             return _session(path)
         case _:
@@ -79,10 +89,17 @@ def is_model_name(path: str) -> bool:
     return any(entry.name == path for entry in CATALOGUE) or path.startswith("random:")
 
 
-def _checkpoint(path: str) -> dict[str, Any]:
+def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+    from engines.fit import describe_fit
     from engines.inspection import inspect_checkpoint
 
-    return _head(path, "checkpoint") | inspect_checkpoint(path)
+    question = fit_question(options)
+    fit = describe_fit(question)
+    # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
+    found = inspect_checkpoint(options.path, ModelChoice(options.path, clip=question.model.clip))
+    own = next(model for model in fit["models"] if model["role"] == fit["role"])
+    found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
+    return _head(options.path, "checkpoint") | found | {"fit": fit}
 
 
 def _head(path: str, kind: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def test_a_quantized_matrix(kind: str, expected: int) -> None:
 
 def test_only_the_projections_are_quantized() -> None:
     """Embeddings, head, tower and projector keep their dtype: LLaMA-7B has 6,476,005,376 weights in its projections."""
-    shape = model_shape("random:7b-eventgpt")
+    shape = model_shape(ModelChoice("random:7b-eventgpt"))
     inside = sum(rows * columns for rows, columns in shape.matrices)
     assert inside == 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008) == 6_476_005_376
     outside = 2 * (7_079_684_096 - inside)

@@ -26,15 +26,15 @@ SIZES = {"small": 10, "large": 80, "other": 60, "huge": 500}
 """Models by name, in units of float32 weights."""
 
 
-def sized(name: str) -> ModelShape:
+def sized(choice: ModelChoice) -> ModelShape:
     """A small language model that claims so many parameters; half of them can be quantized."""
     config = EventGptConfig(
         CLIPVisionConfig(hidden_size=8, intermediate_size=8, image_size=28, patch_size=14, num_attention_heads=1),
         LlamaConfig(vocab_size=100, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1),
     )
-    parameters = SIZES[name] * UNIT // 4
+    parameters = SIZES[choice.name] * UNIT // 4
     assert sum(rows * columns for rows, columns in projection_shapes(config)) < parameters
-    return ModelShape(name, config, parameters, ((parameters // 2000, 1000),))
+    return ModelShape(choice.name, config, parameters, ((parameters // 2000, 1000),))
 
 
 class Weightless:
