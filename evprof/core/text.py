@@ -27,15 +27,13 @@ def join_pieces(pieces: Iterable[str]) -> str:
     """The text of consecutive pieces: runs of byte pieces (`<0xE2><0x82><0xAC>`) become the characters they spell.
 
     As in sentencepiece's decoder, each byte that belongs to no character becomes U+FFFD, and a single leading space,
-    which the dummy prefix puts before the first word, is dropped (the space of a byte or of "unknown" is not). A special
-    token has no text, but no character reaches across it.
+    which the dummy prefix puts before the first word, is dropped (the space of a byte or of "unknown" is not). An
+    empty piece, a special token's, has no text, but no character reaches across it.
     """
     parts: list[str] = []
     pending = bytearray()
     for piece in pieces:
         match = _BYTE.match(piece)
-        if piece and not (parts or pending or match or piece == UNKNOWN):
-            piece = piece.removeprefix(" ")  # noqa: PLW2901 - from here on the piece as it is shown
         if match:
             pending.append(int(match.group(1), 16))
             continue
@@ -43,7 +41,8 @@ def join_pieces(pieces: Iterable[str]) -> str:
             parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
             pending.clear()
         if piece:
-            parts.append(piece)
+            is_first_word = not parts and piece != UNKNOWN
+            parts.append(piece.removeprefix(" ") if is_first_word else piece)
     if pending:
         parts.append(pending.decode("utf-8", errors=_EACH_BYTE))
     return "".join(parts)
