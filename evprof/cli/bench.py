@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
+from evprof.core.request import DTYPES
 
-BENCHMARKS = ("overhead", "ui", "engine-process")
+if TYPE_CHECKING:
+    from engines.bench.engine import EngineBench
+
+BENCHMARKS = ("engine", "overhead", "ui", "engine-process")
 
 
 class Bench(Command):
     """Measure evprof itself.
 
+    engine: how fast models with random weights decode, beside transformers' generate in interleaved turns, and how near
+    to this machine's own ceilings, which are measured first.
     overhead: what the instrumentation costs per token, in interleaved pairs against the same loop with a null recorder,
     with the A/A ratio of the same run beside it.
     ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
@@ -26,7 +32,7 @@ class Bench(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Which, and at what size."""
         parser.add_argument("benchmark", choices=BENCHMARKS)
-        parser.add_argument("--shape", metavar="SHAPE", help="overhead: model shape (default: dispatch-32)")
+        parser.add_argument("--shape", metavar="SHAPE", help="engine, overhead: model shape (default: dispatch-32)")
         parser.add_argument(
             "--pairs", type=int, metavar="N", default=300, help="overhead: pairs (default: %(default)s)"
         )
@@ -34,6 +40,7 @@ class Bench(Command):
         parser.add_argument(
             "--seconds", type=float, metavar="S", default=30, help="ui: of a trial (default: %(default)s)"
         )
+        _add_engine_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -44,14 +51,35 @@ class Bench(Command):
         if console.is_json:
             console.document(document)
             return 0
+        if options.benchmark == "engine":
+            from evprof.cli.bench_report import print_engine_rows
+
+            print_engine_rows(document["rows"], console)
         for line in facts_lines({"environment": document["environment"], "summary": document["summary"]}):
             console.print(line)
         return 0
 
 
+def _add_engine_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("engine")
+    group.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
+    group.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
+    group.add_argument("--repeat", type=int, metavar="N", default=15, help="rounds of turns (default: %(default)s)")
+    group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
+    group.add_argument(
+        "--limit", type=float, metavar="S", default=300, help="seconds a contender may take (default: %(default)s)"
+    )
+    group.add_argument("--contenders", metavar="NAMES", help="who takes part, with commas (default: all)")
+
+
 def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows and summary of one benchmark."""
     match options.benchmark:
+        case "engine":
+            from engines.bench.engine import measure_engine
+
+            return measure_engine(_engine_bench(options), console.note)
         case "overhead":
             from engines.overhead import measure_overhead
 
@@ -64,6 +92,22 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
         case _:
             return measure_engine_process()
+
+
+def _engine_bench(options: argparse.Namespace) -> EngineBench:
+    from engines.bench.contenders import choose_contenders
+    from engines.bench.engine import EngineBench
+
+    return EngineBench(
+        shape=options.shape or "dispatch-32",
+        context=options.context,
+        tokens=options.tokens,
+        repeats=options.repeat,
+        device=options.device,
+        dtype=options.dtype,
+        limit_s=options.limit,
+        contenders=choose_contenders(options.contenders),
+    )
 
 
 def _draw_somewhere(console: Console) -> None:

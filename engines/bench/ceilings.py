@@ -1,0 +1,136 @@
+"""What this machine can do at most, measured: bytes a second from memory, operations a second in matrix products.
+
+The best of several tries counts, not the middle: a ceiling is what was reached once. It knows nothing of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from engines.device import dtype_name
+from evprof.core.clock import monotonic_ns
+from evprof.core.units import MIB, NS_PER_S
+
+TRIES = 5
+"""Samples of each kind."""
+
+_SAMPLE_NS = 60_000_000
+"""How long one sample takes at least: calls are repeated until a clock reads that easily."""
+
+_CPU_BYTES, _CUDA_BYTES = 256 * MIB, 1024 * MIB
+"""Sizes of the buffers: many times any cache."""
+
+_CPU_WIDTH, _CUDA_WIDTH = 1536, 8192
+"""Rows and columns of the square matrices multiplied."""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Bytes a second copied (read and written both counted) and read only, operations a second in `dtype`.
+
+    `cache_bytes` is the size of the last-level cache, None where the system does not tell; `threads` computed.
+    """
+
+    copy_bytes_s: float
+    read_bytes_s: float
+    matmul_flops_s: float
+    dtype: str
+    threads: int
+    cache_bytes: int | None
+
+    @property
+    def bandwidth_bytes_s(self) -> float:
+        """The most that memory gave: decoding reads, and on CPUs reading alone is faster than copying."""
+        return max(self.copy_bytes_s, self.read_bytes_s)
+
+
+def measure_ceilings(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Ceilings:
+    """All of them on `device`, in a few seconds; `scale` shrinks buffers and matrices (for tests)."""
+    size = int(scale * (_CUDA_BYTES if device.type == "cuda" else _CPU_BYTES))
+    width = max(64, int(scale * (_CUDA_WIDTH if device.type == "cuda" else _CPU_WIDTH)))
+    with torch.inference_mode():
+        return Ceilings(
+            copy_bytes_s=copy_bandwidth(device, size),
+            read_bytes_s=read_bandwidth(device, dtype, size),
+            matmul_flops_s=matmul_rate(device, dtype, width),
+            dtype=dtype_name(dtype),
+            threads=torch.get_num_threads(),
+            cache_bytes=last_level_cache_bytes(device),
+        )
+
+
+def copy_bandwidth(device: torch.device, size_bytes: int) -> float:
+    """Bytes a second of a large copy; every byte is read once and written once."""
+    source = torch.ones(size_bytes // 4, device=device)
+    target = torch.zeros_like(source)
+    return 2 * source.nbytes / fastest_s(lambda: target.copy_(source), device)
+
+
+def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int) -> float:
+    """Bytes a second that one matrix, far larger than any cache, is read with by the best of its readers.
+
+    Readers are a product with a vector, as decoding makes, in `dtype` and in float32, and a sum: on a CPU one thread
+    of a sum may read faster than a product does, on a GPU the other way round.
+    """
+    rates = []
+    for kind in {dtype, torch.float32}:
+        columns = 4096
+        matrix = torch.ones((max(1, size_bytes // kind.itemsize // columns), columns), device=device, dtype=kind)
+        vector = torch.ones(columns, device=device, dtype=kind)
+        rates.append(matrix.nbytes / fastest_s(partial(torch.mv, matrix, vector), device))
+        if kind == torch.float32:
+            rates.append(matrix.nbytes / fastest_s(matrix.sum, device))
+        del matrix, vector
+    return max(rates)
+
+
+def matmul_rate(device: torch.device, dtype: torch.dtype, width: int) -> float:
+    """Operations a second of a square matrix product: 2 · width³ each."""
+    left = torch.randn((width, width), device=device, dtype=dtype)
+    right = torch.randn((width, width), device=device, dtype=dtype)
+    result = torch.empty_like(left)
+    return 2 * width**3 / fastest_s(lambda: torch.mm(left, right, out=result), device)
+
+
+def fastest_s(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of one call, by the fastest of TRIES samples; the device is waited for around a sample, not a call."""
+    calls = 1
+    while (spent := _sample_ns(call, calls, device)) < _SAMPLE_NS and calls < 10_000:
+        calls = max(calls + 1, min(10 * calls, calls * _SAMPLE_NS // max(spent, 1) + 1))
+    return min(_sample_ns(call, calls, device) for _ in range(TRIES)) / calls / NS_PER_S
+
+
+def _sample_ns(call: Callable[[], object], calls: int, device: torch.device) -> int:
+    wait(device)
+    began_ns = monotonic_ns()
+    for _ in range(calls):
+        call()
+    wait(device)
+    return monotonic_ns() - began_ns
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what was asked of it; a CPU always has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def last_level_cache_bytes(device: torch.device) -> int | None:
+    """The L2 of a GPU, the largest cache that Linux lists of a CPU; None where nothing tells."""
+    if device.type == "cuda":
+        size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", None)
+        return int(size) if size else None
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text(encoding="ascii").strip()
+            sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
+        except (OSError, ValueError, IndexError):
+            continue
+    return max(sizes, default=None)

@@ -1,0 +1,159 @@
+"""`evprof bench engine`: how near to this machine's ceilings our engine decodes, beside transformers' own ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engines.bench.ceilings import Ceilings, measure_ceilings, wait
+from engines.bench.contenders import CONTENDERS, HF_EAGER, Contender
+from engines.bench.figures import (
+    decode_row,
+    memory_limit,
+    needs_of,
+    prefill_row,
+    problems_of,
+    summarise,
+    vision_row,
+)
+from engines.bench.turns import Series, take_turns
+from engines.bench.workload import Workload, check_room, make_workload, workload_need
+from engines.device import choose_device, choose_dtype, dtype_name
+from engines.environment import describe_environment, gpu_state
+from engines.machine import free_bytes
+from engines.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
+from engines.threads import SMALL_PARAMETERS
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import USAGE, UserError
+from evprof.core.units import NS_PER_MS
+from evprof.metrics.roofline import vision_flops
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class EngineBench:
+    """What to measure. `context` positions of prompt (None: the family's own prompt), `tokens` after it, `repeats`
+    rounds; a contender stops after `limit_s` seconds. `scale` shrinks what measures the ceilings."""
+
+    shape: str = "dispatch-32"
+    context: int | None = None
+    tokens: int = 64
+    repeats: int = 15
+    device: str = "auto"
+    dtype: str = "auto"
+    limit_s: float = 300.0
+    contenders: Sequence[Contender] = CONTENDERS
+    scale: float = 1.0
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for values that mean nothing."""
+        for option, value, least in (
+            ("--context", self.context, 1),
+            ("--tokens", self.tokens, 2),
+            ("--repeat", self.repeats, 1),
+            ("--limit", self.limit_s, 1),
+        ):
+            if value is not None and value < least:
+                raise UserError(f"{option} must be at least {least}, not {value:g}.", exit_code=USAGE)
+
+
+def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str, Any]:
+    """`environment`, `rows` and `summary`. Raises UserError for wrong words and for what does not fit in memory."""
+    bench.validate()
+    shape = bench_shape(bench.shape)
+    device = choose_device(bench.device)
+    dtype = choose_dtype(bench.dtype, device)
+    context = bench.context or shape.prompt
+    need = workload_need(shape, context + bench.tokens, len(bench.contenders), dtype)
+    check_room(shape.name, need, device, dtype, free_bytes(device))
+    before = torch.get_num_threads()
+    if device.type == "cpu" and text_shape(shape.text).parameters < SMALL_PARAMETERS:
+        torch.set_num_threads(1)
+    try:
+        environment = describe_environment(device)
+        note("engine: measuring the machine's ceilings")
+        ceilings = measure_ceilings(device, dtype, scale=bench.scale)
+        note(f"engine: drawing the weights of {shape.name}")
+        workload = make_workload(shape, context, bench.tokens, device, dtype)
+        rows, summary = _measure(bench, shape, workload, ceilings, note)
+    finally:
+        torch.set_num_threads(before)
+    state = gpu_state(device) if device.type == "cuda" else None
+    summary["problems"] += gpu_problems(environment["gpu"], state)
+    return {"environment": environment | {"gpu_at_end": state}, "rows": rows, "summary": summary}
+
+
+def _measure(
+    bench: EngineBench, shape: BenchShape, workload: Workload, ceilings: Ceilings, note: Note
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    vision_ms = _time_vision(workload, bench.repeats, bench.limit_s)
+    series = take_turns(
+        {contender.name: _starter(contender, workload) for contender in bench.contenders},
+        bench.repeats,
+        limit_s=bench.limit_s,
+        seed=SEED,
+        note=note,
+    )
+    return _figures(shape, workload, ceilings, series, vision_ms)
+
+
+def _starter(contender: Contender, workload: Workload) -> Callable[[], Any]:
+    return lambda: contender.make(workload)
+
+
+def _figures(
+    shape: BenchShape, workload: Workload, ceilings: Ceilings, series: dict[str, Series], vision_ms: list[float]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    pictures = vision_flops(vision_shape(shape.network)) if shape.network is not None else None
+    needs = needs_of(text_shape(shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, pictures)
+    limit = memory_limit(needs, ceilings)
+    reference = series.get(HF_EAGER, Series(HF_EAGER))
+    rows = [decode_row(each, reference, needs, limit) for each in series.values()]
+    rows += [prefill_row(each, reference, needs, ceilings, workload.prompt) for each in series.values()]
+    if pictures is not None:
+        rows.append(vision_row(vision_ms, pictures, ceilings))
+    dtype = dtype_name(workload.dtype)
+    summary = {
+        "shape": shape.name,
+        "device": str(workload.device),
+        "dtype": dtype,
+        "context": workload.prompt,
+        "tokens": workload.tokens,
+        **summarise(rows, needs, ceilings, limit),
+        "problems": problems_of(rows, series, dtype),
+    }
+    return rows, summary
+
+
+def _time_vision(workload: Workload, repeats: int, limit_s: float) -> list[float]:
+    """Milliseconds of each pass from pixels to visual embeddings, after one uncounted; none without a tower."""
+    network, pixels = workload.network, workload.pixels
+    if network is None or pixels is None:
+        return []
+    times: list[float] = []
+    began_ns = monotonic_ns()
+    with torch.inference_mode():
+        while len(times) <= repeats and (monotonic_ns() - began_ns) / 1e9 < limit_s:
+            wait(workload.device)
+            pass_ns = monotonic_ns()
+            network.encode_frames(pixels)
+            wait(workload.device)
+            times.append((monotonic_ns() - pass_ns) / NS_PER_MS)
+    return times[1:] or times
+
+
+def gpu_problems(before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
+    """Why times of a GPU are to be mistrusted: it throttled, or was not ours alone."""
+    found = []
+    for state, when in ((before, "at the start"), (after, "at the end")):
+        if state is None:
+            continue
+        if state["throttle_reasons"]:
+            found.append(f"The GPU was throttled {when}: {', '.join(state['throttle_reasons'])}.")
+        if state["other_processes"]:
+            found.append(f"{state['other_processes']} other processes were on the GPU {when}.")
+    return found

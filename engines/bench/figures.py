@@ -1,0 +1,172 @@
+"""Rows and summary of `evprof bench engine` out of measured turns, ceilings and a shape's arithmetic.
+
+Pure arithmetic on what was measured; it runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engines.bench.ceilings import Ceilings
+from engines.bench.contenders import HF_EAGER, OURS, OURS_COMPILED
+from engines.bench.turns import Series, Spread, agreement, decode_ns, paired_ratios, prefill_ns, spread
+from evprof.metrics import roofline
+from evprof.metrics.roofline import TextShape
+
+VISION = "vision"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a shape needs by arithmetic: bytes a decode step reads, operations of a prefill and of the vision pass."""
+
+    weight_bytes: float
+    kv_bytes: float
+    prefill_flops: float
+    vision_flops: float | None
+
+    @property
+    def token_bytes(self) -> float:
+        """Bytes one decode step reads."""
+        return self.weight_bytes + self.kv_bytes
+
+
+def needs_of(text: TextShape, prompt: int, steps: int, element_bytes: int, vision_flops: float | None) -> Needs:
+    """For `steps` decode steps behind a prompt, at batch 1, with a cache in the weights' dtype."""
+    context = roofline.mean_context(prompt, steps)
+    return Needs(
+        weight_bytes=roofline.weight_bytes_per_token(text, element_bytes),
+        kv_bytes=context * roofline.kv_bytes_per_position(text, element_bytes),
+        prefill_flops=roofline.prefill_flops(text, prompt),
+        vision_flops=vision_flops,
+    )
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The memory's ceiling for decoding, or why there is none: what stays in a cache is not read from memory."""
+
+    bandwidth_bytes_s: float | None
+    reason: str | None = None
+
+
+def memory_limit(needs: Needs, ceilings: Ceilings) -> Limit:
+    """The measured bandwidth, unless a step's bytes fit the last-level cache."""
+    cache = ceilings.cache_bytes
+    if cache is not None and needs.token_bytes <= cache:
+        return Limit(
+            None,
+            f"a step's {needs.token_bytes / 1e6:.1f} MB stay in the last-level cache of {cache / 1e6:.0f} MB, "
+            "so memory bandwidth is no limit to it",
+        )
+    return Limit(ceilings.bandwidth_bytes_s)
+
+
+def decode_row(series: Series, reference: Series, needs: Needs, limit: Limit) -> dict[str, Any]:
+    """How fast one contender decoded, in ms per token and tokens a second."""
+    found = spread(series.token_ms())
+    row = _row(series, "decode", found) | _against(paired_ratios(reference, series, decode_ns))
+    row["agreement"] = agreement(series, reference)
+    if found is not None:
+        row["tok_s"] = 1000 / found.median
+        if limit.bandwidth_bytes_s is not None:
+            row["mbu"] = roofline.bandwidth_share(needs.token_bytes, found.median / 1000, limit.bandwidth_bytes_s)
+    return row
+
+
+def prefill_row(series: Series, reference: Series, needs: Needs, ceilings: Ceilings, prompt: int) -> dict[str, Any]:
+    """How fast one contender passed the prompt, in ms per pass and positions a second."""
+    found = spread(series.prefill_ms())
+    row = _row(series, "prefill", found) | _against(paired_ratios(reference, series, prefill_ns))
+    if found is not None:
+        row["tok_s"] = 1000 * prompt / found.median
+        row["mfu"] = roofline.compute_share(needs.prefill_flops, found.median / 1000, ceilings.matmul_flops_s)
+    return row
+
+
+def vision_row(times_ms: list[float], flops: float, ceilings: Ceilings) -> dict[str, Any]:
+    """How fast pictures became visual embeddings: transformers' tower, the projector and what follows."""
+    found = spread(times_ms)
+    row = _row(Series(OURS), VISION, found) | {"turns": len(times_ms)}
+    if found is not None:
+        row["mfu"] = roofline.compute_share(flops, found.median / 1000, ceilings.matmul_flops_s)
+    return row
+
+
+def _row(series: Series, phase: str, found: Spread | None) -> dict[str, Any]:
+    return {
+        "contender": series.name,
+        "phase": phase,
+        "status": "skipped" if found is None else "measured",
+        "reason": series.reason,
+        "turns": len(series.turns),
+        "ms": found.median if found else None,
+        "ms_low": found.low if found else None,
+        "ms_high": found.high if found else None,
+        "ms_least": found.least if found else None,
+        "ms_most": found.most if found else None,
+        "tok_s": None,
+        **_against([]),
+        "agreement": None,
+        "mbu": None,
+        "mfu": None,
+        "preparation_s": series.preparation_s or None,
+    }
+
+
+def _against(ratios: list[float]) -> dict[str, float | None]:
+    found = spread(ratios)
+    return {
+        "vs_hf_eager": found.median if found else None,
+        "vs_hf_eager_low": found.low if found else None,
+        "vs_hf_eager_high": found.high if found else None,
+    }
+
+
+def summarise(rows: list[dict[str, Any]], needs: Needs, ceilings: Ceilings, limit: Limit) -> dict[str, Any]:
+    """The promised keys, and the ceilings they are held against. What was not measured is None."""
+    found = {(row["contender"], row["phase"]): row for row in rows}
+
+    def value(contender: str, phase: str, key: str) -> Any:
+        return found.get((contender, phase), {}).get(key)
+
+    shares = [row["mbu"] for row in rows if row["contender"].startswith(OURS) and row["mbu"] is not None]
+    speeds = [row["tok_s"] for row in rows if row["phase"] == "decode" and row["contender"].startswith(OURS)]
+    bandwidth = limit.bandwidth_bytes_s
+    return {
+        "ours_vs_hf_eager": value(OURS, "decode", "vs_hf_eager"),
+        "ours_compiled_vs_hf_eager": value(OURS_COMPILED, "decode", "vs_hf_eager"),
+        "decode_mbu": max(shares, default=None),
+        "decode_mbu_reason": limit.reason,
+        "prefill_mfu": value(OURS, "prefill", "mfu"),
+        "vision_mfu": value(OURS, VISION, "mfu"),
+        "decode_tok_s": max((speed for speed in speeds if speed is not None), default=None),
+        "decode_ceiling_tok_s": roofline.decode_ceiling_tok_s(bandwidth, needs.token_bytes) if bandwidth else None,
+        "weight_bytes_per_token": needs.weight_bytes,
+        "kv_bytes_per_token": needs.kv_bytes,
+        "prefill_flops": needs.prefill_flops,
+        "vision_flops": needs.vision_flops,
+        "copy_bytes_s": ceilings.copy_bytes_s,
+        "read_bytes_s": ceilings.read_bytes_s,
+        "matmul_flops_s": ceilings.matmul_flops_s,
+        "cache_bytes": ceilings.cache_bytes,
+    }
+
+
+def problems_of(rows: list[dict[str, Any]], series: Mapping[str, Series], dtype: str) -> list[str]:
+    """What makes figures doubtful, one sentence each: other tokens in fp32, a share above the whole."""
+    found = []
+    for row in rows:
+        name, share = row["contender"], row["agreement"]
+        if share is not None and share < 1 and dtype == "float32":
+            found.append(f"{name} chose other tokens than {HF_EAGER} at {1 - share:.0%} of the positions, in float32.")
+        for key, what in (("mbu", "measured bandwidth"), ("mfu", "measured matrix products")):
+            if row[key] is not None and row[key] > 1:
+                found.append(
+                    f"{name} reached {row[key]:.0%} of the {what} in {row['phase']}: the ceiling was measured too low "
+                    "or caches helped, so trust neither figure."
+                )
+    found += [f"{each.name} was left out: {each.reason}." for each in series.values() if each.reason]
+    return found

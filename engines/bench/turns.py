@@ -1,0 +1,164 @@
+"""Contenders that take turns: one run after another in random order, so that the machine's unrest falls on all alike.
+
+It knows nothing of models: a contender is something that can be called and returns what its turn took.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evprof.core.clock import monotonic_ns
+from evprof.core.units import NS_PER_MS, NS_PER_S
+
+Runner = Callable[[], "Turn"]
+
+
+class UnavailableError(Exception):
+    """A contender that this machine or this version of a library cannot run; says why in a sentence."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One prefill and the decoding after it: times, and the ids that came, the prefill's own among them."""
+
+    prefill_ns: int
+    decode_ns: int
+    ids: tuple[int, ...]
+
+
+@dataclass
+class Series:
+    """All measured turns of one contender by round, or why there are none."""
+
+    name: str
+    turns: dict[int, Turn] = field(default_factory=dict)
+    preparation_s: float = 0.0
+    spent_s: float = 0.0
+    reason: str | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a turn."""
+        return bool(self.turns)
+
+    def token_ms(self) -> list[float]:
+        """Milliseconds per decoded token, turn by turn."""
+        return [turn.decode_ns / NS_PER_MS / max(len(turn.ids) - 1, 1) for turn in self.turns.values()]
+
+    def prefill_ms(self) -> list[float]:
+        """Milliseconds of each prefill."""
+        return [turn.prefill_ns / NS_PER_MS for turn in self.turns.values()]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, quartiles and extremes."""
+
+    median: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Of some values; None of none."""
+    if not values:
+        return None
+    low, high = np.percentile(values, [25, 75])
+    return Spread(statistics.median(values), float(low), float(high), min(values), max(values))
+
+
+def take_turns(
+    runners: Mapping[str, Callable[[], Runner]],
+    rounds: int,
+    *,
+    limit_s: float,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], int] = monotonic_ns,
+) -> dict[str, Series]:
+    """Prepares every contender (a first turn, which is not counted), then `rounds` rounds of one turn each.
+
+    `runners` maps a name to what makes its runner. A contender that cannot run, or that has spent `limit_s` seconds,
+    stops; the others go on. Preparation cannot be interrupted, so a slow one is told afterwards.
+    """
+    found = {name: Series(name) for name in runners}
+    ready: dict[str, Runner] = {}
+    for name, make in runners.items():
+        note(f"engine: preparing {name}")
+        runner = _prepare(make, found[name], limit_s, clock)
+        if runner is not None:
+            ready[name] = runner
+    order = random.Random(seed)
+    for index in range(rounds):
+        names = [name for name in ready if found[name].reason is None and found[name].spent_s < limit_s]
+        order.shuffle(names)
+        for name in names:
+            began_ns = clock()
+            try:
+                found[name].turns[index] = ready[name]()
+            except UnavailableError as error:
+                found[name].reason = str(error)
+            found[name].spent_s += (clock() - began_ns) / NS_PER_S
+        _note_progress(found, index, rounds, note)
+    return found
+
+
+def _prepare(make: Callable[[], Runner], series: Series, limit_s: float, clock: Callable[[], int]) -> Runner | None:
+    began_ns = clock()
+    try:
+        runner = make()
+        runner()
+    except UnavailableError as error:
+        series.reason = str(error)
+        return None
+    series.preparation_s = (clock() - began_ns) / NS_PER_S
+    if series.preparation_s > limit_s:
+        series.reason = f"preparing it took {series.preparation_s:.0f} s, more than the limit of {limit_s:.0f} s"
+        return None
+    return runner
+
+
+def _note_progress(found: Mapping[str, Series], index: int, rounds: int, note: Callable[[str], None]) -> None:
+    step = max(1, rounds // 5)
+    if (index + 1) % step == 0 and index + 1 < rounds:
+        left_s = sum(series.spent_s for series in found.values()) / (index + 1) * (rounds - index - 1)
+        note(f"engine: {index + 1} of {rounds} rounds, about {left_s:.0f} s left")
+
+
+def paired_ratios(above: Series, below: Series, quantity: Callable[[Turn], float]) -> list[float]:
+    """`quantity` of one over that of the other, for each round in which both had a turn."""
+    shared = sorted(above.turns.keys() & below.turns.keys())
+    return [quantity(above.turns[index]) / quantity(below.turns[index]) for index in shared]
+
+
+def decode_ns(turn: Turn) -> float:
+    """Decode time of a turn per token."""
+    return turn.decode_ns / max(len(turn.ids) - 1, 1)
+
+
+def prefill_ns(turn: Turn) -> float:
+    """Prefill time of a turn."""
+    return float(turn.prefill_ns)
+
+
+def agreement(series: Series, reference: Series) -> float | None:
+    """Share of positions at which all turns' ids are those of the reference's first turn; None without both.
+
+    The worst turn counts.
+    """
+    if not series.is_measured or not reference.is_measured:
+        return None
+    expected = next(iter(reference.turns.values())).ids
+    return min(_share_equal(turn.ids, expected) for turn in series.turns.values())
+
+
+def _share_equal(ids: Sequence[int], expected: Sequence[int]) -> float:
+    count = max(len(ids), len(expected))
+    return sum(one == other for one, other in zip(ids, expected, strict=False)) / count if count else 1.0

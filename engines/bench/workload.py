@@ -1,0 +1,116 @@
+"""What every contender decodes: one model with random weights, seen both by transformers and by our decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Event
+
+import torch
+from torch import nn
+from transformers import LlamaForCausalLM
+
+from engines.device import dtype_name
+from engines.llama import LlamaDecoder
+from engines.networks import Network, build_empty
+from engines.random_weights import build_random
+from engines.shapes import SEED, BenchShape, build_language_model, pixel_shape, text_shape, vision_shape
+from evprof.core.errors import UserError
+from evprof.core.units import bytes_text
+from evprof.metrics.roofline import kv_bytes_per_position
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """`model` and `decoder` hold the same weights; `embeddings` [1, S, hidden] is the prompt, `tokens` come after it.
+
+    `network` and `pixels` [T, 3, H, W] are there for shapes with a tower.
+    """
+
+    model: LlamaForCausalLM
+    decoder: LlamaDecoder
+    embeddings: torch.Tensor
+    tokens: int
+    device: torch.device
+    dtype: torch.dtype
+    network: Network | None = None
+    pixels: torch.Tensor | None = None
+
+    @property
+    def prompt(self) -> int:
+        """Positions of the prompt."""
+        return int(self.embeddings.shape[1])
+
+    @property
+    def capacity(self) -> int:
+        """Positions of a cache that holds all of it: every token but the last is fed."""
+        return self.prompt + self.tokens
+
+    @property
+    def step_count(self) -> int:
+        """Decode steps: the first token is the prefill's."""
+        return self.tokens - 1
+
+
+def make_workload(shape: BenchShape, context: int, tokens: int, device: torch.device, dtype: torch.dtype) -> Workload:
+    """Draws weights and a prompt of `context` random tokens; the same each time on one kind of device.
+
+    Under no_grad rather than inference_mode: compilers refuse some of what was made in the latter.
+    """
+    with torch.no_grad():
+        network, pixels = None, None
+        if shape.network is None:
+            model = build_language_model(shape.text)
+            nn.Module.to(model, device=device, dtype=dtype)
+        else:
+            network = build_random(shape.network, device, dtype, lambda _done, _total: None, Event())
+            model = network.language_model
+            generator = torch.Generator(device).manual_seed(SEED)
+            pixels = torch.randn(pixel_shape(shape.network), device=device, dtype=dtype, generator=generator)
+        decoder = LlamaDecoder.take_over(model)
+        ids = torch.randint(3, min(shape.text.vocab_size, 32_000), (1, context), generator=_generator(context))
+        return Workload(model, decoder, decoder.embed(ids.to(device)), tokens, device, dtype, network, pixels)
+
+
+def _generator(context: int) -> torch.Generator:
+    return torch.Generator().manual_seed(SEED + context)
+
+
+@dataclass(frozen=True)
+class WorkloadNeed:
+    """Bytes a benchmark takes: weights once, a cache for each contender, the largest pass."""
+
+    weight_bytes: int
+    kv_bytes: int
+    activation_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything together."""
+        return self.weight_bytes + self.kv_bytes + self.activation_bytes
+
+
+def workload_need(shape: BenchShape, capacity: int, contenders: int, dtype: torch.dtype) -> WorkloadNeed:
+    """By shape alone. `capacity` is positions of a cache; contenders keep theirs while others have their turn."""
+    text, size = text_shape(shape.text), dtype.itemsize
+    parameters, seen = text.parameters, 0
+    if shape.network is not None:
+        parameters = sum(parameter.numel() for parameter in build_empty(shape.network).parameters())
+        vision = vision_shape(shape.network)
+        tokens = vision.frames * (vision.patches + 1)
+        seen = tokens * (vision.width * (vision.layers + 5) + 2 * vision.intermediate + 2 * text.hidden)
+    passed = capacity * (6 * text.hidden + 3 * text.intermediate) + 2 * text.vocabulary
+    kv = int(contenders * capacity * kv_bytes_per_position(text, size))
+    return WorkloadNeed(parameters * size, kv, max(seen, passed) * size)
+
+
+def check_room(name: str, need: WorkloadNeed, device: torch.device, dtype: torch.dtype, free: int) -> None:
+    """Raises UserError, one sentence, when `need` is more than is free on the device."""
+    if need.total_bytes <= free:
+        return
+    smaller = "--dtype bfloat16, " if dtype == torch.float32 else ""
+    raise UserError(
+        f"Shape {name} in {dtype_name(dtype)} needs {bytes_text(need.total_bytes)} on {device} "
+        f"(weights {bytes_text(need.weight_bytes)}, KV caches {bytes_text(need.kv_bytes)}, activations "
+        f"{bytes_text(need.activation_bytes)}), but {bytes_text(free)} is free; choose {smaller}a shorter --context, "
+        "fewer --contenders or a smaller --shape."
+    )
