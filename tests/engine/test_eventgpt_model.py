@@ -17,6 +17,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 from engines.config import EventGptConfig
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
+from engines.kv_cache import make_cache
 from engines.llama import LlamaDecoder
 from engines.model import splice
 from engines.preprocessing import CLIP_MEAN, CLIP_STD, ClipTransform
@@ -28,6 +29,7 @@ from evprof.core.records import SpanRecord
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.switches import Switches
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4
@@ -142,6 +144,25 @@ def test_forward_equals_the_published_computation(frames: int, has_adaptor: bool
     assert torch.allclose(found / scale, expected / scale, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(("frames", "has_adaptor"), [(1, True), (5, True), (3, False)])
+def test_the_fused_order_equals_the_published_computation(frames: int, has_adaptor: bool) -> None:
+    model = network(has_adaptor=has_adaptor)
+    pixels = torch.randn(frames, 3, EDGE, EDGE, generator=torch.Generator().manual_seed(1))
+    expected = encode_by_hand(model, pixels, has_adaptor=has_adaptor)
+    found = model.map_fused(model.pool(model.activate(model.tower_features(pixels))))
+    scale = expected.abs().max()
+    assert torch.allclose(found / scale, expected / scale, atol=1e-5, rtol=0)
+
+
+def test_the_fused_map_is_made_once_and_is_no_parameter() -> None:
+    model = network()
+    names = {name for name, _ in model.named_parameters()}
+    weight, bias = model.fused_map
+    assert (weight.shape, bias.shape) == ((HIDDEN, HIDDEN), (HIDDEN,))
+    assert model.fused_map[0] is weight
+    assert {name for name, _ in model.named_parameters()} == names
+
+
 def test_temporal_tokens_come_first() -> None:
     features = torch.arange(2 * 3 * 1, dtype=torch.float32).reshape(2, 3, 1)
     assert EventGptModel.pool(features).flatten().tolist() == [1.0, 4.0, 1.5, 2.5, 3.5]
@@ -203,6 +224,69 @@ def test_five_stages_from_a_file_to_the_prompt(tmp_path: Path) -> None:
     assert [frame.label.split(":")[0] for frame in inputs.frames] == [f"event frame {n}" for n in range(1, 6)]
     assert (inputs.frames[0].start_us, inputs.frames[4].end_us) == (0, 49_000)
     assert all(frame.png.startswith(b"\x89PNG") for frame in inputs.frames)
+
+
+def llama_by_hand(model: EventGptModel, state: torch.Tensor) -> torch.Tensor:
+    """Llama on one prompt [S, hidden], from the weights alone -> logits [S, rows]."""
+    weights = model.language_model.state_dict()
+    length, size = len(state), HIDDEN // HEADS
+
+    def norm(name: str, value: torch.Tensor) -> torch.Tensor:
+        return value / (value.pow(2).mean(dim=-1, keepdim=True) + 1e-6).sqrt() * weights[f"{name}.weight"]
+
+    def turned(value: torch.Tensor) -> torch.Tensor:
+        rows = []
+        for position, row in enumerate(value):
+            angles = torch.tensor([position / 10_000 ** (2 * pair / size) for pair in range(size // 2)])
+            low, high = row[: size // 2], row[size // 2 :]
+            rows.append(torch.cat([low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()]))
+        return torch.stack(rows)
+
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    for layer in range(2):
+        at = f"model.layers.{layer}"
+        inner = norm(f"{at}.input_layernorm", state)
+        query, key, value = (inner @ weights[f"{at}.self_attn.{name}_proj.weight"].T for name in "qkv")
+        heads = []
+        for head in range(HEADS):
+            part = slice(head * size, (head + 1) * size)
+            scores = turned(query[:, part]) @ turned(key[:, part]).T / math.sqrt(size)
+            heads.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ value[:, part])
+        state = state + torch.cat(heads, dim=1) @ weights[f"{at}.self_attn.o_proj.weight"].T
+        inner = norm(f"{at}.post_attention_layernorm", state)
+        gate = inner @ weights[f"{at}.mlp.gate_proj.weight"].T
+        up = inner @ weights[f"{at}.mlp.up_proj.weight"].T
+        state = state + (gate * torch.sigmoid(gate) * up) @ weights[f"{at}.mlp.down_proj.weight"].T
+    return norm("model.norm", state) @ weights["lm_head.weight"].T
+
+
+@pytest.mark.parametrize("projector", ["reference", "fused"])
+def test_the_whole_forward_equals_a_straight_line_account(tmp_path: Path, projector: str) -> None:
+    """From pictures to logits: frames one by one, in the published order, with nothing of the engine's but weights."""
+    write_events(tmp_path / "e.npy")
+    model, clock = loaded(), NullClock()
+    settings = GenerationSettings(max_new_tokens=8, switches=Switches(projector=projector))
+    host = model.load(Sample(events_path=str(tmp_path / "e.npy")), settings, clock)
+    inputs = model.preprocess(host, "What is there?", settings, clock)
+    with torch.inference_mode():
+        prompt = model.embed_prompt(inputs, model.encode_vision(inputs, clock))
+        decoder = model.language_model
+        cache = make_cache(
+            "dynamic", decoder.config, capacity=prompt.shape[1], device=torch.device("cpu"), dtype=torch.float32
+        )
+        logits = decoder(prompt, cache, keep=prompt.shape[1])[0]
+        table = model.network.language_model.state_dict()["model.embed_tokens.weight"]
+        slot = inputs.token_ids.index(SLOT)
+        state = torch.cat(
+            [
+                table[list(inputs.token_ids[:slot])],
+                encode_by_hand(model.network, inputs.pixel_values),
+                table[list(inputs.token_ids[slot + 1 :])],
+            ]
+        )
+        expected = llama_by_hand(model.network, state)
+    scale = expected.abs().max()
+    assert torch.allclose(logits / scale, expected / scale, atol=1e-5, rtol=0)
 
 
 def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:
