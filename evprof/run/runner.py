@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged
@@ -21,6 +18,7 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.run.engine_host import EngineHost
+from evprof.run.interrupts import first_interrupt
 from evprof.run.memory_sampler import MemorySampler
 from evprof.run.open_runs import OpenRuns
 from evprof.run.queue_sink import QueueSink
@@ -66,7 +64,7 @@ class LocalRunner:
             self._worker.start()
         self._work.put((request, self._stop))
         try:
-            with self._first_interrupt_stops():
+            with first_interrupt(self._stop.set):
                 while not self._is_idle.is_set():
                     self._sink.wait(PUMP_INTERVAL_S)
                     self._pump(on_update)
@@ -128,27 +126,6 @@ class LocalRunner:
     def _end(self, status: str, sentence: str) -> None:
         for message in self._open.close(status, sentence):
             self._recording.post(message)
-
-    @contextmanager
-    def _first_interrupt_stops(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread hears signals
-            return
-
-        interrupts = 0
-
-        def hear(_number: int, _frame: FrameType | None) -> None:
-            nonlocal interrupts
-            interrupts += 1
-            if interrupts > 1:
-                raise KeyboardInterrupt
-            self._stop.set()
-
-        before = signal.signal(signal.SIGINT, hear)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
 
     # From here on the engine's thread.
 
