@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import transformers
 
+from engines.gpu_state import driver_version, gpu_state
+
 
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     """The block for a run on `device` (default: the first GPU, else the CPU). Costs about a millisecond.
@@ -20,7 +22,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     is_gpu = device.type == "cuda"
     return {
         "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
-        "driver": _driver() if is_gpu else None,
+        "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -41,68 +43,3 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def gpu_state(device: torch.device) -> dict[str, Any] | None:
-    """Clocks, power limit, temperature, throttling and other processes of a GPU by NVML; None without NVML."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        handle = _handle(pynvml, device)
-    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
-        return None
-
-    def ask(name: str, *words: Any) -> Any:
-        try:
-            return getattr(pynvml, name)(handle, *words)
-        except (pynvml.NVMLError, AttributeError):
-            return None
-
-    power_mw = ask("nvmlDeviceGetEnforcedPowerLimit")
-    processes = ask("nvmlDeviceGetComputeRunningProcesses")
-    return {
-        "clocks_mhz": ask("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_SM),
-        "power_limit_w": None if power_mw is None else power_mw / 1000,
-        "temperature_c": ask("nvmlDeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU),
-        "throttle_reasons": throttle_reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons")),
-        "other_processes": None
-        if processes is None
-        else sum(process.pid not in (os.getpid(), os.getppid()) for process in processes),
-    }
-
-
-_REASONS = {
-    0x2: "applications clocks setting",
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "thermal slowdown (software)",
-    0x40: "thermal slowdown (hardware)",
-    0x80: "power brake",
-}
-
-
-def throttle_reasons(bits: int | None) -> list[str] | None:
-    """NVML's bit mask in words; idling (0x1) is no reason to mistrust a figure. None when not known."""
-    return None if bits is None else [name for bit, name in _REASONS.items() if bits & bit]
-
-
-def _handle(nvml: Any, device: torch.device) -> Any:
-    # By UUID, because CUDA_VISIBLE_DEVICES renumbers torch's devices and not NVML's.
-    uuid = str(torch.cuda.get_device_properties(device).uuid)
-    name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-    try:
-        return nvml.nvmlDeviceGetHandleByUUID(name)
-    except nvml.NVMLError:
-        return nvml.nvmlDeviceGetHandleByIndex(device.index or 0)
-
-
-def _driver() -> str | None:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,7 +21,8 @@ from evprof.core.request import GenerationSettings, ModelChoice
 class FitQuestion:
     """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
 
-    `role` and `other_role` default to what the models were made for.
+    `role` is the model's; by itself it is what its family was made for. `held_bytes` is what others of ours hold, by
+    device, and would give back.
     """
 
     model: ModelChoice
@@ -28,6 +30,7 @@ class FitQuestion:
     settings: GenerationSettings = field(default_factory=GenerationSettings)
     memory_bytes: int | None = None
     role: str | None = None
+    held_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def describe_fit(question: FitQuestion) -> dict[str, Any]:
@@ -38,7 +41,8 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     machine: Machine = ThisMachine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
     plan = _plan(question)
     needs = plan.needs(machine)
-    free = {need.device: machine.free_bytes(machine.device(need.device)) for need in needs}
+    held = question.held_bytes
+    free = {need.device: machine.free_bytes(machine.device(need.device)) + held.get(need.device, 0) for need in needs}
     placement = place(needs, free)
     sentence, advice = _verdict(plan, needs, machine, free, placement)
     return {

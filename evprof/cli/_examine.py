@@ -1,25 +1,83 @@
 """The hidden command `evprof _examine PART`: looks at one part of the installation in a process of its own.
 
 A library that is broken may end the process that loads it; doctor only reads what this prints, if it prints anything.
+`evprof _examine model QUESTION` is the window's, which must not load torch: a checkpoint, and whether it fits.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.request import GenerationSettings, ModelChoice
 
 
 def main(words: Sequence[str]) -> int:
     """Prints the facts of one of PARTS as JSON. Raises UserError (exit code 2) for another word."""
+    if len(words) == 2 and words[0] == "model":
+        json.dump(_model(words[1]), sys.stdout)
+        return 0
     if len(words) != 1 or words[0] not in PARTS:
         raise UserError("evprof _examine is used by evprof doctor, not by people.", exit_code=USAGE)
     json.dump(PARTS[words[0]](), sys.stdout)
     return 0
+
+
+def _model(text: str) -> dict[str, Any]:
+    """The `inspect` document for a question in JSON (`role`, `model`, `other`, `settings`), or its `error`."""
+    from engines.fit import FitQuestion
+    from evprof.cli.inspect import checkpoint_document
+
+    asked = json.loads(text)
+    other = asked.get("other")
+    try:
+        return checkpoint_document(
+            FitQuestion(
+                ModelChoice.from_json(asked["model"]),
+                ModelChoice.from_json(other) if other else None,
+                GenerationSettings.from_json(asked.get("settings") or {}),
+                role=asked["role"],
+                held_bytes=_held_by_the_engine(),
+            )
+        )
+    except UserError as error:
+        return {"error": error.sentence}
+
+
+_ENGINE_ITSELF_BYTES = 768 << 20
+"""What an engine process without models takes."""
+
+
+def _held_by_the_engine() -> dict[str, int]:
+    """By device, what the window's engine process holds and would give back for other models."""
+    import psutil
+
+    held: dict[str, int] = {}
+    try:
+        siblings = psutil.Process(os.getppid()).children()
+    except psutil.Error:
+        return held
+    for process in siblings:
+        try:
+            if "_engine" in process.cmdline():
+                resident = process.memory_info().rss - _ENGINE_ITSELF_BYTES
+                held["cpu"] = held.get("cpu", 0) + max(resident, 0)
+                for device, size in _on_gpus(process.pid).items():
+                    held[device] = held.get(device, 0) + size
+        except psutil.Error:
+            continue  # it has just ended
+    return held
+
+
+def _on_gpus(pid: int) -> dict[str, int]:
+    from engines.gpu_state import bytes_of_process
+
+    return bytes_of_process(pid)
 
 
 def _engine() -> dict[str, Any]:

@@ -6,13 +6,16 @@ import argparse
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 from evprof.cli.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice
+
+if TYPE_CHECKING:
+    from engines.fit import FitQuestion
 
 
 class Inspect(Command):
@@ -90,16 +93,21 @@ def is_model_name(path: str) -> bool:
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+    return checkpoint_document(fit_question(options))
+
+
+def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
+    """The `inspect` document of a checkpoint: its content, and how it fits."""
     from engines.fit import describe_fit
     from engines.inspection import inspect_checkpoint
 
-    question = fit_question(options)
+    name = question.model.name
     fit = describe_fit(question)
     # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
-    found = inspect_checkpoint(options.path, ModelChoice(options.path, clip=question.model.clip))
+    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip))
     own = next(model for model in fit["models"] if model["role"] == fit["role"])
     found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
-    return _head(options.path, "checkpoint") | found | {"fit": fit}
+    return _head(name, "checkpoint") | found | {"fit": fit}
 
 
 def _head(path: str, kind: str) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""The state of an NVIDIA GPU by NVML: clocks, power, temperature, throttling, who else computes on it.
+
+Without a GPU, a driver or NVML everything is None: that is no failure. It knows no run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_REASONS = {
+    0x2: "applications clocks setting",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal slowdown (software)",
+    0x40: "thermal slowdown (hardware)",
+    0x80: "power brake",
+    0x100: "display clocks setting",
+}
+"""NVML's bits in words; idling (0x1) is no reason to mistrust a figure."""
+
+_DECIDED = ("applications clocks setting", "display clocks setting", "sync boost")
+"""Reasons that somebody set and that hold all the time: told in the state, not warned about."""
+
+HOT_C = 85
+"""From here on GPUs lower their clocks sooner or later."""
+
+
+def gpu_state(device: torch.device) -> dict[str, Any] | None:
+    """Clocks, power, temperature, throttling and other processes of a GPU; None for a CPU or without NVML.
+
+    A figure the driver withholds is None. Costs a few milliseconds: ask outside measured time.
+    """
+    opened = _opened(device)
+    if opened is None:
+        return None
+    nvml, ask = opened
+    limit_mw = ask("nvmlDeviceGetEnforcedPowerLimit")
+    drawn_mw = ask("nvmlDeviceGetPowerUsage")
+    processes = ask("nvmlDeviceGetComputeRunningProcesses")
+    return {
+        "clocks_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+        "memory_clocks_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+        "most_clocks_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+        "power_limit_w": None if limit_mw is None else limit_mw / 1000,
+        "power_w": None if drawn_mw is None else drawn_mw / 1000,
+        "temperature_c": ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        "throttle_reasons": throttle_reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons")),
+        "other_processes": None if processes is None else _others([process.pid for process in processes]),
+    }
+
+
+def throttle_reasons(bits: int | None) -> list[str] | None:
+    """NVML's bit mask in words, in the order of its bits; None when not known."""
+    return None if bits is None else [name for bit, name in _REASONS.items() if bits & bit]
+
+
+def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> list[str]:
+    """Sentences for whoever reads a run's figures: the GPU was slowed down or shared, by its states before and after.
+
+    Settings that hold all the time (fixed clocks) are no warning; a state that is not known says nothing.
+    """
+    states = [state for state in (start, end) if state is not None]
+    reasons: list[str] = []
+    for state in states:
+        reasons += [name for name in state.get("throttle_reasons") or [] if name not in (*_DECIDED, *reasons)]
+    others = max((state.get("other_processes") or 0 for state in states), default=0)
+    said = []
+    if reasons:
+        clocks = [f"{state['clocks_mhz']} MHz" for state in states if state.get("clocks_mhz") is not None]
+        at = f" (at {' and '.join(dict.fromkeys(clocks))})" if clocks else ""
+        said.append(f"The GPU was slowed down by {' and '.join(reasons)}{at}; its times are not what it can do.")
+    elif any((state.get("temperature_c") or 0) >= HOT_C for state in states):
+        hottest = max(state.get("temperature_c") or 0 for state in states)
+        said.append(f"The GPU was {hottest} °C hot, where clocks go down; let it cool before comparing times.")
+    if others:
+        who = "another process" if others == 1 else f"{others} other processes"
+        said.append(f"The GPU was shared with {who}; times and free memory are not this run's alone.")
+    return said
+
+
+def bytes_of_process(pid: int) -> dict[str, int]:
+    """Memory of every GPU that a process holds, by device as torch spells it; nothing where the driver does not say."""
+    found: dict[str, int] = {}
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        device = torch.device("cuda", index)
+        opened = _opened(device)
+        processes = opened[1]("nvmlDeviceGetComputeRunningProcesses") if opened is not None else None
+        for process in processes or []:
+            if process.pid == pid and process.usedGpuMemory is not None:
+                found[str(device)] = int(process.usedGpuMemory)
+    return found
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, None without one."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
+        return None
+
+
+def _opened(device: torch.device) -> tuple[Any, Callable[..., Any]] | None:
+    """NVML, and a way to ask a device that answers None to what its driver withholds."""
+    if device.type != "cuda":
+        return None
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        handle = _handle(pynvml, device)
+    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
+        return None
+
+    def ask(name: str, *words: Any) -> Any:
+        try:
+            return getattr(pynvml, name)(handle, *words)
+        except (pynvml.NVMLError, AttributeError):
+            return None
+
+    return pynvml, ask
+
+
+def _others(pids: list[int]) -> int:
+    """How many of these processes are none of ours: not this one, nor the one that started it."""
+    foreign = sum(pid not in (os.getpid(), os.getppid()) for pid in pids)
+    # In a container the driver may count processes by the host's numbers, and one of them is this one.
+    is_hidden = torch.cuda.is_initialized() and os.getpid() not in pids
+    return max(foreign - is_hidden, 0)
+
+
+def _handle(nvml: Any, device: torch.device) -> Any:
+    # By UUID, because CUDA_VISIBLE_DEVICES renumbers torch's devices and not NVML's.
+    uuid = str(torch.cuda.get_device_properties(device).uuid)
+    name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(name)
+    except nvml.NVMLError:
+        return nvml.nvmlDeviceGetHandleByIndex(device.index or 0)

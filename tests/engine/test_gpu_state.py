@@ -1,0 +1,144 @@
+"""The state of a GPU as NVML tells it, with an NVML of our own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from engines.gpu_state import bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+
+GPU = torch.device("cuda", 0)
+
+
+class FakeNvml:
+    """One GPU; `withheld` are the questions its driver does not answer."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self) -> None:
+        self.withheld: set[str] = set()
+        self.pids = [os.getpid(), 4_000_000]
+        self.handles: list[str] = []
+
+    def nvmlInit(self) -> None:
+        self._answer("nvmlInit", None)
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        self.handles.append(uuid)
+        return uuid
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {
+            "nvmlDeviceGetEnforcedPowerLimit": lambda _: 700_000,
+            "nvmlDeviceGetPowerUsage": lambda _: 123_456,
+            "nvmlDeviceGetClockInfo": lambda _, kind: {1: 1980, 2: 3201}[kind],
+            "nvmlDeviceGetMaxClockInfo": lambda *_: 1980,
+            "nvmlDeviceGetTemperature": lambda *_: 41,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 0x1 | 0x4 | 0x40,
+            "nvmlDeviceGetComputeRunningProcesses": lambda _: [
+                SimpleNamespace(pid=pid, usedGpuMemory=5 << 30) for pid in self.pids
+            ],
+        }
+        if name not in answers:
+            raise AttributeError(name)
+        return lambda *words: self._answer(name, answers[name](*words))
+
+    def _answer(self, name: str, value: Any) -> Any:
+        if name in self.withheld:
+            raise self.NVMLError(f"{name} is not supported")
+        return value
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)  # type: ignore[arg-type]  # stands in for the module
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="12-ab"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    return fake
+
+
+def test_every_figure(nvml: FakeNvml) -> None:
+    assert gpu_state(GPU) == {
+        "clocks_mhz": 1980,
+        "memory_clocks_mhz": 3201,
+        "most_clocks_mhz": 1980,
+        "power_limit_w": 700.0,
+        "power_w": pytest.approx(123.456),
+        "temperature_c": 41,
+        "throttle_reasons": ["power cap", "thermal slowdown (hardware)"],
+        "other_processes": 1,
+    }
+    assert nvml.handles == ["GPU-12-ab"]
+
+
+def test_what_the_driver_withholds_is_none(nvml: FakeNvml) -> None:
+    nvml.withheld = {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetComputeRunningProcesses"}
+    nvml.withheld.add("nvmlDeviceGetCurrentClocksThrottleReasons")
+    state = gpu_state(GPU)
+    assert state is not None
+    assert (state["power_limit_w"], state["other_processes"], state["throttle_reasons"]) == (None, None, None)
+    assert state["temperature_c"] == 41
+
+
+def test_no_gpu_no_driver_no_library(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu_state(torch.device("cpu")) is None
+    nvml.withheld = {"nvmlInit"}
+    assert gpu_state(GPU) is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert gpu_state(GPU) is None
+
+
+def test_a_container_that_counts_processes_otherwise(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is on the GPU under a number that is not its own here."""
+    nvml.pids = [4_000_000]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    state = gpu_state(GPU)
+    assert state is not None
+    assert state["other_processes"] == 0
+
+
+def test_what_a_process_holds(nvml: FakeNvml) -> None:
+    assert bytes_of_process(4_000_000) == {"cuda:0": 5 << 30}
+    assert bytes_of_process(1) == {}
+
+
+def test_reasons_are_decoded() -> None:
+    assert throttle_reasons(None) is None
+    assert throttle_reasons(0x1) == []
+    assert throttle_reasons(0x8 | 0x80) == ["hardware slowdown", "power brake"]
+
+
+def state(**changes: Any) -> dict[str, Any]:
+    calm = {"clocks_mhz": 1980, "temperature_c": 50, "throttle_reasons": [], "other_processes": 0}
+    return {**calm, **changes}
+
+
+def test_a_calm_gpu_of_ones_own_is_no_warning() -> None:
+    assert gpu_warnings(state(), state()) == []
+    assert gpu_warnings(None, None) == []
+    assert gpu_warnings(state(throttle_reasons=None, other_processes=None), None) == []
+    assert gpu_warnings(state(throttle_reasons=["applications clocks setting"]), state()) == []
+
+
+def test_slowed_down_in_between() -> None:
+    (said,) = gpu_warnings(state(), state(clocks_mhz=1200, throttle_reasons=["thermal slowdown (software)"]))
+    assert "slowed down by thermal slowdown (software) (at 1980 MHz and 1200 MHz)" in said
+    (said,) = gpu_warnings(state(), state(temperature_c=91))
+    assert "91 °C" in said
+
+
+def test_shared() -> None:
+    assert gpu_warnings(state(), state(other_processes=1)) == [
+        "The GPU was shared with another process; times and free memory are not this run's alone."
+    ]
+    assert "3 other processes" in gpu_warnings(state(other_processes=3), state())[0]
