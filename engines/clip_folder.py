@@ -6,6 +6,7 @@ directory. It knows names and places, no shapes.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path, PurePosixPath
 
@@ -22,7 +23,7 @@ _INSIDE = "vision_model."
 
 def given_folder(clip: str) -> Path:
     """The folder a user named. Raises UserError (exit code 2) when it is no CLIP folder."""
-    folder = Path(clip).expanduser()
+    folder = Path(os.path.expanduser(clip))
     if not (folder / "config.json").is_file():
         raise UserError(f"--clip {clip} is no CLIP folder: it holds no config.json.", exit_code=USAGE)
     return folder
@@ -32,7 +33,8 @@ def named_folder(checkpoint: Path, value: object) -> Path | None:
     """The folder that `mm_visual_tower` names: in the checkpoint, beside it, anywhere, or in the Hugging Face cache."""
     if not isinstance(value, str) or not value:
         return None
-    places = [checkpoint / value, Path(value).expanduser(), checkpoint.resolve().parent / PurePosixPath(value).name]
+    beside = checkpoint.resolve().parent / PurePosixPath(value).name
+    places = [checkpoint / value, Path(os.path.expanduser(value)), beside]
     found = next((place for place in places if _is_described(place)), None)
     if found is not None:
         return found

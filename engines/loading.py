@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -22,6 +23,7 @@ from engines.networks import Network, build_empty, finish, put_parameter
 from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_V1, LLAVA_NEXT_VIDEO, LLAVA_V1_5
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
+from engines.quantization import check_quantization, held_bytes, quantize_weights
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.reading import import_readers
 from engines.shards import has_weights, read_headers, read_tensors
@@ -70,7 +72,7 @@ def find_checkpoint(name: str, clip: str | None = None) -> Checkpoint:
     """
     if name.startswith(PREFIX):
         return Checkpoint(name, random_config(name), None)
-    folder = bundled_folder(name) or Path(name).expanduser()
+    folder = bundled_folder(name) or Path(os.path.expanduser(name))
     if not folder.is_dir():
         folder = _hub_folder(name)
     try:
@@ -83,13 +85,13 @@ def find_checkpoint(name: str, clip: str | None = None) -> Checkpoint:
 
 
 def _short_name(name: str) -> str:
-    return name if _HUB_ID.match(name) and not Path(name).exists() else Path(name).expanduser().resolve().name
+    return name if _HUB_ID.match(name) and not Path(name).exists() else Path(os.path.expanduser(name)).resolve().name
 
 
 def _hub_folder(name: str) -> Path:
     if any(entry.name == name for entry in CATALOGUE):
         raise UserError(f"The bundled model '{name}' is missing from this installation; install evprof again.")
-    if Path(name).expanduser().is_file():
+    if Path(os.path.expanduser(name)).is_file():
         raise UserError(f"{name} is a file; name the checkpoint folder it lies in.", exit_code=USAGE)
     if not _HUB_ID.match(name):
         known = ", ".join(entry.name for entry in CATALOGUE)
@@ -126,29 +128,38 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
     """
     checkpoint = find_checkpoint(choice.name, choice.clip)
-    if choice.quantization is not None:
-        raise UserError(f"Quantization '{choice.quantization}' is not supported yet; leave it out.", exit_code=USAGE)
     import_readers()
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)
+    # Weights that are to be packed wait beside the device: it never has to hold them as they are in the files.
+    first_home = device
+    if choice.quantization is not None:
+        check_quantization(choice.quantization, device, dtype)
+        first_home = torch.device("cpu")
     config, folder = checkpoint.config, checkpoint.folder
     said: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     if folder is None:
-        network = build_random(config, device, dtype, progress, stop)
+        network = build_random(config, device, dtype, progress, stop, home=first_home)
         vocabulary: Vocabulary = random_vocabulary(config)
         transform = ClipTransform.square(edge(config.vision))
     else:
         vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
-        network, said, files = _read_network((folder, config), device, dtype, progress, stop)
+        network, said, files = _read_network((folder, config), first_home, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
     said = (*said, *rows_sentence(config, vocabulary))
     facts = model_facts(checkpoint, network, device, dtype)
     decoder = LlamaDecoder.take_over(network.language_model)
     # What is left of transformers' module are views that nothing calls.
     del network.language_model
+    if choice.quantization is not None:
+        quantize_weights(decoder, choice.quantization, device, stop)
+        network.to(device)
     _first_pass(network, decoder, device, dtype)
+    if choice.quantization is not None:
+        # After that pass: some CPU kernels order the packed weights anew when they first meet them.
+        facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
     warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
     if isinstance(network, EventGptModel):
         return EventLanguageModel(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from transformers import CLIPVisionConfig, LlamaConfig
 from transformers.activations import ACT2FN
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 _MOST_LAYERS, _MOST_WIDTH, _MOST_ROWS = 1_000, 1_000_000, 10_000_000
 """Far above any model there is, far below what could not be laid out."""
@@ -49,6 +50,15 @@ def check_shape(vision: CLIPVisionConfig, text: LlamaConfig) -> None:
         raise ValueError(f"patch_size {tower['patch_size']} is larger than image_size {tower['image_size']}")
     check_activation("the vision tower's", vision.hidden_act)
     check_activation("the language model's", text.hidden_act)
+    _check_rotary(text)
+
+
+def _check_rotary(text: LlamaConfig) -> None:
+    """Raises ValueError unless transformers can compute the rotary frequencies that are described."""
+    try:
+        LlamaRotaryEmbedding(config=text)
+    except Exception as error:  # noqa: BLE001 - every scaling fails in its own way, down to division by zero
+        raise ValueError(f"its rotary positions {text.rope_parameters} cannot be computed: {error}") from None
 
 
 def check_layer(layer: int, vision: CLIPVisionConfig) -> None:
