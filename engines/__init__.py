@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engines.library_noise import mute_known_lines
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
+
+# Here, because every file of this package may be the first in a process to import transformers.
+mute_known_lines()
 
 FAMILIES: dict[str, str] = {
     "eventgpt": "EventGPT: camera events as a few event frames, CLIP, mean pooling over time and space, Vicuna.",

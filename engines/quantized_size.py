@@ -11,6 +11,9 @@ GROUP = 64
 TILE_COLUMNS, TILE_ROWS = 1024, 8
 """CUDA's tiled int4 layout fills a matrix up to multiples of these."""
 
+_INT8_ROW_BYTES = 4 + 1
+"""int8's scale is float32, its zero point (always 0) a byte."""
+
 _SCALE_BYTES = 2
 """int4's scales and zero points are bfloat16, whatever the model computes in."""
 
@@ -21,15 +24,15 @@ _NF4_TABLE_BYTES = 16 * 4
 def weight_bytes(kind: str | None, rows: int, columns: int, itemsize: int, *, tiled: bool = False) -> int:
     """Bytes of one Linear's weight [rows, columns] whose dtype takes `itemsize` bytes; None: not quantized.
 
-    int8: one byte each and a scale in the model's dtype per row. int4: half a byte, and a scale and a zero point per
-    GROUP of a row; `tiled` is CUDA's layout, which is padded. nf4: half a byte and a float32 maximum per GROUP of the
-    flattened matrix.
+    int8: one byte each, and a float32 scale and a one-byte zero point per row. int4: half a byte, and a scale and a
+    zero point per GROUP of a row; `tiled` is CUDA's layout, which is padded. nf4: half a byte and a float32 maximum per
+    GROUP of the flattened matrix.
     """
     match kind:
         case None:
             return rows * columns * itemsize
         case "int8":
-            return rows * columns + rows * itemsize
+            return rows * columns + rows * _INT8_ROW_BYTES
         case "int4":
             if tiled:
                 rows, columns = _up_to(rows, TILE_ROWS), _up_to(columns, TILE_COLUMNS)

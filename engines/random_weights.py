@@ -98,11 +98,14 @@ def build_random(
     stop: StopFlag,
     *,
     seed: int = 0,
+    home: torch.device | None = None,
 ) -> Network:
     """A network with random weights. Raises Cancelled when `stop` is set between two tensors.
 
-    Each tensor has its own seed, from its name, so that a part does not depend on what was drawn before it.
+    Each tensor has its own seed, from its name, so that a part does not depend on what was drawn before it. What is
+    drawn on `device` is kept on `home`, by default there.
     """
+    home = home or device
     network = build_empty(config)
     shapes = parameter_shapes(network)
     total = sum(torch.Size(shape).numel() for shape in shapes.values()) * dtype.itemsize
@@ -113,10 +116,10 @@ def build_random(
         generator = torch.Generator(device).manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
         tensor = torch.empty(shape, device=device, dtype=dtype)
         _fill(name, tensor, generator, config.text)
-        put_parameter(network, name, tensor)
+        put_parameter(network, name, tensor.to(home))
         done += tensor.nbytes
         progress(done, total)
-    finish(network, device)
+    finish(network, home)
     return network
 
 

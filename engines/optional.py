@@ -1,0 +1,25 @@
+"""Libraries that are used only when asked for, and what is said when one is missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from evprof.core.errors import UserError
+
+INSTALL = "pip install 'evprof[quant]'"
+
+
+def optional_module(name: str, purpose: str) -> Any:
+    """Imports `name`, a module of a library of the extra `quant`.
+
+    Raises UserError where it is missing or does not load; `purpose` begins that sentence.
+    """
+    library = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        raise UserError(f"{purpose} needs {library}, which is not installed: {INSTALL}") from None
+    except (ImportError, OSError, RuntimeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise UserError(f"{purpose} needs {library}, which does not load here ({reason}): {INSTALL}") from None

@@ -1,0 +1,182 @@
+"""Quantized weights: near the full ones, really smaller, as large as foretold, refused where they cannot work."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import LlamaForCausalLM
+
+from engines.kv_cache import DYNAMIC, make_cache
+from engines.llama import LlamaDecoder
+from engines.loading import load_model
+from engines.optional import optional_module
+from engines.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
+from engines.quantized_size import weight_bytes
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.request import ModelChoice
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+CPU = torch.device("cpu")
+ROWS = 257
+LARGEST_ERROR = {"int8": 0.011, "nf4": 0.12}
+"""Of one matrix, relative."""
+LARGEST_LOGITS_ERROR = {"int8": 0.04, "nf4": 0.35}
+"""After three layers."""
+
+
+@pytest.fixture(params=list(LARGEST_ERROR))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every kind that works on a CPU, where its library is installed."""
+    name = str(request.param)
+    pytest.importorskip("torchao" if name == "int8" else "bitsandbytes")
+    return name
+
+
+def make_decoder(make_llama: Callable[..., LlamaForCausalLM], dtype: torch.dtype = torch.float32) -> LlamaDecoder:
+    return LlamaDecoder.take_over(make_llama(3, hidden=256, vocabulary=ROWS, std=0.05).to(dtype))
+
+
+def logits(decoder: LlamaDecoder) -> torch.Tensor:
+    ids = torch.arange(40).remainder(ROWS)[None]
+    weight = decoder.embed_tokens.weight
+    cache = make_cache(DYNAMIC, decoder.config, capacity=40, device=CPU, dtype=weight.dtype)
+    return decoder(decoder.embed(ids), cache, keep=40).float()
+
+
+def distance(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found - wanted).norm() / wanted.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_logits_stay_near(kind: str, dtype: torch.dtype, make_llama: Callable[..., LlamaForCausalLM]) -> None:
+    decoder = make_decoder(make_llama, dtype)
+    full = logits(decoder)
+    quantize_weights(decoder, kind, CPU)
+    packed = logits(decoder)
+    assert packed.shape == full.shape
+    assert 0 < distance(packed, full) < LARGEST_LOGITS_ERROR[kind]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_matrix(kind: str, dtype: torch.dtype, bias: bool) -> None:
+    torch.manual_seed(1)
+    linear = nn.Linear(256, 192, bias=bias, dtype=dtype).requires_grad_(False)
+    held = linear.bias.clone() if bias else None
+    for rows in (torch.randn(2, 5, 256, dtype=dtype), torch.randn(1, 1, 256, dtype=dtype)):
+        wanted = linear(rows)
+        packed = packer(kind)(copy.deepcopy(linear), CPU)
+        found = packed(rows)
+        assert (found.shape, found.dtype) == (wanted.shape, dtype)
+        assert 0 < distance(found.float(), wanted.float()) < LARGEST_ERROR[kind]
+        assert (packed.bias is None) if held is None else torch.equal(packed.bias, held)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_bytes_are_those_foretold(
+    kind: str, dtype: torch.dtype, make_llama: Callable[..., LlamaForCausalLM]
+) -> None:
+    decoder = make_decoder(make_llama, dtype)
+    shapes = [getattr(layer, name).weight.shape for layer in decoder.layers for name in PROJECTIONS]
+    before = held_bytes([decoder])
+    assert before == sum(parameter.nbytes for parameter in decoder.parameters())
+    quantize_weights(decoder, kind, CPU)
+    packed = held_bytes([getattr(layer, name) for layer in decoder.layers for name in PROJECTIONS])
+    foretold = sum(weight_bytes(kind, rows, columns, dtype.itemsize) for rows, columns in shapes)
+    assert packed == pytest.approx(foretold, rel=0.02)
+    full = sum(rows * columns * dtype.itemsize for rows, columns in shapes)
+    assert held_bytes([decoder]) == before - full + packed
+    assert packed < full * (0.53 if kind == "int8" else 0.3)
+
+
+def test_a_first_pass_makes_them_no_larger(kind: str, make_llama: Callable[..., LlamaForCausalLM]) -> None:
+    """Some CPU kernels order nf4 weights anew when they first meet them."""
+    decoder = make_decoder(make_llama)
+    quantize_weights(decoder, kind, CPU)
+    before, first = held_bytes([decoder]), logits(decoder)
+    assert held_bytes([decoder]) <= before
+    assert torch.equal(logits(decoder), first)
+
+
+def test_only_projections_are_packed(kind: str, make_llama: Callable[..., LlamaForCausalLM]) -> None:
+    decoder = make_decoder(make_llama)
+    head, embedding = decoder.lm_head.weight.clone(), decoder.embed_tokens.weight.clone()
+    quantize_weights(decoder, kind, CPU)
+    assert torch.equal(decoder.lm_head.weight, head)
+    assert torch.equal(decoder.embed_tokens.weight, embedding)
+    assert all(
+        type(getattr(layer, name).weight.data) is not torch.Tensor or getattr(layer, name).weight.dtype == torch.uint8
+        for layer in decoder.layers
+        for name in PROJECTIONS
+    )
+
+
+def test_loading_says_what_is_held(kind: str) -> None:
+    never = threading.Event()
+
+    def load(quantization: str | None) -> Any:
+        choice = ModelChoice("evprof-tiny-video-llava", device="cpu", dtype="float32", quantization=quantization)
+        return load_model(choice, "target", lambda done, total: None, never)
+
+    full, packed = load(None).facts, load(kind).facts
+    assert (full.quantization, packed.quantization) == (None, kind)
+    assert packed.parameters == full.parameters
+    assert packed.weight_bytes < 0.7 * full.weight_bytes
+
+
+def test_stopped_between_layers(kind: str, make_llama: Callable[..., LlamaForCausalLM], stop_after: Any) -> None:
+    with pytest.raises(Cancelled):
+        quantize_weights(make_decoder(make_llama), kind, CPU, stop_after(1))
+
+
+def test_int4_on_a_cpu_names_what_works_there() -> None:
+    with pytest.raises(UserError, match=r"device is cpu; choose nf4 .* or int8") as refused:
+        check_quantization("int4", CPU, torch.bfloat16)
+    assert refused.value.exit_code == 2
+
+
+def test_int4_computes_in_bfloat16_only() -> None:
+    with pytest.raises(UserError, match="--dtype bfloat16"):
+        check_quantization("int4", torch.device("cuda"), torch.float16)
+
+
+def test_an_unknown_kind() -> None:
+    with pytest.raises(UserError, match=r"no quantization 'int3'; choose one of int8, int4, nf4"):
+        check_quantization("int3", CPU, torch.float32)
+
+
+def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    with pytest.raises(
+        UserError, match=r"nf4 needs bitsandbytes, which is not installed: pip install 'evprof\[quant\]'"
+    ):
+        check_quantization("nf4", CPU, torch.float32)
+
+
+def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(UserError, match=r"does not load here \(hqq.core: cannot open shared object file\)"):
+        optional_module("hqq.core", "A hqq4 cache")
+
+
+def test_libraries_load_without_a_word(kind: str) -> None:
+    """What they write while they are imported would stand among our own lines."""
+    script = (
+        "from engines.quantization import check_quantization; import torch; "
+        f"check_quantization({kind!r}, torch.device('cpu'), torch.float32)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
