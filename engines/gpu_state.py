@@ -6,7 +6,7 @@ Without a GPU, a driver or NVML everything is None: that is no failure. It knows
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -81,6 +81,23 @@ def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> li
         who = "another process" if others == 1 else f"{others} other processes"
         said.append(f"The GPU was shared with {who}; times and free memory are not this run's alone.")
     return said
+
+
+class GpuWatch:
+    """The GPUs among some devices, as they were when it was made and as they are when it is asked."""
+
+    def __init__(self, devices: Iterable[torch.device]) -> None:
+        self._start = {device: gpu_state(device) for device in dict.fromkeys(devices) if device.type == "cuda"}
+
+    def look_again(self) -> tuple[dict[torch.device, dict[str, Any] | None], list[str]]:
+        """The states now, and what is to be said about the time in between: sentences that name the device."""
+        now = {device: gpu_state(device) for device in self._start}
+        said = [
+            sentence.replace("The GPU", f"The GPU {device}", 1) if len(now) > 1 else sentence
+            for device, state in now.items()
+            for sentence in gpu_warnings(self._start[device], state)
+        ]
+        return now, said
 
 
 def bytes_of_process(pid: int) -> dict[str, int]:

@@ -19,6 +19,7 @@ from engines.answer import Answer
 from engines.attention import SDPA
 from engines.decoding import decode
 from engines.environment import describe_environment
+from engines.gpu_state import GpuWatch
 from engines.kv_cache import weigh
 from engines.model import VisionLanguageModel
 from engines.pipeline import ModelPass, taken_cache
@@ -99,6 +100,7 @@ class MeasuredRun:
         self._start_ns: int | None = None
         self._end_ns: int | None = None
         self._environment: dict[str, Any] = {}
+        self._gpus: GpuWatch | None = None
         self._sampler: Sampler = greedy
 
     def perform(self) -> str:
@@ -175,6 +177,7 @@ class MeasuredRun:
         use_threads(models.values())
         self._environment = describe_environment(models[self._plan.role].device)
         self._describe({"environment": self._environment})
+        self._gpus = GpuWatch(model.device for model in models.values())
         return models
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
@@ -241,6 +244,7 @@ class MeasuredRun:
     def _outcome(self) -> dict[str, Any]:
         """What is told at the end: nothing of this is inside the measured time."""
         facts: dict[str, Any] = {"end_ns": self._end_ns} if self._end_ns is not None else {}
+        facts.update(self._gpu_facts())
         facts.update(self._tools.end_facts())
         for role, model_pass in self._passes.items():
             self._tell_inputs(role, model_pass)
@@ -257,6 +261,17 @@ class MeasuredRun:
             ids = [token_id for token_id in self._answer.ids if token_id not in model.vocabulary.eos_ids]
             facts["text"] = model.vocabulary.decode(ids)
         return facts
+
+    def _gpu_facts(self) -> dict[str, Any]:
+        """The environment with the GPU's state at the end; what makes its times doubtful becomes a warning."""
+        if self._gpus is None:
+            return {}
+        states, sentences = self._gpus.look_again()
+        for sentence in sentences:
+            self._warn(sentence)
+        answering = self._passes.get(self._plan.role)
+        state = states.get(answering.model.device) if answering is not None else None
+        return {"environment": {**self._environment, "gpu_end": state}}
 
     def _tell_inputs(self, role: str, model_pass: ModelPass) -> None:
         inputs = model_pass.inputs

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from engines.gpu_state import bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+from engines.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+from evprof.core.messages import RunEnded, RunWarned
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 
 GPU = torch.device("cuda", 0)
 
@@ -142,3 +144,40 @@ def test_shared() -> None:
         "The GPU was shared with another process; times and free memory are not this run's alone."
     ]
     assert "3 other processes" in gpu_warnings(state(other_processes=3), state())[0]
+
+
+def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter([state(), state(), state(throttle_reasons=["power cap"], clocks_mhz=900), state()])
+    monkeypatch.setattr("engines.gpu_state.gpu_state", lambda _: next(states))
+    watch = GpuWatch([GPU, torch.device("cpu"), GPU, torch.device("cuda", 1)])
+    now, said = watch.look_again()
+    assert now[GPU] is not None
+    assert now[GPU]["clocks_mhz"] == 900
+    assert [sentence.split(" was")[0] for sentence in said] == ["The GPU cuda:0"]
+
+
+def test_a_run_says_how_the_gpu_fared(
+    engine: Any, sample: Any, sink: Any, never: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that a stand-in for the watch calls throttled: warned about, and the state is in its environment."""
+
+    class Throttled(GpuWatch):
+        def look_again(self) -> Any:
+            return {torch.device("cpu"): state(temperature_c=90)}, ["The GPU was slowed down by power cap."]
+
+    monkeypatch.setattr("engines.measured_run.GpuWatch", Throttled)
+    request = RunRequest("draft", sample, ModelChoice("tiny-draft"), None, GenerationSettings(max_new_tokens=2))
+    engine.run(request, sink, never)
+    warned = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
+    assert warned.count("The GPU was slowed down by power cap.") == 1
+    (ended,) = [message for message in sink.messages if isinstance(message, RunEnded)]
+    assert ended.facts["environment"]["gpu_end"]["temperature_c"] == 90
+    assert ended.facts["environment"]["gpu"] is None
+
+
+def test_a_run_without_a_gpu(engine: Any, sample: Any, sink: Any, never: Any) -> None:
+    request = RunRequest("draft", sample, ModelChoice("tiny-draft"), None, GenerationSettings(max_new_tokens=2))
+    engine.run(request, sink, never)
+    (ended,) = [message for message in sink.messages if isinstance(message, RunEnded)]
+    assert ended.facts["environment"]["gpu_end"] is None
+    assert ended.facts["environment"]["gpu"] is None or torch.cuda.is_available()
