@@ -6,7 +6,7 @@ The best of several tries counts, not the middle: a ceiling is what was reached 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +47,23 @@ class Ceilings:
     def bandwidth_bytes_s(self) -> float:
         """The most that memory gave: decoding reads, and on CPUs reading alone is faster than copying."""
         return max(self.copy_bytes_s, self.read_bytes_s)
+
+    def unrest(self, other: Ceilings) -> float:
+        """How far two measurements of one machine lie apart at most: 0 for equal ones, 1 for one twice the other."""
+        pairs = (
+            (self.bandwidth_bytes_s, other.bandwidth_bytes_s),
+            (self.matmul_flops_s, other.matmul_flops_s),
+        )
+        return max(max(pair) / min(pair) for pair in pairs) - 1
+
+    def higher(self, other: Ceilings) -> Ceilings:
+        """The higher of each."""
+        return replace(
+            self,
+            copy_bytes_s=max(self.copy_bytes_s, other.copy_bytes_s),
+            read_bytes_s=max(self.read_bytes_s, other.read_bytes_s),
+            matmul_flops_s=max(self.matmul_flops_s, other.matmul_flops_s),
+        )
 
 
 def measure_ceilings(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Ceilings:
