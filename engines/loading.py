@@ -26,7 +26,7 @@ from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.quantization import check_quantization, held_bytes, quantize_weights
 from engines.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.reading import import_readers
-from engines.shards import has_weights, read_headers, read_tensors
+from engines.shards import has_weights, read_headers, read_tensors, weight_files
 from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_stored_rows, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary
 from engines.video_model import VideoLanguageModel
@@ -102,11 +102,12 @@ def _hub_folder(name: str) -> Path:
     every = [*_SMALL_FILES, *_WEIGHT_FILES]
     try:
         cached = Path(snapshot_download(name, allow_patterns=every, local_files_only=True))
-        # Some other program may have fetched the configuration alone.
-        if has_weights(cached):
-            return cached
-    except LocalEntryNotFoundError:
+        # Some other program may have fetched the configuration alone, or been stopped half-way.
+        weight_files(cached)
+    except (LocalEntryNotFoundError, UserError):
         pass
+    else:
+        return cached
     try:
         for weights in _WEIGHT_FILES:
             fetched = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, weights]))
