@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from engines.clip_tower import TowerStates, class_attention
+from engines.config import edge
 from engines.event_frames import draw_event_frames
 from engines.eventgpt import EventGptModel
 from engines.kept_vision import KeptVision
@@ -16,6 +17,7 @@ from engines.preparation import PromptLayout, prepare, without_use
 from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
 from engines.reading import read_input, span_warnings
+from engines.rehearsal import Rehearsal
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from engines.visual_pruning import choose_tokens, kept_count, with_class_token
@@ -59,11 +61,12 @@ class EventLanguageModel:
         self.visual_tokens_per_frame = 1
         spelled = f"eventgpt {network.config.vision.to_json_string()}"
         self.kept = KeptVision(identity or facts.name, spelled, transform, device=self.device, dtype=self.dtype)
+        pixels = edge(network.config.vision)
+        self._rehearsal = Rehearsal(pixels, device=self.device, dtype=self.dtype)
 
     def make_ready(self, settings: GenerationSettings) -> None:
-        """Multiplies the fused projector's two matrices."""
-        if settings.switches.projector == "fused":
-            _ = self.network.fused_map
+        """A blank frame through stage vision; with a fused projector its two matrices are multiplied on the way."""
+        self._rehearsal.perform(_recipe(settings), self._encode)
 
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
@@ -89,7 +92,7 @@ class EventLanguageModel:
         renders = host.events is not None
         used = _USED | {"canvas"} if renders else _USED
         frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
-        switches, pooled = settings.switches, settings.input.pooling != "none"
+        pooled = _recipe(settings).pooled
         if not pooled and frames != 1:
             raise UserError(
                 f"Pooling none shows {self.facts.name} every token of a single frame, not of {frames}; "
@@ -108,12 +111,10 @@ class EventLanguageModel:
             layout=PromptLayout(
                 self.template_of(settings),
                 1,
-                count(frames, self.network.tokens_per_frame, switches.visual_keep),
+                count(frames, self.network.tokens_per_frame, settings.switches.visual_keep),
                 SEQUENCE_LIMIT,
             ),
-            recipe=VisionRecipe(
-                pooled, switches.projector == "fused", switches.visual_keep, switches.prune_by, switches.vision_cache
-            ),
+            recipe=_recipe(settings),
         )
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
@@ -184,3 +185,14 @@ class EventLanguageModel:
         """Part of stage 4: [1, S, hidden]; visual rows past the sequence's limit are left out."""
         text = self.language_model.embed(inputs.text_ids)
         return splice(text, visual[: inputs.lengths.visual], inputs.slots)
+
+
+def _recipe(settings: GenerationSettings) -> VisionRecipe:
+    switches = settings.switches
+    return VisionRecipe(
+        pooled=settings.input.pooling != "none",
+        fused=switches.projector == "fused",
+        keep=switches.visual_keep,
+        prune_by=switches.prune_by,
+        cache=switches.vision_cache,
+    )

@@ -21,6 +21,7 @@ from engines.preprocessing import ClipTransform
 from engines.prompts import LLAVA_NEXT_VIDEO, LLAVA_V1_5, PromptTemplate
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.reading import read_input
+from engines.rehearsal import Rehearsal
 from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from engines.visual_pruning import choose_tokens, gather_tokens, kept_count, with_class_token
@@ -63,9 +64,12 @@ class VideoLanguageModel:
         self.kept = KeptVision(
             identity or facts.name, _spelled(network), transform, device=self.device, dtype=self.dtype
         )
+        pixels = edge(network.config.vision)
+        self._rehearsal = Rehearsal(pixels, device=self.device, dtype=self.dtype)
 
     def make_ready(self, settings: GenerationSettings) -> None:
-        """Nothing: stage vision needs no more than the weights."""
+        """A blank frame through stage vision."""
+        self._rehearsal.perform(_recipe(settings), self._encode)
 
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
@@ -87,7 +91,7 @@ class VideoLanguageModel:
         shown = draw_event_frames(host, settings.frames or DEFAULT_FRAMES, settings.input.canvas_size, spans)
         if self.reads_images and settings.input.image_layout == "grid":
             shown = self._tile(shown, spans)
-        frames, switches = len(shown.pictures), settings.switches
+        frames = len(shown.pictures)
         return prepare(
             self,
             replace(shown, warnings=(*shown.warnings, *without_use(self.facts.name, settings, used))),
@@ -97,11 +101,9 @@ class VideoLanguageModel:
             layout=PromptLayout(
                 self.template,
                 frames if self.reads_images else 1,
-                framewise_counts(frames, self.visual_tokens_per_frame, switches.visual_keep),
+                framewise_counts(frames, self.visual_tokens_per_frame, settings.switches.visual_keep),
             ),
-            recipe=VisionRecipe(
-                keep=switches.visual_keep, prune_by=switches.prune_by, cache=switches.vision_cache, pooled=False
-            ),
+            recipe=_recipe(settings),
         )
 
     def _tile(self, host: HostInputs, spans: StageClock) -> HostInputs:
@@ -168,6 +170,13 @@ class VideoLanguageModel:
         """Part of stage 4: [1, S, hidden]."""
         text = self.language_model.embed(inputs.text_ids)
         return splice(text, visual, inputs.slots)
+
+
+def _recipe(settings: GenerationSettings) -> VisionRecipe:
+    switches = settings.switches
+    return VisionRecipe(
+        pooled=False, keep=switches.visual_keep, prune_by=switches.prune_by, cache=switches.vision_cache
+    )
 
 
 def _spelled(network: LlavaModel) -> str:

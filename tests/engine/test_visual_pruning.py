@@ -198,3 +198,23 @@ def test_pruning_is_a_part_of_its_own(
         model.encode_vision(inputs, clock)
     begun = [record.name for record in sink.of(SpanRecord)[seen_before:] if record.phase == 0]
     assert begun == parts
+
+
+@pytest.mark.parametrize(("family", "visual"), [("eventgpt", 4), ("llava", 3), ("video_llava", 3)])
+def test_at_least_one_token_of_each_frame_stays(
+    family: str, visual: int, make_model: Callable[..., Any], sample: Any
+) -> None:
+    for by in ("attention", "similarity"):
+        inputs, kept = seen(make_model(family), sample, asked(visual_keep=0.001, prune_by=by), NullClock())
+        assert inputs.lengths.visual == len(kept) == visual
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_way_to_compute_is_rehearsed_once(family: str, make_model: Callable[..., Any]) -> None:
+    model = make_model(family)
+    tower_of = model.network.visual_tower if family == "eventgpt" else model.network.frame_tower
+    passes: list[int] = []
+    tower_of.embeddings.register_forward_hook(lambda *_: passes.append(1))
+    for each in (asked(), asked(visual_keep=0.5), asked(visual_keep=0.5, vision_cache="disk"), asked()):
+        model.make_ready(each)
+    assert len(passes) == 2
