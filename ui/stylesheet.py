@@ -19,6 +19,9 @@ QToolTip { background: $raised; color: $text; border: 1px solid $line; padding: 
 QLabel { background: transparent; }
 QLabel[role="head"] { color: $text_dim; font-size: ${small_pt}pt; font-weight: 600; }
 QLabel[role="dim"] { color: $text_dim; }
+QLabel:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled { color: $faint; }
+QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled { background: transparent; }
+QLabel[role="dim"]:disabled { color: $faint; }
 QLabel[role="small"] { color: $text_dim; font-size: ${small_pt}pt; }
 QLabel[role="title"] { color: $text; font-weight: 600; }
 QLabel[role="good"] { color: $good; }
@@ -46,6 +49,7 @@ QPushButton[role="chip"] { font-size: ${small_pt}pt; padding: 0 8px; min-height:
     border-radius: 10px; color: $accent; border-color: $accent; background: $panel; font-weight: 600; }
 QPushButton[role="chip"]:hover { background: $selection; }
 QPushButton[role="link"] { background: transparent; border: none; color: $accent; padding: 2px 0; text-align: left; }
+QPushButton[role="link"]:disabled { color: $faint; background: transparent; }
 QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: $window; color: $text;
     border: 1px solid $line; border-radius: 5px; padding: 4px 8px; min-height: 18px;

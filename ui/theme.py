@@ -91,7 +91,11 @@ class Theme:
         names = ("window", "panel", "raised", "line", "text", "text_dim", "accent", "good", "bad", "warn", "selection")
         return sheet(
             {name: getattr(self, name).name() for name in names}
-            | {"accent_ink": self.ink(self.accent).name(), "hover": _between(self.raised, self.text, 0.06)},
+            | {
+                "accent_ink": self.ink(self.accent).name(),
+                "hover": _between(self.raised, self.text, 0.06),
+                "faint": _between(self.raised, self.text_dim, 0.55),
+            },
             small_pt=points(SMALL_PX),
         )
 

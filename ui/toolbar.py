@@ -29,6 +29,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import MODES, ModelChoice
 from evprof.core.sample import Sample
 from ui.icons import icon
+from ui.models.controls import controls
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.models.run_text import input_name, mode_name
@@ -94,9 +95,10 @@ class Toolbar(QFrame):
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.setFixedHeight(HEIGHT)
-        self.form = RequestForm()
         self._themes = themes
         self._recent = recent if recent is not None else Recent(None)
+        self.form = RequestForm()
+        self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self._is_busy = False
         self._has_trace = False
@@ -165,8 +167,7 @@ class Toolbar(QFrame):
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.tokens.setFixedWidth(76)
         self._settings: SettingsPopover | None = None
-        self.settings = _button("", "More settings: drafted tokens, frames, sampling, repetitions")
-        self.settings.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self.settings = _button("", "Settings")
         self.settings.clicked.connect(self._open_settings)
         self.trace = _button("Trace", "Repeat the run once under torch.profiler, as a run of its own")
         self.trace.setCheckable(True)
@@ -214,11 +215,13 @@ class Toolbar(QFrame):
 
     @property
     def settings_popover(self) -> SettingsPopover:
-        """The popover with the settings that matter less often; made when it is first asked for."""
+        """The popover with everything else that can be set; made when it is first asked for."""
         if self._settings is None:
             from ui.dialogs.settings_popover import SettingsPopover
 
-            self._settings = SettingsPopover(self.form.settings, self)
+            self._settings = SettingsPopover(self.form, self._themes, self)
+            self._settings.changed.connect(self._show_state)
+            self._settings.closed.connect(self._remember_settings)
         return self._settings
 
     @property
@@ -257,7 +260,7 @@ class Toolbar(QFrame):
         if self.form.problem:
             self.failed.emit(self.form.problem)
             return
-        self._read_settings()
+        self.form.take("max_new_tokens", self.tokens.value())
         traces = self._trace_folder is not None and self.trace.isChecked()
         self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
         try:
@@ -266,14 +269,6 @@ class Toolbar(QFrame):
             self.failed.emit(error.sentence)
             return
         self.run_requested.emit(request)
-
-    def _read_settings(self) -> None:
-        form, more = self.form, self._settings
-        if more is None:
-            form.settings = replace(form.settings, max_new_tokens=self.tokens.value())
-        else:
-            form.settings = more.settings(self.tokens.value())
-            form.warmup, form.repeat = more.warmup.value(), more.repeat.value()
 
     def browse_events(self) -> None:
         """Asks for an event recording."""
@@ -314,6 +309,9 @@ class Toolbar(QFrame):
     def _open_settings(self) -> None:
         self.settings_popover.open_below(self.settings)
 
+    def _remember_settings(self) -> None:
+        self._recent.note_settings(self.form.settings)
+
     def _take_draft(self, choice: ModelChoice) -> None:
         self.form.draft = choice
         self._show_state()
@@ -350,6 +348,7 @@ class Toolbar(QFrame):
         self.run_button.setToolTip(problem or f"{mode_name(mode)} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self._tensorboard.setEnabled(self._has_trace)
+        self._show_settings()
         self.hint.setText("" if self._is_busy else problem)
         self.hint.setVisible(bool(self.hint.text()))
         for role, choice in ((DRAFT, form.draft), (TARGET, form.target)):
@@ -357,6 +356,19 @@ class Toolbar(QFrame):
         for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
             if path is not None:
                 button.setToolTip(path)
+
+    def _show_settings(self) -> None:
+        """The button counts what is not at its default; the tool tip names it."""
+        names = {control.key: control.name for control in controls()}
+        changed, idle = self.form.changed, self.form.idle
+        style = Qt.ToolButtonStyle
+        self.settings.setText(str(len(changed)) if changed else "")
+        self.settings.setToolButtonStyle(style.ToolButtonTextBesideIcon if changed else style.ToolButtonIconOnly)
+        lines = ["Settings: measuring, sampling, input, optimizations"]
+        if changed:
+            lines.append("Not at their defaults: " + ", ".join(names[key] for key in changed))
+        lines += [f"Set, but not in use now: {names[key]}. {reason}" for key, reason in idle.items()]
+        self.settings.setToolTip("\n".join(lines))
 
     def _show_model(self, button: QToolButton, choice: ModelChoice, role: str) -> None:
         extras = [part for part in (choice.device, choice.dtype) if part != "auto"]

@@ -135,7 +135,7 @@ class RunRequest:
     @property
     def roles(self) -> tuple[str, ...]:
         """The models this mode takes, the draft first."""
-        return (self.mode,) if self.mode in ("draft", "target") else ("draft", "target")
+        return roles_of(self.mode)
 
     def input_of(self, role: str) -> str:
         """ "events" or "video": the half of the sample that the model of this role reads."""
@@ -155,6 +155,11 @@ class RunRequest:
         parts["settings"] = GenerationSettings.from_json(values["settings"])
         parts["trace"] = TraceSettings.from_json(values["trace"]) if values.get("trace") else None
         return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})
+
+
+def roles_of(mode: str) -> tuple[str, ...]:
+    """The models a mode takes, the draft first."""
+    return (mode,) if mode in ("draft", "target") else ("draft", "target")
 
 
 def input_of(settings: InputSettings, role: str) -> str:

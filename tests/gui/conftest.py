@@ -38,8 +38,8 @@ def qt_warnings_fail(application: QApplication) -> Iterator[None]:
     lines: list[str] = []
 
     def listen(kind: QtMsgType, _context: QMessageLogContext, message: str) -> None:
-        # The offscreen platform says this of every window; nothing of ours can change it.
-        if kind != QtMsgType.QtDebugMsg and "propagateSizeHints" not in message:
+        # The offscreen platform says this of every window and popover; nothing of ours can change it.
+        if kind != QtMsgType.QtDebugMsg and not message.startswith("This plugin does not support"):
             lines.append(message)
 
     before = qInstallMessageHandler(listen)

@@ -1,97 +1,129 @@
-"""The popover with the settings that matter less often: drafted tokens, sampling, frames, repeats."""
+"""The popover with everything that can be set about a run, in three columns: the run, its input, its optimizations."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QFrame, QGridLayout, QLabel, QSpinBox, QWidget
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from evprof.core.request import GenerationSettings
-from ui.theme import GRID
+from evprof.view.settings_text import may_change_text
+from ui.dialogs.setting_row import CHANGED, INEXACT, PLAIN, Mark, SettingRow
+from ui.models.controls import COLUMNS, Control, Group
+from ui.models.request_form import RequestForm
+from ui.theme import GRID, ThemeHolder
 from ui.views.panel_parts import section_head
-
-_OWN = "model's own"
 
 
 class SettingsPopover(QFrame):
-    """Opens below its button and closes when a click falls outside.
+    """Opens below its button and closes when a click falls outside. Writes into the form, one setting at a time.
 
     Signals:
-        changed(): a setting, the warm-up or the repetitions changed.
+        changed(): a setting changed.
+        closed(): it was hidden.
     """
 
     changed = Signal()
+    closed = Signal()
 
-    def __init__(self, settings: GenerationSettings, parent: QWidget | None = None) -> None:
+    def __init__(self, form: RequestForm, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("role", "card")
-        self._settings = settings
-        self.gamma = _whole(settings.gamma, 1, 64)
-        self.event_frames = _whole(settings.event_frames or 0, 0, 64, _OWN)
-        self.frames = _whole(settings.frames or 0, 0, 256, _OWN)
-        self.temperature = QDoubleSpinBox()
-        self.temperature.setRange(0.0, 5.0)
-        self.temperature.setSingleStep(0.1)
-        self.temperature.setSpecialValueText("greedy")
-        self.temperature.setValue(settings.temperature)
-        self.seed = _whole(settings.seed, 0, 2**31 - 1)
-        self.ignore_eos = QCheckBox("go on after end of sequence")
-        self.ignore_eos.setChecked(settings.ignore_eos)
-        self.warmup = _whole(0, 0, 20)
-        self.repeat = _whole(1, 1, 100)
-        grid = QGridLayout(self)
-        grid.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        grid.setHorizontalSpacing(2 * GRID)
-        grid.setVerticalSpacing(GRID)
-        row = 0
-        for head, entries in (
-            ("Speculation", (("drafted tokens γ", self.gamma),)),
-            ("Input", (("event frames", self.event_frames), ("video frames", self.frames))),
-            ("Sampling", (("temperature", self.temperature), ("seed", self.seed))),
-            ("Measuring", (("warm-up runs", self.warmup), ("repetitions", self.repeat))),
-        ):
-            grid.addWidget(section_head(head), row, 0, 1, 2)
-            row += 1
-            for name, box in entries:
-                label = QLabel(name)
-                label.setProperty("role", "dim")
-                label.setBuddy(box)
-                box.setAccessibleName(name)
-                box.setFixedWidth(112)
-                box.valueChanged.connect(self._note)
-                grid.addWidget(label, row, 0)
-                grid.addWidget(box, row, 1)
-                row += 1
-        grid.addWidget(self.ignore_eos, row, 0, 1, 2)
-        self.ignore_eos.toggled.connect(self._note)
+        self.form = form
+        self._themes = themes
+        self.rows: dict[str, SettingRow] = {}
+        columns = QHBoxLayout()
+        columns.setSpacing(2 * GRID)
+        for place, groups in enumerate(COLUMNS):
+            if place:
+                line = QFrame()
+                line.setProperty("role", "vrule")
+                columns.addWidget(line)
+            columns.addLayout(self._column(groups))
+        line = QFrame()
+        line.setProperty("role", "rule")
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, GRID)
+        ground.setSpacing(GRID)
+        ground.addLayout(columns)
+        ground.addWidget(line)
+        ground.addLayout(self._footer())
+        self.refresh()
 
-    def settings(self, max_new_tokens: int) -> GenerationSettings:
-        """The settings as they stand, for answers of at most `max_new_tokens`."""
-        return replace(
-            self._settings,
-            max_new_tokens=max_new_tokens,
-            gamma=self.gamma.value(),
-            event_frames=self.event_frames.value() or None,
-            frames=self.frames.value() or None,
-            temperature=self.temperature.value(),
-            seed=self.seed.value(),
-            ignore_eos=self.ignore_eos.isChecked(),
-        )
+    def _column(self, groups: Sequence[Group]) -> QVBoxLayout:
+        column = QVBoxLayout()
+        column.setSpacing(GRID // 2)
+        for place, group in enumerate(groups):
+            if place:
+                column.addSpacing(GRID)
+            head = section_head(group.head)
+            head.setContentsMargins(12, 0, 0, GRID // 2)
+            column.addWidget(head)
+            for control in group.controls:
+                row = SettingRow(control, self._themes)
+                row.changed.connect(self._take)
+                self.rows[control.key] = row
+                column.addWidget(row)
+        column.addStretch(1)
+        return column
+
+    def _footer(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        for state, meaning in (
+            (CHANGED, "not at its default"),
+            (INEXACT, "an optimization that may change the answer"),
+        ):
+            mark = Mark(self._themes)
+            mark.show_state(state)
+            label = QLabel(meaning)
+            label.setProperty("role", "small")
+            row.addWidget(mark)
+            row.addWidget(label)
+            row.addSpacing(2 * GRID)
+        row.addStretch(1)
+        self.reset = QPushButton("Reset to defaults")
+        self.reset.setProperty("role", "link")
+        self.reset.clicked.connect(self._reset)
+        row.addWidget(self.reset)
+        return row
+
+    def refresh(self) -> None:
+        """Shows the form's settings as they stand, and what of them makes no sense just now."""
+        changed, idle = self.form.changed, self.form.idle
+        for key, row in self.rows.items():
+            value = self.form.value(key)
+            row.show_value(value)
+            state = PLAIN if key not in changed else INEXACT if may_change_text(key, value) else CHANGED
+            row.show_sense(state, self.form.obstacle(key), self._refusals(row.control))
+        self.reset.setEnabled(bool(changed or idle))
+
+    def _refusals(self, control: Control) -> dict[Any, str]:
+        found = {value: self.form.refusal(control.key, value) for value, _ in control.choices}
+        return {value: reason for value, reason in found.items() if reason}
 
     def open_below(self, widget: QWidget) -> None:
-        """Shows itself under its button, its right end at the button's."""
+        """Shows itself under its button, its right end at the button's, as far as the screen has room there."""
+        self.refresh()
         self.adjustSize()
-        self.move(widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2)))
+        place = widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2))
+        room = widget.screen().availableGeometry()
+        self.move(max(place.x(), room.left() + GRID), place.y())
         self.show()
 
-    def _note(self, *_: object) -> None:
+    def _take(self, key: str, value: object) -> None:
+        self.form.take(key, value)
+        self.refresh()
         self.changed.emit()
 
+    def _reset(self) -> None:
+        self.form.reset()
+        self.refresh()
+        self.changed.emit()
 
-def _whole(value: int, least: int, most: int, zero: str = "") -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(least, most)
-    box.setSpecialValueText(zero)
-    box.setValue(value)
-    return box
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tells that it was closed."""
+        super().hideEvent(event)
+        self.closed.emit()

@@ -40,3 +40,17 @@ def family_of(folder: str | Path, role: str) -> str:
     if not any(next(place.glob(pattern), None) for pattern in _WEIGHTS):
         raise UserError(f"{place}: holds no weights (*.safetensors, *.bin); download the checkpoint again.")
     return family
+
+
+def family_named(name: str) -> str | None:
+    """The family of a model by what it is called: bundled, `random:…`, or a folder; None where that says nothing."""
+    if Path(name).is_dir():
+        try:
+            described = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return FAMILIES.get(str(described.get("model_type"))) if isinstance(described, dict) else None
+    if not name.startswith(("random:", "evprof-")):
+        return None
+    known = ("video-llava", "llava-next-video", "llava", "eventgpt")
+    return next((family.replace("-", "_") for family in known if name.endswith(family)), None)

@@ -1,4 +1,4 @@
-"""What the person opened lately, samples and models, kept in one small file; it knows no window."""
+"""What the person opened and set lately, kept in one small file; it knows no window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from evprof.core.errors import UserError
+from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
 
 KEPT = 8
@@ -21,6 +23,7 @@ class Recent:
         self._path = path
         self.samples: list[Sample] = []
         self.models: list[str] = []
+        self.settings = GenerationSettings()
         self._read()
 
     def note_sample(self, sample: Sample) -> None:
@@ -35,19 +38,30 @@ class Recent:
         self.models = [name, *(entry for entry in self.models if entry != name)][:KEPT]
         self._write()
 
+    def note_settings(self, settings: GenerationSettings) -> None:
+        """Remembers how text is generated."""
+        if settings != self.settings:
+            self.settings = settings
+            self._write()
+
     def _read(self) -> None:
         if self._path is None:
             return
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, UserError):
             values: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
             samples = [Sample.from_json(entry) for entry in values.get("samples", [])]
             self.samples = [entry for entry in samples if entry.events_path or entry.video_path][:KEPT]
             self.models = [str(name) for name in values.get("models", [])][:KEPT]
+            settings = GenerationSettings.from_json(values.get("settings") or {})
+            settings.validate()
+            self.settings = settings
 
     def _write(self) -> None:
         if self._path is None:
             return
-        values = {"samples": [sample.to_json() for sample in self.samples], "models": self.models}
+        values: dict[str, Any] = {"samples": [sample.to_json() for sample in self.samples], "models": self.models}
+        if self.settings != GenerationSettings():
+            values["settings"] = self.settings.to_json()
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             fresh = self._path.with_suffix(".new")

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from evprof.core.request import MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import (
+    MODES,
+    GenerationSettings,
+    ModelChoice,
+    RunRequest,
+    TraceSettings,
+    input_of,
+    roles_of,
+)
 from evprof.core.sample import Sample
+from ui.models import setting_limits
+from ui.models.checkpoint_folder import family_named
+from ui.models.controls import MEASURING, controls, default_of, value_of, with_value
+from ui.models.setting_limits import Circumstances
 
 BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
 
-_NEEDS = {
-    "side-by-side": (True, True),
-    "speculative": (True, True),
-    "draft": (True, False),
-    "target": (False, True),
-}
-"""Mode -> whether it needs events, and a video."""
+_WORDS = {"events": "events", "video": "a video"}
 
 
 class RequestForm:
@@ -45,13 +53,56 @@ class RequestForm:
 
     def mode_problem(self, mode: str) -> str:
         """What a mode lacks: "needs events", "needs a video", "needs events and a video"; empty when it can run."""
-        needs_events, needs_video = _NEEDS[mode]
-        lacking = []
-        if needs_events and self.sample.events_path is None:
-            lacking.append("events")
-        if needs_video and self.sample.video_path is None:
-            lacking.append("a video")
+        paths = {"events": self.sample.events_path, "video": self.sample.video_path}
+        needed = {input_of(self.settings.input, role) for role in roles_of(mode)}
+        lacking = [_WORDS[kind] for kind, path in paths.items() if kind in needed and path is None]
         return f"needs {' and '.join(lacking)}" if lacking else ""
+
+    # Settings, by the names of their controls.
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What decides which settings make sense."""
+        return Circumstances(self.mode, self.settings, family_named(self.target.name))
+
+    def value(self, key: str) -> Any:
+        """A setting, or how often is measured."""
+        return getattr(self, key) if key in MEASURING else value_of(self.settings, key)
+
+    def take(self, key: str, value: Any) -> None:
+        """Sets one setting and nothing else."""
+        if key in MEASURING:
+            setattr(self, key, value)
+        else:
+            self.settings = with_value(self.settings, key, value)
+
+    def reset(self) -> None:
+        """Everything back to its default."""
+        for control in controls():
+            self.take(control.key, default_of(control.key))
+
+    @property
+    def changed(self) -> list[str]:
+        """Settings that differ from their defaults and will run so."""
+        idle = self.idle
+        return [
+            control.key
+            for control in controls()
+            if self.value(control.key) != default_of(control.key) and control.key not in idle
+        ]
+
+    def obstacle(self, key: str) -> str:
+        """Why a setting changes nothing now; empty when it counts."""
+        return setting_limits.obstacle(self.circumstances, key)
+
+    def refusal(self, key: str, value: Any) -> str:
+        """Why one of a setting's choices cannot be taken now; empty when it can."""
+        return setting_limits.refusal(self.circumstances, key, value)
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """Settings that differ from their defaults but make no sense now, with the reason."""
+        return setting_limits.idle(self.circumstances)
 
     @property
     def problem(self) -> str:
@@ -61,6 +112,8 @@ class RequestForm:
         gone = [path for path in (self.sample.events_path, self.sample.video_path) if path and not Path(path).exists()]
         if gone:
             return f"{Path(gone[0]).name} is gone; open it again."
+        if self.mode_problem(self.mode):
+            return f"No model reads what is open: {self.mode_problem(self.mode)}."
         if not self.sample.prompt.strip():
             return "Type a prompt."
         return ""
@@ -84,13 +137,13 @@ class RequestForm:
     def request(self) -> RunRequest:
         """What is asked of the engine. Raises UserError when settings mean nothing."""
         mode = self.mode
-        needs_events, needs_video = _NEEDS[mode]
+        roles = roles_of(mode)
         made = RunRequest(
             mode=mode,
             sample=self.sample,
-            draft=self.draft if needs_events else None,
-            target=self.target if needs_video else None,
-            settings=self.settings,
+            draft=self.draft if DRAFT in roles else None,
+            target=self.target if TARGET in roles else None,
+            settings=setting_limits.in_force(self.circumstances),
             warmup=self.warmup,
             repeat=self.repeat,
             trace=TraceSettings(str(self.trace_folder)) if self.trace_folder is not None else None,

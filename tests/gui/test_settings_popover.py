@@ -1,0 +1,359 @@
+"""The settings popover: every control changes exactly its field, says when it makes no sense, and can be reset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSpinBox
+
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from evprof.core.switches import InputSettings, Switches
+from evprof.loaders.bundled import bundled_sample
+from evprof.view.settings_text import flat
+from ui.dialogs.setting_row import CHANGED, INEXACT, PLAIN
+from ui.dialogs.settings_popover import SettingsPopover
+from ui.models.controls import MEASURING, controls, default_of
+from ui.models.recent import Recent
+from ui.models.request_form import RequestForm
+from ui.theme import ThemeHolder
+from ui.toolbar import Toolbar
+from ui.views.choice_box import ChoiceBox
+
+CONTROLS = {control.key: control for control in controls()}
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "gamma": {"mode": "speculative"},
+    "top_p": {"temperature": 0.5},
+    "top_k": {"temperature": 0.5},
+    "seed": {"temperature": 0.5},
+    "exit_confidence": {"early_exit": 4},
+    "prune_by": {"visual_keep": 0.5},
+    "image_layout": {"target": "random:7b-llava"},
+    "pooling": {"event_frames": 1},
+}
+"""What has to be set before a control makes sense."""
+
+
+@pytest.fixture
+def form() -> RequestForm:
+    made = RequestForm()
+    made.sample = bundled_sample()
+    return made
+
+
+@pytest.fixture
+def popover(form: RequestForm, themes: ThemeHolder) -> Iterator[SettingsPopover]:
+    made = SettingsPopover(form, themes)
+    yield made
+    made.deleteLater()
+
+
+def prepare(form: RequestForm, key: str) -> None:
+    for name, value in NEEDS.get(key, {}).items():
+        if name == "mode":
+            form.choose_mode(value)
+        elif name == "target":
+            form.target = ModelChoice(value)
+        else:
+            form.take(name, value)
+
+
+def touch(popover: SettingsPopover, key: str) -> Any:
+    """Changes a control with the keyboard as a person would; returns the value that should follow."""
+    row = popover.rows[key]
+    assert row.field.isEnabled(), row.field.toolTip()
+    if isinstance(row.field, ChoiceBox):
+        row.field.setCurrentIndex(1 if row.field.currentIndex() != 1 else 0)
+        return row.control.choices[row.field.currentIndex()][0]
+    assert isinstance(row.field, QSpinBox | QDoubleSpinBox)
+    falls = row.field.value() == row.field.maximum()
+    QTest.keyClick(row.field, Qt.Key.Key_Down if falls else Qt.Key.Key_Up)
+    return row.control.value(row.field.value())
+
+
+def everything(form: RequestForm) -> dict[str, Any]:
+    """What a run is asked for, as one dictionary."""
+    request = form.request()
+    return {**flat(asdict(request.settings)), "warmup": request.warmup, "repeat": request.repeat}
+
+
+def test_every_setting_there_is_has_a_control() -> None:
+    known = {*GenerationSettings.__dataclass_fields__, *InputSettings.__dataclass_fields__}
+    known |= {*Switches.__dataclass_fields__, *MEASURING}
+    assert set(CONTROLS) == known - {"input", "switches", "max_new_tokens"}
+    for control in CONTROLS.values():
+        assert control.tip.endswith("."), control.key
+        assert default_of(control.key) in [value for value, _ in control.choices] or not control.choices
+    lossy = {key for key, control in CONTROLS.items() if "ay change the answer" in control.tip}
+    assert {"cache", "early_exit", "exit_confidence", "visual_keep", "prune_by"} <= lossy
+    assert not lossy & {"attention", "step", "prefill_chunk", "vision_cache", "projector", "gamma"}
+
+
+@pytest.mark.parametrize("key", list(CONTROLS))
+def test_every_control_changes_exactly_its_field(popover: SettingsPopover, form: RequestForm, key: str) -> None:
+    prepare(form, key)
+    popover.refresh()
+    told: list[bool] = []
+    popover.changed.connect(lambda: told.append(True))
+    before = everything(form)
+    wanted = touch(popover, key)
+    after = everything(form)
+    assert {name for name in before if before[name] != after[name]} == {key}
+    assert after[key] == pytest.approx(wanted) if isinstance(wanted, float) else after[key] == wanted
+    assert told == [True]
+    assert popover.rows[key].mark.state in (CHANGED, INEXACT)
+    assert key in form.changed
+
+
+@pytest.mark.parametrize("key", list(CONTROLS))
+def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHolder, key: str) -> None:
+    prepare(form, key)
+    control = CONTROLS[key]
+    values = [value for value, _ in control.choices] or [control.value(control.least + control.step)]
+    for value in values:
+        form.take(key, value)
+        popover = SettingsPopover(form, themes)
+        shown = popover.rows[key].field
+        if isinstance(shown, ChoiceBox):
+            assert shown.currentText() == dict(control.choices)[value]
+        else:
+            assert control.value(shown.value()) == pytest.approx(value)
+        assert form.value(key) == value
+
+
+def test_numbers_of_any_width_are_kept_until_they_are_changed(form: RequestForm, themes: ThemeHolder) -> None:
+    form.take("visual_keep", 1 / 3)
+    form.take("canvas", "800x600")
+    popover = SettingsPopover(form, themes)
+    canvas = popover.rows["canvas"].field
+    assert isinstance(canvas, ChoiceBox)
+    assert canvas.currentText() == "800x600"
+    popover.refresh()
+    assert form.settings.switches.visual_keep == 1 / 3
+
+
+def test_a_canvas_can_be_typed(popover: SettingsPopover, form: RequestForm) -> None:
+    field = popover.rows["canvas"].field
+    assert isinstance(field, ChoiceBox)
+    field.lineEdit().selectAll()
+    QTest.keyClicks(field.lineEdit(), "480X320")
+    assert form.settings.input.canvas == "480x320"
+    assert field.currentText().lower() == "480x320"
+
+
+def test_marks_tell_exact_from_inexact(popover: SettingsPopover, form: RequestForm) -> None:
+    def marks(*keys: str) -> list[str]:
+        popover.refresh()
+        return [popover.rows[key].mark.state for key in keys]
+
+    assert marks("cache", "step", "visual_keep") == [PLAIN] * 3
+    form.take("cache", "static")
+    form.take("step", "compiled")
+    form.take("visual_keep", 0.5)
+    assert marks("cache", "step", "visual_keep") == [CHANGED, CHANGED, INEXACT]
+    form.take("cache", "fp8")
+    form.take("early_exit", 3)
+    assert marks("cache", "early_exit") == [INEXACT, INEXACT]
+
+
+def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm) -> None:
+    untouched = everything(form)
+    assert not popover.reset.isEnabled()
+    for key, value in {"cache": "static", "warmup": 3, "draft_input": "video", "frames": 4, "top_p": 0.5}.items():
+        form.take(key, value)
+    form.take("max_new_tokens", 33)
+    popover.refresh()
+    told: list[bool] = []
+    popover.changed.connect(lambda: told.append(True))
+    assert popover.reset.isEnabled()
+    QTest.mouseClick(popover.reset, Qt.MouseButton.LeftButton)
+    # The length of an answer has its own field in the toolbar.
+    assert everything(form) == {**untouched, "max_new_tokens": 33}
+    assert (told, form.changed) == ([True], [])
+    assert not popover.reset.isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("mode", "taken", "key", "reason"),
+    [
+        ("side-by-side", {}, "gamma", "Only speculative mode drafts."),
+        ("speculative", {"temperature": 0.5}, "temperature", "Speculative decoding is greedy."),
+        ("side-by-side", {"seed": 3}, "seed", "Nothing is drawn at temperature 0."),
+        ("speculative", {"early_exit": 2}, "early_exit", "Speculative mode verifies with every layer."),
+        ("side-by-side", {"exit_confidence": 0.5}, "exit_confidence", "No token leaves early."),
+        ("side-by-side", {"prune_by": "similarity"}, "prune_by", "Every visual token is kept."),
+        ("target", {"projector": "fused"}, "projector", "The event model does not run in this mode."),
+        ("target", {"draft_input": "video"}, "draft_input", "The event model does not run in this mode."),
+        ("draft", {"frames": 4}, "frames", "The video model does not run in this mode."),
+        ("target", {"canvas": "640x480"}, "canvas", "No model reads events."),
+        (
+            "side-by-side",
+            {"prompt_style": "training", "event_markers": False},
+            "event_markers",
+            "The training prompt has no markers.",
+        ),
+        ("side-by-side", {"image_layout": "grid"}, "image_layout", "only LLaVA-1.5 can be shown a grid."),
+    ],
+)
+def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
+    popover: SettingsPopover, mode: str, taken: dict[str, Any], key: str, reason: str
+) -> None:
+    form = popover.form
+    form.choose_mode(mode)
+    for name, value in taken.items():
+        form.take(name, value)
+    popover.refresh()
+    row = popover.rows[key]
+    assert not row.field.isEnabled()
+    assert reason in row.field.toolTip()
+    assert row.control.tip in row.field.toolTip()
+    assert row.mark.state == PLAIN
+    assert key not in form.changed
+    assert everything(form)[key] == default_of(key)
+    if key in taken:
+        assert reason in form.idle[key]
+        assert form.value(key) == taken[key]
+
+
+def choice_states(popover: SettingsPopover, key: str) -> dict[str, tuple[bool, str]]:
+    field = popover.rows[key].field
+    assert isinstance(field, ChoiceBox)
+    items = field.model()
+    assert isinstance(items, QStandardItemModel)
+    return {
+        str(value): (items.item(place).isEnabled(), str(field.itemData(place, Qt.ItemDataRole.ToolTipRole) or ""))
+        for place, (value, _) in enumerate(popover.rows[key].control.choices)
+    }
+
+
+def test_single_choices_are_refused_with_the_reason(popover: SettingsPopover, form: RequestForm) -> None:
+    assert choice_states(popover, "cache")["hqq4"] == (True, "")
+    assert not choice_states(popover, "pooling")["none"][0]
+    assert "set the draft's frames to 1" in choice_states(popover, "pooling")["none"][1]
+    form.choose_mode("speculative")
+    form.take("cache", "hqq8")
+    form.take("event_frames", 1)
+    popover.refresh()
+    states = choice_states(popover, "cache")
+    assert [name for name, (is_offered, _) in states.items() if not is_offered] == ["hqq8", "hqq4"]
+    assert "cannot forget rejected tokens" in states["hqq8"][1]
+    assert form.request().settings.switches.cache == "auto"
+    assert choice_states(popover, "pooling")["none"] == (True, "")
+    form.choose_mode("side-by-side")
+    assert form.request().settings.switches.cache == "hqq8"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "events", "video", "problems"),
+    [
+        ({}, True, False, {"draft": "", "target": "needs a video", "speculative": "needs a video"}),
+        ({"target_input": "events"}, True, False, {"side-by-side": "", "speculative": "", "target": ""}),
+        ({"draft_input": "video"}, False, True, {"side-by-side": "", "draft": "", "target": ""}),
+        ({"draft_input": "video"}, True, False, {"draft": "needs a video", "side-by-side": "needs a video"}),
+        (
+            {"draft_input": "video", "target_input": "events"},
+            False,
+            False,
+            {"side-by-side": "needs events and a video", "draft": "needs a video", "target": "needs events"},
+        ),
+    ],
+)
+def test_modes_need_what_their_models_read(
+    inputs: dict[str, str], events: bool, video: bool, problems: dict[str, str]
+) -> None:
+    form = RequestForm()
+    form.sample = Sample("/a.npy" if events else None, "/a.mp4" if video else None)
+    for key, value in inputs.items():
+        form.take(key, value)
+    assert {mode: form.mode_problem(mode) for mode in problems} == problems
+
+
+def test_an_input_that_nobody_reads_is_said(tmp_path: Path) -> None:
+    events = tmp_path / "scene.npy"
+    events.write_bytes(b"")
+    form = RequestForm()
+    form.sample = Sample(str(events))
+    assert form.problem == ""
+    form.take("draft_input", "video")
+    form.take("target_input", "video")
+    assert form.problem == "No model reads what is open: needs a video."
+
+
+@pytest.fixture
+def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
+    made = Toolbar(themes, Recent(tmp_path / "recent.json"))
+    made.resize(1600, 44)
+    made.show()
+    made.set_sample(bundled_sample())
+    yield made
+    made.deleteLater()
+
+
+def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:
+    assert toolbar.settings.text() == ""
+    popover = toolbar.settings_popover
+    for key in ("cache", "step", "visual_keep"):
+        touch(popover, key)
+    assert toolbar.settings.text() == "3"
+    assert "KV cache, decode step, tokens kept" in toolbar.settings.toolTip()
+    toolbar.form.take("temperature", 0.5)
+    toolbar.choose_mode("speculative")
+    assert toolbar.settings.text() == "3"
+    assert "not in use now: temperature. Speculative decoding is greedy." in toolbar.settings.toolTip()
+    popover.reset.click()
+    assert toolbar.settings.text() == ""
+
+
+def test_modes_follow_what_the_models_read(toolbar: Toolbar) -> None:
+    toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
+    actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
+    assert actions["speculative"].text().endswith("needs a video")
+    field = toolbar.settings_popover.rows["target_input"].field
+    assert isinstance(field, ChoiceBox)
+    field.setCurrentIndex(1)
+    assert actions["speculative"].isEnabled()
+    assert toolbar.form.mode == "side-by-side"
+    found: list[RunRequest] = []
+    toolbar.run_requested.connect(found.append)
+    toolbar.run()
+    assert found[0].input_of("target") == "events"
+
+
+def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplication) -> None:
+    popover = toolbar.settings_popover
+    popover.open_below(toolbar.settings)
+    application.processEvents()
+    assert popover.width() <= 1280 - 200
+    assert popover.height() <= 720 - 100
+    for row in popover.rows.values():
+        assert row.name.width() >= row.name.sizeHint().width(), row.control.key
+        assert row.field.geometry().right() < row.width()
+        if isinstance(row.field, ChoiceBox):
+            widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)
+            assert widest <= row.field.width() - 8 - 20, row.control.key
+        else:
+            assert row.field.fontMetrics().horizontalAdvance(row.field.text()) <= row.field.width() - 18
+    popover.hide()
+
+
+def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_path: Path) -> None:
+    popover = toolbar.settings_popover
+    popover.open_below(toolbar.settings)
+    touch(popover, "cache")
+    popover.hide()
+    again = Toolbar(themes, Recent(tmp_path / "recent.json"))
+    assert again.form.settings == toolbar.form.settings
+    assert again.settings.text() == "1"
+    (tmp_path / "recent.json").write_text('{"settings": {"gamma": "many", "switches": {"cache": "magic"}}}')
+    assert Recent(tmp_path / "recent.json").settings == GenerationSettings()
+    (tmp_path / "recent.json").write_text('{"settings": {"switches": {"cache": "magic"}}}')
+    assert Recent(tmp_path / "recent.json").settings == GenerationSettings()
+    again.deleteLater()

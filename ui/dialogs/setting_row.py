@@ -1,0 +1,164 @@
+"""One setting in the settings popover: a mark, its name, and the field that changes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QStandardItemModel
+from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
+
+from ui.models.controls import Control
+from ui.theme import GRID, ThemeHolder
+from ui.views.choice_box import ChoiceBox
+
+FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
+
+_INSET = (-2, 0, 0, 0)
+"""Words that can be typed begin where those of a list do."""
+
+PLAIN, CHANGED, INEXACT = "", "changed", "inexact"
+"""What a mark says of a setting: at its default, not so, not so and the answer may change."""
+
+
+class Mark(QWidget):
+    """A dot for a changed setting, a wave where the answer may change with it: told apart by shape and colour."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._state = PLAIN
+        self.setFixedSize(self.sizeHint())
+
+    @property
+    def state(self) -> str:
+        """PLAIN, CHANGED or INEXACT."""
+        return self._state
+
+    def show_state(self, state: str) -> None:
+        """Shows another state."""
+        if state != self._state:
+            self._state = state
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(12, FIELD_HEIGHT)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if self._state == PLAIN:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme = self._themes.theme
+        if self._state == CHANGED:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.accent)
+            painter.drawEllipse(QRectF(0, self.height() / 2 - 2.5, 5, 5))
+            return
+        painter.setPen(theme.warn)
+        painter.setFont(theme.font(weight=600))
+        place = QRectF(-2, 0, 12, self.height())
+        painter.drawText(place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, "≈")
+
+
+class SettingRow(QWidget):
+    """Holds no value of its own: what the field is told to show is never reported as a change.
+
+    Signals:
+        changed(str, object): the setting's key and its new value.
+    """
+
+    changed = Signal(str, object)
+
+    def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.control = control
+        self.mark = Mark(themes)
+        self.name = QLabel(control.name)
+        self.name.setProperty("role", "dim")
+        self.field = _list(control, themes) if control.choices else _number(control)
+        self.field.setFixedSize(FIELD_PX, FIELD_HEIGHT)
+        self.field.setAccessibleName(control.name)
+        self.field.setAccessibleDescription(control.tip)
+        self.name.setBuddy(self.field)
+        if isinstance(self.field, ChoiceBox):
+            if control.is_free:
+                self.field.editTextChanged.connect(self._take_words)
+            else:
+                self.field.currentIndexChanged.connect(self._take_choice)
+        else:
+            self.field.valueChanged.connect(self._take_number)
+        row = QGridLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setHorizontalSpacing(0)
+        row.addWidget(self.mark, 0, 0)
+        row.addWidget(self.name, 0, 1)
+        row.addWidget(self.field, 0, 2)
+        row.setColumnStretch(1, 1)
+        row.setColumnMinimumWidth(1, 14 * GRID)
+
+    def show_value(self, value: Any) -> None:
+        """Makes the field show a value."""
+        was_blocked = self.field.blockSignals(True)
+        if isinstance(self.field, ChoiceBox):
+            index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
+            self.field.setCurrentIndex(index)
+            if index < 0 and self.control.is_free:
+                self.field.setEditText(str(value))
+        elif isinstance(self.field, QDoubleSpinBox):
+            self.field.setValue(self.control.number(value))
+        else:
+            self.field.setValue(round(self.control.number(value)))
+        self.field.blockSignals(was_blocked)
+
+    def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str]) -> None:
+        """Marks the setting; greys it, or single choices of it, and says why in the tool tip."""
+        self.mark.show_state(PLAIN if obstacle else state)
+        self.field.setEnabled(not obstacle)
+        self.name.setEnabled(not obstacle)
+        tip = f"{obstacle}\n{self.control.tip}" if obstacle else self.control.tip
+        for widget in (self.field, self.name):
+            widget.setToolTip(tip)
+        if isinstance(self.field, ChoiceBox):
+            items = self.field.model()
+            for place, (value, _) in enumerate(self.control.choices):
+                if isinstance(items, QStandardItemModel):
+                    items.item(place).setEnabled(value not in refusals)
+                self.field.setItemData(place, refusals.get(value), Qt.ItemDataRole.ToolTipRole)
+
+    def _take_choice(self, index: int) -> None:
+        self.changed.emit(self.control.key, self.control.choices[index][0])
+
+    def _take_words(self, words: str) -> None:
+        self.changed.emit(self.control.key, words.strip().lower() or self.control.choices[0][0])
+
+    def _take_number(self, number: float) -> None:
+        self.changed.emit(self.control.key, self.control.value(number))
+
+
+def _list(control: Control, themes: ThemeHolder) -> ChoiceBox:
+    box = ChoiceBox(themes)
+    box.setEditable(control.is_free)
+    words = box.lineEdit()
+    if words is not None:
+        words.setTextMargins(*_INSET)
+    for _, word in control.choices:
+        box.addItem(word)
+    return box
+
+
+def _number(control: Control) -> QSpinBox | QDoubleSpinBox:
+    box: QSpinBox | QDoubleSpinBox
+    if control.decimals:
+        box = QDoubleSpinBox()
+        box.setDecimals(control.decimals)
+        box.setRange(control.least, control.most)
+        box.setSingleStep(control.step)
+    else:
+        box = QSpinBox()
+        box.setRange(round(control.least), round(control.most))
+        box.setSingleStep(round(control.step))
+    box.setSpecialValueText(control.low)
+    box.setSuffix(control.suffix)
+    box.lineEdit().setTextMargins(*_INSET)
+    return box

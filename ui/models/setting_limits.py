@@ -1,0 +1,91 @@
+"""Which settings make no sense just now, and why in one sentence; such settings keep their place and do not run.
+
+It knows modes, families and settings, and no widget. What only a machine can refuse is the engine's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import GenerationSettings, input_of, roles_of
+from ui.models.controls import MEASURING, controls, default_of, value_of, with_value
+
+_EVENTGPT_ONLY = ("event_markers", "event_frames", "pooling", "projector", "prompt_style", "draft_input")
+_TARGET_ONLY = ("frames", "image_layout", "target_input")
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a setting's sense depends on; `target_family` is None while it is not known."""
+
+    mode: str
+    settings: GenerationSettings
+    target_family: str | None = None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The models that will run."""
+        return roles_of(self.mode)
+
+
+def obstacle(here: Circumstances, key: str) -> str:
+    """Why a setting changes nothing now; empty when it counts."""
+    settings, is_speculative = here.settings, here.mode == "speculative"
+    if key in _EVENTGPT_ONLY and DRAFT not in here.roles:
+        return "The event model does not run in this mode."
+    if key in _TARGET_ONLY and TARGET not in here.roles:
+        return "The video model does not run in this mode."
+    if key == "image_layout" and here.target_family not in (None, "llava"):
+        return "The target takes video, not images; only LLaVA-1.5 can be shown a grid."
+    switches = settings.switches
+    reasons = {
+        "gamma": (not is_speculative, "Only speculative mode drafts."),
+        "temperature": (is_speculative, "Speculative decoding is greedy."),
+        "early_exit": (is_speculative, "Speculative mode verifies with every layer."),
+        "exit_confidence": (is_speculative or switches.early_exit is None, "No token leaves early."),
+        "prune_by": (switches.visual_keep == 1, "Every visual token is kept."),
+        "event_markers": (settings.input.prompt_style != "released", "The training prompt has no markers."),
+        "canvas": (
+            not any(input_of(settings.input, role) == "events" for role in here.roles),
+            "No model reads events.",
+        ),
+        **dict.fromkeys(
+            ("top_p", "top_k", "seed"),
+            (is_speculative or settings.temperature == 0, "Nothing is drawn at temperature 0."),
+        ),
+    }
+    applies, reason = reasons.get(key, (False, ""))
+    return reason if applies else ""
+
+
+def refusal(here: Circumstances, key: str, value: Any) -> str:
+    """Why one of a setting's choices cannot be taken now; empty when it can."""
+    if key == "cache" and value in ("hqq8", "hqq4") and here.mode == "speculative":
+        return "An hqq cache cannot forget rejected tokens; speculative mode needs that."
+    if key == "pooling" and value == "none" and here.settings.event_frames != 1:
+        return "Shows every token of one frame: set the draft's frames to 1 first."
+    return ""
+
+
+def in_force(here: Circumstances) -> GenerationSettings:
+    """The settings that will run: what makes no sense now stands at its default."""
+    found = here.settings
+    for key in idle(here):
+        found = with_value(found, key, default_of(key))
+    return found
+
+
+def idle(here: Circumstances) -> dict[str, str]:
+    """Settings that differ from their defaults and yet change nothing now, with the reason."""
+    found = {}
+    for control in controls():
+        if control.key in MEASURING:
+            continue
+        value = value_of(here.settings, control.key)
+        if value != default_of(control.key):
+            reason = obstacle(here, control.key) or refusal(here, control.key, value)
+            if reason:
+                found[control.key] = reason
+    return found

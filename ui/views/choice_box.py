@@ -1,0 +1,28 @@
+"""A list to choose from, closed to one line, with an arrow that says so."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox, QWidget
+
+from ui.icons import pixmap
+from ui.theme import GRID, ThemeHolder
+
+_ARROW = 12
+
+
+class ChoiceBox(QComboBox):
+    """A combo box whose arrow is drawn in the theme's colours: a style sheet can only show a picture file."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        theme = self._themes.theme
+        color = theme.text_dim if self.isEnabled() else theme.line
+        painter = QPainter(self)
+        picture = pixmap("chevron", color, self.devicePixelRatioF(), _ARROW)
+        painter.drawPixmap(QPointF(self.width() - _ARROW - GRID + 1, (self.height() - _ARROW) / 2), picture)
