@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
+from evprof.core.errors import CANCELLED
 from evprof.core.request import DTYPES
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "overhead", "ui", "engine-process")
+BENCHMARKS = ("engine", "switches", "overhead", "ui", "engine-process")
 
 
 class Bench(Command):
@@ -20,6 +22,8 @@ class Bench(Command):
 
     engine: how fast models with random weights decode, beside transformers' generate in interleaved turns, and how near
     to this machine's own ceilings, which are measured first.
+    switches: every optimization on against off, in turns in one process: speed, memory, and whether the answer stays
+    the same, beside what was expected of it.
     overhead: what the instrumentation costs per token, in interleaved pairs against the same loop with a null recorder,
     with the A/A ratio of the same run beside it.
     ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
@@ -41,6 +45,7 @@ class Bench(Command):
             "--seconds", type=float, metavar="S", default=30, help="ui: of a trial (default: %(default)s)"
         )
         _add_engine_options(parser)
+        _add_switch_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -50,7 +55,12 @@ class Bench(Command):
         document = {"schema_version": 1, "benchmark": options.benchmark} | _measure(options, console)
         if console.is_json:
             console.document(document)
-            return 0
+            return _exit_code(document)
+        if options.benchmark == "switches":
+            from evprof.cli.switch_report import print_markdown, print_switches
+
+            (print_markdown if options.markdown else print_switches)(document, console)
+            return _exit_code(document)
         if options.benchmark == "engine":
             from evprof.cli.bench_report import print_engine_rows
 
@@ -64,13 +74,33 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
     group.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
     group.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
-    group.add_argument("--repeat", type=int, metavar="N", default=15, help="rounds of turns (default: %(default)s)")
+    group.add_argument(
+        "--repeat", type=int, metavar="N", default=15, help="engine, switches: rounds of turns (default: %(default)s)"
+    )
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
     group.add_argument(
         "--limit", type=float, metavar="S", default=300, help="seconds a contender may take (default: %(default)s)"
     )
     group.add_argument("--contenders", metavar="NAMES", help="who takes part, with commas (default: all)")
+
+
+def _add_switch_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("switches", "also --repeat, --device and --dtype; the sample is the bundled one")
+    group.add_argument("--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="default: %(default)s")
+    group.add_argument("--target", metavar="MODEL", default=BUNDLED_TARGET, help="default: %(default)s")
+    group.add_argument(
+        "--max-new-tokens", type=int, metavar="N", default=64, help="tokens of a timed run (default: %(default)s)"
+    )
+    group.add_argument(
+        "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
+    )
+    group.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+
+
+def _exit_code(document: dict[str, Any]) -> int:
+    """130 for a measurement that was stopped before its end."""
+    return CANCELLED if document["summary"].get("is_complete") is False else 0
 
 
 def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -80,6 +110,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             from engines.bench.engine import measure_engine
 
             return measure_engine(_engine_bench(options), console.note)
+        case "switches":
+            return _measure_switches(options, console)
         case "overhead":
             from engines.overhead import measure_overhead
 
@@ -108,6 +140,30 @@ def _engine_bench(options: argparse.Namespace) -> EngineBench:
         limit_s=options.limit,
         contenders=choose_contenders(options.contenders),
     )
+
+
+def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Ctrl-C stops it and keeps the rows so far."""
+    import threading
+
+    from evprof.cli.recorded_session import make_engine
+    from evprof.core.request import ModelChoice
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.interrupts import first_interrupt
+    from evprof.run.switch_bench import SwitchPlan, measure_switches
+
+    plan = SwitchPlan(
+        bundled_sample(),
+        ModelChoice(options.draft, options.device, options.dtype),
+        ModelChoice(options.target, options.device, options.dtype),
+        repeat=options.repeat,
+        max_new_tokens=options.max_new_tokens,
+        only=tuple(options.only),
+    )
+    plan.variants()  # before anything is imported
+    stop = threading.Event()
+    with first_interrupt(stop.set):
+        return measure_switches(make_engine(), plan, stop, console.note)
 
 
 def _draw_somewhere(console: Console) -> None:

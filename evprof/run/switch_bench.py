@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -86,6 +87,14 @@ def measure_switches(
         engine.close()
     return {
         "environment": bench.environment or engine.describe(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": {
+            "draft": plan.draft.name,
+            "target": plan.target.name,
+            "dtype": bench.dtype,
+            "repeat": plan.repeat,
+            "max_new_tokens": plan.max_new_tokens,
+        },
         "rows": rows,
         "summary": summary_of(rows) | {"is_complete": not is_stopped},
     }
@@ -100,6 +109,11 @@ class _Bench:
         self._plan = plan
         self._stop = stop
         self._plain: dict[str, RunLog] = {}
+
+    @property
+    def dtype(self) -> str:
+        """What the plain models compute in; both names where they differ."""
+        return " and ".join(dict.fromkeys(run.info.models[role].dtype for role, run in self._plain.items()))
 
     def row(self, variant: Variant, role: str) -> dict[str, Any]:
         """Measures one row. Raises Cancelled when stopped, UserError when the plain model does not run."""

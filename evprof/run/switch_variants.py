@@ -172,7 +172,7 @@ VARIANTS: tuple[Variant, ...] = (
         Variant("dtype", name, MODEL, _choice(dtype=name), _choice(dtype="float32"), "float32")
         for name in ("bfloat16", "float16")
     ),
-    Variant("dtype", "bfloat16 (claim 001)", MODEL, _choice(dtype="bfloat16"), _choice(dtype="float16"), "float16"),
+    Variant("dtype", "bfloat16", MODEL, _choice(dtype="bfloat16"), _choice(dtype="float16"), "float16"),
     *(
         Variant("quantization", kind, LLM, _choice(quantization=kind), expects=QUANTIZATION)
         for kind in ("int8", "int4", "nf4")

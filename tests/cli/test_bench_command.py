@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
 
 from evprof.cli import program
+from evprof.cli.console import Console
+from evprof.cli.switch_report import print_markdown, print_switches
 
 OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
 
@@ -90,3 +93,66 @@ def test_refusals(evprof, words) -> None:
     found = evprof("bench", *words)
     assert found.code == 2
     assert len(found.errors.splitlines()) == 1
+
+
+def test_switches_of_the_bundled_pair(computed, evprof) -> None:
+    words = ("bench", "switches", "--only", "nothing", "visual-keep 0.5 similarity", "projector", "--repeat", "3")
+    found = evprof(*words, "--max-new-tokens", "4", "--json")
+    assert found.code == 0, found.errors
+    document = found.document
+    assert set(document) == {"schema_version", "benchmark", "environment", "measured_at", "settings", "rows", "summary"}
+    rows = {(row["switch"], row["role"]): row for row in document["rows"]}
+    assert len(rows) == 6
+    for role in ("draft", "target"):
+        equal, pruned = rows["nothing", role], rows["visual-keep", role]
+        assert equal["agreement"]["rate"] == 1.0
+        assert 0.2 < equal["run_speed"] < 5
+        assert pruned["kv_on_bytes"] < 0.8 * pruned["kv_off_bytes"]
+        assert pruned["weights_on_bytes"] == pruned["weights_off_bytes"] > 1_000_000
+    assert "eventgpt" in rows["projector", "target"]["reason"]
+
+
+ROW = {
+    "switch": "cache", "variant": "cache fp8", "title": "cache fp8", "against": "static", "off_is_plain": True,
+    "role": "target", "model": "tiny", "stages": ["decode"], "expected": None, "status": "measured", "reason": None,
+    "run_speed": 1.25, "run_speed_ci95": [1.2, 1.3], "stage_speed": 12.5, "stage_speed_ci95": None,
+    "weights_off_bytes": 1 << 34, "weights_on_bytes": 1 << 33, "kv_off_bytes": 10 << 20, "kv_on_bytes": 5 << 20,
+    "peak_off_bytes": 900, "peak_on_bytes": 900, "verdict": "faster",
+    "agreement": {"matched": 30, "compared": 64, "first_divergence": 12},
+}  # fmt: skip
+REASON = "CUDA graphs need a GPU; leave --step out."
+DOCUMENT = {
+    "environment": {"device": "a machine", "threads": 1, "torch": "2", "transformers": "5"},
+    "measured_at": "2026-01-02T03:04:05+00:00",
+    "settings": {"dtype": "float32", "repeat": 15, "max_new_tokens": 64},
+    "rows": [
+        ROW,
+        {**ROW, "title": "visual-keep 0.5 similarity", "expected": "10-20 %", "verdict": "as expected"},
+        {**ROW, "title": "step graphs", "status": "not here", "verdict": "not here", "reason": REASON},
+        {**ROW, "title": "step graphs", "role": "draft", "status": "not here", "reason": REASON},
+    ],
+}
+
+
+def test_the_table_of_switches_fits_a_terminal() -> None:
+    stream = io.StringIO()
+    print_switches(DOCUMENT, Console(stream))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 120
+    assert [" ".join(line.split()) for line in lines if line.startswith(("cache", "visual"))] == [
+        "cache fp8 target decode 1.25 ±0.05 12.5 8.0G 5.0M 900B 30/64 @12 - faster",
+        "visual-keep 0.5 similarity target decode 1.25 ±0.05 12.5 8.0G 5.0M 900B 30/64 @12 10-20 % as expected",
+    ]
+    assert stream.getvalue().count("not here (1)") == 2
+    assert lines.count(f"(1) {REASON}") == 1
+
+
+def test_the_table_of_switches_as_markdown() -> None:
+    stream = io.StringIO()
+    print_markdown(DOCUMENT, Console(stream))
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("a machine, 1 CPU thread, torch 2, transformers 5, 2026-01-02; float32, 15 pairs")
+    table = [line for line in lines if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+    assert "| 16.00 GiB → 8192.0 MiB | 10.00 MiB → 5.00 MiB | 900 B |" in table[2]
+    assert table[4].endswith(f"| not here: {REASON} |")

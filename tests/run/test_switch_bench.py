@@ -1,0 +1,315 @@
+"""Switches measured with an engine whose effects are known: exact ratios, alternating turns, reasons for refusals."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, RunWarned
+from evprof.core.records import ORIGIN_TARGET, SETTLED, STAGES, SpanRecord, TokenRecord
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_info import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    KvFacts,
+    LengthFacts,
+    MemoryFacts,
+    ModelFacts,
+    RunInfo,
+    SetupFacts,
+)
+from evprof.core.sample import Sample
+from evprof.core.units import NS_PER_MS
+from evprof.run.switch_bench import SwitchPlan, measure_switches
+from evprof.run.switch_figures import pair_ratio, verdict
+from evprof.run.switch_variants import (
+    LLM,
+    NOTHING,
+    PRUNING,
+    VARIANTS,
+    Change,
+    Expectation,
+    Variant,
+    quarter_of_prompt,
+)
+
+FAST = Variant("step", "graphs", ("decode",), Change({"step": "graphs"}), against="eager")
+TARGET_ONLY = ("target",)
+
+
+@dataclass
+class KnownEngine:
+    """An Engine that computes nothing: stages take the milliseconds `times` says, tokens are what `answer` says.
+
+    `warm` holds what is loaded; loading anything takes 7 ms of setup. Every run made is in `made`.
+    """
+
+    times: Callable[[RunRequest], dict[str, float]] = lambda _: {}
+    answer: Callable[[RunRequest], list[int]] = lambda request: list(range(request.settings.max_new_tokens))
+    refuses: Callable[[RunRequest], str | None] = lambda _: None
+    takes: Callable[[RunRequest], tuple[str, list[str]]] = lambda request: (request.settings.switches.step, [])
+    family: str = "eventgpt"
+    made: list[RunRequest] = field(default_factory=list)
+    warm: set[ModelChoice | None] = field(default_factory=set)
+    loads: int = 0
+
+    def describe(self):
+        return {"device": "none"}
+
+    def close(self):
+        self.warm.clear()
+
+    def run(self, request, sink, stop):
+        request.validate()
+        self.made.append(request)
+        run_id, role = request.first_run_id, request.roles[-1]
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings.to_json(), {})))
+        problem = self.refuses(request)
+        if problem is not None or stop.is_set():
+            sink.post(RunEnded(run_id, FAILED if problem else CANCELLED, problem))
+        else:
+            self._play(request, role, sink)
+        sink.post(RequestEnded(run_id))
+
+    def _play(self, request, role, sink):
+        run_id = request.first_run_id
+        choice = request.draft if role == "draft" else request.target
+        is_loaded = choice in self.warm
+        self.loads += not is_loaded
+        self.warm.add(choice)
+        step, warnings = self.takes(request)
+        facts = ModelFacts(
+            "known", self.family, "known", 10, 100, "float32", "none", choice.quantization, 8, 1, 1, 4, 999,
+            request.settings.switches.attention, request.settings.switches.cache, "none", step,
+        )  # fmt: skip
+        described = {
+            "models": {role: facts},
+            "lengths": {role: LengthFacts(400, 0, 100, 300)},
+            "setup": {role: SetupFacts() if is_loaded else SetupFacts(weights_ms=7.0)},
+        }
+        sink.post(RunDescribed(run_id, described))
+        for line in warnings:
+            sink.post(RunWarned(run_id, line))
+        now = 1000
+        for index, name in enumerate(STAGES):
+            end = now + round(NS_PER_MS * self.times(request).get(name, 1.0))
+            sink.append(SpanRecord(run_id, index, -1, SETTLED, role, name, now, end))
+            now = end
+        for place, token_id in enumerate(self.answer(request)):
+            sink.append(TokenRecord(run_id, role, place, token_id, ORIGIN_TARGET, -1, now, "x"))
+        ended = {
+            "start_ns": 1000,
+            "end_ns": now,
+            "kv": {role: KvFacts(4000, 4000, [4000])},
+            "memory": MemoryFacts(100, peak_rss_bytes=5000 + 1000 * len(self.warm)),
+        }
+        sink.post(RunEnded(run_id, FINISHED, None, ended))
+
+
+def plan(**changes) -> SwitchPlan:
+    words = {"repeat": 4, "max_new_tokens": 8} | changes
+    return SwitchPlan(Sample("absent.npy", "absent.mp4"), ModelChoice("draft"), ModelChoice("target"), **words)
+
+
+def measured(engine, *variants, **changes):
+    return measure_switches(engine, plan(**changes), threading.Event(), known=variants)
+
+
+def is_on(request) -> bool:
+    return request.settings.switches.step == "graphs"
+
+
+def test_known_effects_give_exactly_those_figures():
+    def times(request):
+        return {"load": 50.0, "prefill": 20.0, "decode": 10.0 if is_on(request) else 40.0}
+
+    def answer(request):
+        return [1, 2, 9, 4] if is_on(request) else [1, 2, 3, 4, 5]
+
+    document = measured(KnownEngine(times, answer), FAST)
+    assert [row["role"] for row in document["rows"]] == ["draft", "target"]
+    for row in document["rows"]:
+        # Without load: preprocess and vision 1 ms each, prefill 20, decode 40 against 10.
+        assert (row["run_off_ms"], row["run_on_ms"]) == (62.0, 32.0)
+        assert row["run_speed"] == pytest.approx(62 / 32)
+        assert (row["stage_off_ms"], row["stage_on_ms"], row["stage_speed"]) == (40.0, 10.0, 4.0)
+        assert row["stage_speed_ci95"] == [4.0, 4.0]
+        assert row["verdict"] == "faster"
+        assert row["pairs"] == 4
+        assert row["agreement"]["matched"] == 3
+        assert row["agreement"]["compared"] == 4
+        assert row["agreement"]["first_divergence"] == 2
+        assert row["agreement"]["answer_tokens"] == [5, 4]
+        assert (row["weights_on_bytes"], row["kv_off_bytes"], row["peak_of"]) == (100, 4000, "rss")
+    assert document["summary"]["best_exact"] is None
+
+
+def test_turns_alternate_and_do_the_same_work():
+    engine = KnownEngine()
+    measured(engine, Variant("step", "graphs", ("decode",), FAST.on, roles=TARGET_ONLY), repeat=6)
+    timed = engine.made[-12:]
+    assert [is_on(request) for request in timed] == [False, True, True, False] * 3
+    assert all(request.settings.ignore_eos for request in timed)
+    # First the plain run, then the answers as long as the model wants them, then one of each to warm up.
+    assert [request.settings.ignore_eos for request in engine.made[:5]] == [True, False, False, True, True]
+
+
+def test_everything_else_is_off():
+    engine = KnownEngine()
+    measured(engine, Variant("cache", "fp8", ("decode",), Change({"cache": "fp8"}), roles=TARGET_ONLY), repeat=1)
+    switches = [request.settings.switches for request in engine.made]
+    assert {(taken.attention, taken.step, taken.visual_keep, taken.vision_cache) for taken in switches} == {
+        ("sdpa", "eager", 1.0, "off")
+    }
+    assert {taken.cache for taken in switches} == {"static", "fp8"}
+
+
+def test_a_refused_switch_is_a_row_with_the_reason():
+    def refuses(request):
+        return "CUDA graphs need a GPU; leave --step out." if is_on(request) else None
+
+    document = measured(KnownEngine(refuses=refuses), FAST, NOTHING)
+    assert [row["verdict"] for row in document["rows"]] == ["not here", "not here", "no gain", "no gain"]
+    assert document["rows"][0]["reason"] == "CUDA graphs need a GPU; leave --step out."
+    assert document["rows"][0]["status"] == "not here"
+    assert document["summary"]["not_here"] == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (["Something else.", "The step graphs needs a GPU."], "The step graphs needs a GPU."),
+        ([], "The engine took step eager instead of graphs."),
+    ],
+)
+def test_a_fallback_is_no_measurement(said, reason):
+    engine = KnownEngine(takes=lambda request: ("eager", said if is_on(request) else []))
+    document = measured(engine, FAST)
+    assert [row["reason"] for row in document["rows"]] == [reason] * 2
+
+
+def test_an_engine_that_breaks_costs_one_row(capsys):
+    def refuses(request):
+        if is_on(request):
+            raise RuntimeError("bad index")
+
+    document = measured(KnownEngine(refuses=refuses), FAST, NOTHING)
+    assert document["rows"][0]["reason"] == "The engine failed: RuntimeError: bad index"
+    assert document["rows"][-1]["status"] == "measured"
+    assert "bad index" in capsys.readouterr().err
+
+
+def test_a_switch_of_another_family_is_told():
+    fused = Variant("projector", "fused", ("vision",), Change({"projector": "fused"}), families=("eventgpt",))
+    document = measured(KnownEngine(family="llava"), fused)
+    assert [row["verdict"] for row in document["rows"]] == ["not here"] * 2
+    assert "eventgpt" in document["rows"][0]["reason"]
+
+
+def test_without_a_plain_run_there_is_nothing_to_compare_with():
+    with pytest.raises(UserError, match="no such folder"):
+        measured(KnownEngine(refuses=lambda _: "There is no such folder."), FAST)
+
+
+def test_other_weights_are_loaded_alone_for_their_peak_and_freed_after():
+    engine = KnownEngine()
+    quantized = Variant("quantization", "int8", LLM, Change(choice={"quantization": "int8"}), roles=TARGET_ONLY)
+    document = measured(engine, quantized, NOTHING)
+    row = document["rows"][0]
+    assert (row["peak_off_bytes"], row["peak_on_bytes"]) == (6000, 6000)  # one model in memory, each time
+    assert (row["setup_off_ms"], row["setup_on_ms"]) == (7.0, 7.0)
+    # Plain, alone off, alone on, off once more; then each role of the next row.
+    assert engine.loads == 6
+    assert engine.warm == set()
+
+
+def test_values_that_depend_on_the_model_are_found_for_it():
+    engine = KnownEngine()
+    chunks = Variant("prefill-chunk", "", ("prefill",), Change({"prefill_chunk": quarter_of_prompt}))
+    document = measured(engine, chunks)
+    assert document["rows"][0]["title"] == "prefill-chunk 64"  # a power of two within 400 / 4
+    assert {request.settings.switches.prefill_chunk for request in engine.made} == {0, 64}
+
+
+def test_a_stop_keeps_the_rows_so_far():
+    stop = threading.Event()
+    document = measure_switches(KnownEngine(), plan(), stop, lambda _: stop.set(), (FAST,))
+    assert len(document["rows"]) == 1
+    assert document["summary"]["is_complete"] is False
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expects", "word"),
+    [
+        ([1.5, 1.6, 1.7], None, "faster"),
+        ([0.5, 0.6, 0.7], None, "slower"),
+        ([0.9, 1.1, 1.2], None, "no gain"),  # the interval holds 1
+        ([1.01, 1.01, 1.01], None, "no gain"),  # certain, and nothing
+        ([0.99, 0.99, 0.99], None, "no gain"),
+        ([1.15, 1.16, 1.17], PRUNING, "as expected"),
+        ([1.05, 1.06, 1.07], PRUNING, "less"),
+        ([1.5, 1.6, 1.7], PRUNING, "more"),
+        ([0.5, 0.5, 0.5], Expectation("2-3x", 2.0, 3.0), "slower"),
+        ([4.0, 4.0], None, None),  # two pairs say nothing
+    ],
+)
+def test_verdicts(ratios, expects, word):
+    assert verdict(pair_ratio([10 * ratio for ratio in ratios], [10.0] * len(ratios)), expects) == word
+
+
+def test_a_ratio_is_the_median_of_pairs_and_needs_both_sides():
+    found = pair_ratio([10.0, 20.0, None, 90.0], [10.0, 10.0, 10.0, 10.0])
+    assert (found.median, found.off_ms, found.on_ms) == (2.0, 20.0, 10.0)
+    assert pair_ratio([None], [1.0]) is None
+    assert pair_ratio([1.0], [0.0]) is None
+
+
+def test_the_interval_holds_the_true_ratio_about_as_often_as_it_says():
+    chance = np.random.default_rng(7)
+    inside = 0
+    for _ in range(200):
+        found = pair_ratio(list(2.0 * chance.lognormal(0, 0.2, 15)), list(chance.lognormal(0, 0.2, 15)))
+        low, high = found.ci95
+        inside += low <= 2.0 <= high
+    assert 185 <= inside <= 199
+
+
+def test_few_pairs_give_their_extremes():
+    assert pair_ratio([1.0, 3.0, 2.0], [1.0] * 3).ci95 == (1.0, 3.0)
+    assert pair_ratio([float(n) for n in range(1, 16)], [1.0] * 15).ci95 == (4.0, 12.0)
+
+
+def test_only_names_switches_and_values():
+    assert {variant.switch for variant in plan(only=("vision_cache", "step")).variants()} == {"vision-cache", "step"}
+    assert [variant.value for variant in plan(only=("cache fp8",)).variants()] == ["fp8"]
+    assert len(plan().variants()) == len(VARIANTS)
+    with pytest.raises(UserError, match="no switch 'lunch'"):
+        plan(only=("lunch",)).variants()
+    with pytest.raises(UserError, match="--repeat"):
+        plan(repeat=0).variants()
+    with pytest.raises(UserError, match="--max-new-tokens"):
+        plan(max_new_tokens=0).variants()
+
+
+def test_every_switch_there_is_has_a_row():
+    from evprof.core.switches import ATTENTIONS, CACHES, PRUNINGS, QUANTIZATIONS, STEPS, VISION_CACHES, Switches
+
+    varied = {name for variant in VARIANTS for name in (*variant.on.switches, *variant.off.switches)}
+    assert varied == set(Switches.__dataclass_fields__) - {"exit_confidence"}
+
+    def values(name):
+        sides = [side for variant in VARIANTS for side in (variant.on, variant.off)]
+        return {side.switches[name] for side in sides if name in side.switches}
+
+    plain = {"attention": "sdpa", "cache": "static", "step": "eager", "vision_cache": "off"}
+    known = {"attention": ATTENTIONS, "cache": CACHES, "step": STEPS, "vision_cache": VISION_CACHES}
+    for name, choices in known.items():
+        assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
+    assert values("prune_by") == set(PRUNINGS)
+    assert {variant.on.choice.get("quantization") for variant in VARIANTS} - {None} == set(QUANTIZATIONS)
