@@ -115,7 +115,7 @@ def _preprocessing_source(folder: Path, config: ModelConfig) -> str:
     found = preprocessing_file(folder, config)
     if found is not None:
         return f"Pictures are prepared as {found} says."
-    return "No preprocessor_config.json was found; pictures are prepared as CLIP's own program does."
+    return "No preprocessor_config.json is there; pictures are prepared as CLIP's own program does."
 
 
 def _vocabulary_problems(config: ModelConfig, vocabulary: Vocabulary) -> list[str]:

@@ -47,6 +47,9 @@ _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 _PUBLISHED_ROWS = 32_000
 """Rows of EventGPT-7B's embeddings, one for each entry of Llama's tokenizer."""
 
+_PREPROCESSING_FILES = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
+"""What three generations of transformers call the description of how pictures are prepared."""
+
 _TEMPLATES = {
     "eventgpt": EVENTGPT_V1,
     "llava": LLAVA_V1_5,
@@ -216,9 +219,10 @@ def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
 
 def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
     """The file that describes the preparation of pictures: EventGPT's lies in its CLIP folder."""
-    places = [folder / "preprocessor_config.json", folder / "video_preprocessor_config.json"]
+    folders = [folder]
     if isinstance(config, EventGptConfig) and config.tower_folder is not None:
-        places.insert(0, config.tower_folder / "preprocessor_config.json")
+        folders.insert(0, config.tower_folder)
+    places = (each / name for each in folders for name in _PREPROCESSING_FILES)
     return next((place for place in places if place.is_file()), None)
 
 

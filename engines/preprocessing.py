@@ -51,9 +51,11 @@ class ClipTransform:
     def from_file(cls, path: Path, edge: int) -> ClipTransform:
         """What a preprocessor_config.json asks for. Raises UserError when that is not CLIP's kind of preparation.
 
-        `edge` is what the tower reads; a file that asks for anything else contradicts its own model.
+        A processor_config.json, transformers' form of today, holds the same as one of its parts. `edge` is what the tower reads; a file that asks for anything else contradicts its own model.
         """
-        values = read_json(path)
+        whole = read_json(path)
+        parts = [whole[part] for part in ("video_processor", "image_processor") if isinstance(whole.get(part), dict)]
+        values = parts[0] if parts else whole
         for step in ("do_resize", "do_center_crop", "do_rescale", "do_normalize"):
             if values.get(step) is False:
                 raise UserError(f"{path} switches off {step}, which evprof's CLIP preparation cannot leave out.")

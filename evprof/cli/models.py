@@ -35,8 +35,9 @@ class Models(Command):
             console.document(document)
             return 0
         console.print("Families")
+        width = max(len(family["name"]) for family in document["families"]) + 2
         for family in document["families"]:
-            console.print(f"  {family['name']:<14}{family['description']}")
+            console.print(f"  {family['name']:<{width}}{family['description']}")
         console.print("\nModels")
         rows = [
             [f"  {entry['name']}", entry["role"], entry["reads"], entry["place"], bytes_text(entry["bytes"])]

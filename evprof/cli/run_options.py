@@ -234,7 +234,7 @@ def _choice(options: argparse.Namespace, role: str) -> ModelChoice:
         device=getattr(options, f"{role}_device") or options.device or "auto",
         dtype=getattr(options, f"{role}_dtype") or options.dtype or "auto",
         quantization=getattr(options, f"{role}_quant"),
-        clip=str(existing(options.clip, "--clip")) if options.clip and role == "draft" else None,
+        clip=str(existing(options.clip, "--clip")) if options.clip else None,
     )
 
 

@@ -34,7 +34,7 @@ from engines.loading import Checkpoint, load_model, model_facts
 from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
 from engines.networks import finish
 from engines.pipeline import ModelPass
-from engines.preprocessing import ClipTransform
+from engines.preprocessing import CLIP_MEAN, ClipTransform
 from engines.prompts import SLOT
 from engines.random_weights import random_vocabulary
 from engines.sampling import greedy
@@ -262,6 +262,22 @@ def test_what_transformers_itself_writes_is_read(family: str, tmp_path: Path) ->
     assert torch.equal(before.language_model.lm_head.weight, after.language_model.lm_head.weight)
     assert after.network.config.slot_id == before.network.config.slot_id
     assert inspect_checkpoint(str(folder))["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "none"]
+)
+def test_preparation_is_read_from_the_file_that_is_there(name: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "m", LLAVA_NEXT_VIDEO)
+    values = json.loads((folder / "preprocessor_config.json").read_text()) | {"image_mean": [0.1, 0.2, 0.3]}
+    (folder / "preprocessor_config.json").unlink()
+    if name != "none":
+        content = {"video_processor": values, "patch_size": 4} if name == "processor_config.json" else values
+        (folder / name).write_text(json.dumps(content))
+    transform = loaded(folder).transform
+    assert transform.mean == ((0.1, 0.2, 0.3) if name != "none" else CLIP_MEAN)
+    assert transform.crop == (16, 16)
+    assert any(name in sentence or name == "none" for sentence in inspect_checkpoint(str(folder))["assumptions"])
 
 
 @pytest.mark.parametrize(
