@@ -17,7 +17,7 @@ Encode = Callable[[ModelInputs, StageClock], torch.Tensor]
 
 
 class Rehearsal:
-    """Remembers which recipes a model has computed by, so that each is rehearsed once; `edge` is a frame's in pixels."""
+    """Remembers which recipes were rehearsed, so that each is once. `edge` is that of a frame, in pixels."""
 
     def __init__(self, edge: int, *, device: torch.device, dtype: torch.dtype) -> None:
         self._edge = edge

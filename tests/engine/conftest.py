@@ -193,7 +193,9 @@ def make_model() -> Callable[..., Any]:
     from engines.random_weights import random_vocabulary
     from engines.video_model import VideoLanguageModel
 
-    def make(family: str, *, seed: int = 0, limit: int = 512, dtype: torch.dtype = torch.float32) -> Any:
+    def make(
+        family: str, *, seed: int = 0, limit: int = 512, dtype: torch.dtype = torch.float32, device: str = "cpu"
+    ) -> Any:
         vision = CLIPVisionConfig(
             hidden_size=32,
             intermediate_size=64,
@@ -222,9 +224,10 @@ def make_model() -> Callable[..., Any]:
         network.eval().requires_grad_(False)
         for parameter in network.parameters():
             torch.nn.init.normal_(parameter, std=0.2)
-        network = network.to(dtype)
-        finish(network, torch.device("cpu"))
-        facts = model_facts(Checkpoint(f"tiny-{family}", config, None), network, torch.device("cpu"), dtype)
+        place = torch.device(device)
+        network = network.to(place, dtype)
+        finish(network, place)
+        facts = model_facts(Checkpoint(f"tiny-{family}", config, None), network, place, dtype)
         kind = EventLanguageModel if family == "eventgpt" else VideoLanguageModel
         decoder = LlamaDecoder.take_over(network.language_model)
         return kind(network, decoder, random_vocabulary(config), ClipTransform.square(56), facts=facts)
