@@ -51,7 +51,8 @@ class ClipTransform:
     def from_file(cls, path: Path, edge: int) -> ClipTransform:
         """What a preprocessor_config.json asks for. Raises UserError when that is not CLIP's kind of preparation.
 
-        A processor_config.json, transformers' form of today, holds the same as one of its parts. `edge` is what the tower reads; a file that asks for anything else contradicts its own model.
+        A processor_config.json, transformers' form of today, holds the same as one of its parts. `edge` is what the
+        tower reads; a file that asks for anything else contradicts its own model.
         """
         whole = read_json(path)
         parts = [whole[part] for part in ("video_processor", "image_processor") if isinstance(whole.get(part), dict)]
