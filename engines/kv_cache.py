@@ -71,6 +71,10 @@ class DynamicKv:
         old_keys, old_values = self._keys[layer], self._values[layer]
         if old_keys is not None and old_values is not None:
             keys, values = torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
+        else:
+            # Copies: what comes in are views of one tensor that holds the queries too, and would be held with them.
+            keys = keys.clone(memory_format=torch.contiguous_format)
+            values = values.clone(memory_format=torch.contiguous_format)
         self._keys[layer], self._values[layer] = keys, values
         return keys, values
 
@@ -106,8 +110,7 @@ class StaticKv:
     def __init__(
         self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
     ) -> None:
-        heads = config.num_key_value_heads or config.num_attention_heads
-        head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
+        heads, head_dim = head_shape(config)
         shape = (batch, heads, capacity, head_dim)
         self.length = 0
         self.padding: torch.Tensor | None = None
@@ -124,8 +127,7 @@ class StaticKv:
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes in place; returns views."""
         start, end = self.length, self.length + keys.shape[2]
-        if end > self.capacity:
-            self._grow(end)
+        self.reserve(end)
         held_keys, held_values = self.keys[layer], self.values[layer]
         held_keys[:, :, start:end] = keys
         held_values[:, :, start:end] = values
@@ -148,13 +150,22 @@ class StaticKv:
         yield self.keys[layer][:, :, : self.length]
         yield self.values[layer][:, :, : self.length]
 
-    def _grow(self, needed: int) -> None:
+    def reserve(self, needed: int) -> None:
+        """Sees to it that so many positions have room; moves everything to more of it when they have not."""
+        if needed <= self.capacity:
+            return
         self.capacity = max(2 * self.capacity, needed)
         for held in (self.keys, self.values):
             for layer, old in enumerate(held):
                 room = old.new_zeros((*old.shape[:2], self.capacity, old.shape[3]))
                 room[:, :, : old.shape[2]] = old
                 held[layer] = room
+
+
+def head_shape(config: LlamaConfig) -> tuple[int, int]:
+    """Heads of keys and values, and their width."""
+    heads = config.num_key_value_heads or config.num_attention_heads
+    return heads, config.head_dim or config.hidden_size // config.num_attention_heads
 
 
 def make_cache(
@@ -166,11 +177,20 @@ def make_cache(
     device: torch.device,
     dtype: torch.dtype,
 ) -> KvCache:
-    """An empty cache of a kind; `capacity` is what a static one sets aside. Raises UserError for an unknown kind."""
+    """An empty cache of a kind; `capacity` is what a static or fp8 one sets aside.
+
+    Raises UserError when the kind's library is missing.
+    """
     if kind == DYNAMIC:
         return DynamicKv(config.num_hidden_layers)
     if kind == STATIC:
         return StaticKv(config, capacity, batch=batch, device=device, dtype=dtype)
+    from engines.quantized_kv import FP8, QUANTIZED, Fp8Kv, HqqKv
+
+    if kind == FP8:
+        return Fp8Kv(config, capacity, batch=batch, device=device, dtype=dtype)
+    if kind in QUANTIZED:
+        return HqqKv(kind, config, dtype=dtype)
     raise ValueError(f"unknown kind of cache: {kind}")
 
 
@@ -220,7 +240,7 @@ def leaves(value: Any) -> Iterator[torch.Tensor]:
             names, _ = value.__tensor_flatten__()
             for name in names:
                 yield from leaves(getattr(value, name))
-        elif value.dim() > 0 and value.numel() > 0:
+        elif value.dim() > 0:
             yield value
     elif isinstance(value, dict):
         for part in value.values():

@@ -82,7 +82,7 @@ REFUSED = [
     (["--video", "VIDEO", "--mode", "draft"], "needs an event recording"),
     (["--video", "VIDEO", "--mode", "side-by-side"], "needs an event recording"),
     (["--mode", "parallel-prefill"], "invalid choice"),
-    (["--draft-quant", "int4"], "Unrecognized"),
+    (["--draft-quant", "int3"], "--draft-quant: invalid choice"),
     (["--max-new-tokens", "0"], "--max-new-tokens must be at least 1"),
     (["--temperature", "-1"], "--temperature"),
     (["--top-p", "0"], "--top-p"),
