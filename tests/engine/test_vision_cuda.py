@@ -1,4 +1,4 @@
-"""Stage vision on a GPU: the switches compute what they compute on a CPU, and nobody waits. Skipped where there is none."""
+"""Stage vision on a GPU: it computes what a CPU computes, and nobody waits. Skipped where there is none."""
 
 from __future__ import annotations
 
