@@ -67,14 +67,16 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
     stored = read_headers(folder)
     problems: list[str] = []
     assumptions = list(config.assumptions)
-    whole = stored
     try:
         whole, said = with_tower(folder, config, stored)
+        plan = plan_tensors(config, network, whole)
+        told = plan
         assumptions += said
     except UserError as error:
         problems.append(error.sentence)
-    plan = plan_tensors(config, network, whole)
-    problems += plan_problems(folder, config, plan)
+        plan = plan_tensors(config, network, stored)
+        told = plan.without_tower()
+    problems += plan_problems(folder, told)
     assumptions += _tower_sources(config, stored)
     try:
         vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)

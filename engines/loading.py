@@ -193,7 +193,7 @@ def _read_network(
     network = build_empty(config)
     stored, said = with_tower(folder, config, read_headers(folder), fetches=True)
     plan = plan_tensors(config, network, stored)
-    problems = plan_problems(folder, config, plan)
+    problems = plan_problems(folder, plan)
     if problems:
         raise UserError(problems[0])
     module_names = {(tensor.path, tensor.name): name for name, tensor in plan.sources.items()}

@@ -31,6 +31,10 @@ class TensorPlan:
     misshaped: tuple[tuple[StoredTensor, tuple[int, ...]], ...]
     skipped: tuple[str, ...]
 
+    def without_tower(self) -> TensorPlan:
+        """The same with nothing missing of EventGPT's tower, where that is told in other words."""
+        return replace(self, missing=tuple(name for name in self.missing if not name.startswith(_TOWER)))
+
     @property
     def surplus(self) -> list[str]:
         """Stored names that have no place in the network."""
@@ -117,7 +121,7 @@ def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, Sto
     return TensorPlan(sources, tuple(missing), tuple(strangers), tuple(misshaped), tuple(skipped))
 
 
-def plan_problems(folder: Path, config: ModelConfig, plan: TensorPlan) -> list[str]:
+def plan_problems(folder: Path, plan: TensorPlan) -> list[str]:
     """One sentence per kind of mismatch, naming the first tensor and its file; empty when all is well."""
     problems: list[str] = []
     qformer = [each for each in plan.strangers if "query_embeddings" in each.name or "attention_layers" in each.name]
@@ -129,15 +133,15 @@ def plan_problems(folder: Path, config: ModelConfig, plan: TensorPlan) -> list[s
     if plan.missing:
         more = _more(plan.missing)
         problems.append(
-            f"{folder} lacks the tensor '{plan.missing[0]}'{more} that a {config.family} model of this config.json "
-            "needs; download the missing weight file."
+            f"{folder} lacks the tensor '{plan.missing[0]}'{more} that its config.json asks for; download the missing "
+            "weight file."
         )
     strangers = [tensor for tensor in plan.strangers if tensor not in qformer]
     if strangers:
         more = _more(strangers)
         problems.append(
-            f"{strangers[0].path} holds the tensor '{strangers[0].name}'{more} that a {config.family} model of this "
-            "config.json has no place for; check that weights and config.json belong together."
+            f"{strangers[0].path} holds the tensor '{strangers[0].name}'{more} that its config.json has no place for; "
+            "check that weights and config.json belong together."
         )
     if plan.misshaped:
         tensor, wanted = plan.misshaped[0]
