@@ -23,13 +23,14 @@ from engines.gpu_state import GpuWatch
 from engines.kv_cache import weigh
 from engines.model import VisionLanguageModel
 from engines.pipeline import ModelPass, taken_cache
+from engines.quantized_kv import check_cache
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
 from engines.threads import use_threads
 from engines.timing import StageClock, make_timers
 from engines.tokenization import shared_ids
-from engines.warm_models import WarmModels, free_memory
+from engines.warm_models import Warm, WarmModels, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
@@ -102,6 +103,7 @@ class MeasuredRun:
         self._environment: dict[str, Any] = {}
         self._gpus: GpuWatch | None = None
         self._sampler: Sampler = greedy
+        self._steps: dict[str, ChosenStep] = {}
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -159,7 +161,9 @@ class MeasuredRun:
         """Loads what is not warm; all of it before the run's zero."""
         if self._request.mode == "speculative" and self._plan.settings.temperature > 0:
             raise UserError("Speculative decoding is greedy; set the temperature to 0 or choose another mode.")
+        check_cache(self._plan.settings.switches.cache, speculates=self._request.mode == "speculative")
         models: dict[str, VisionLanguageModel] = {}
+        warmed: dict[str, Warm] = {}
         roles = self._plan.roles(self._request.mode)
         self._tools.make_room(self._request, roles, self._tools.warm)
         for role in roles:
@@ -167,7 +171,7 @@ class MeasuredRun:
             if choice is None:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
             warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
-            models[role] = warm.model
+            models[role], warmed[role] = warm.model, warm
             taken = taken_facts(warm.model, self._plan.settings)
             warm.model.make_ready(self._plan.settings)
             warm.model.language_model.attention = taken.attention
@@ -175,10 +179,24 @@ class MeasuredRun:
             for sentence in warm.model.warnings:
                 self._warn(sentence)
         use_threads(models.values())
+        for role, warm in warmed.items():
+            self._choose_step(role, warm)
         self._environment = describe_environment(models[self._plan.role].device)
         self._describe({"environment": self._environment})
         self._gpus = GpuWatch(model.device for model in models.values())
         return models
+
+    def _choose_step(self, role: str, warm: Warm) -> None:
+        """Compiles or captures what the run will decode with; that is known only now, with the threads it takes."""
+        settings, model = self._plan.settings, warm.model
+        taken = taken_facts(model, settings)
+        plan = step_plan(role, settings, is_speculative=self._request.mode == "speculative", expected=EXPECTED_PROMPT)
+        chosen = warm.steps.choose(settings.switches, replace(plan, cache=taken.cache))
+        self._steps[role] = chosen
+        setup = replace(warm.setup, compile_ms=chosen.compile_ms)
+        self._describe({"models": {role: replace(taken, step=chosen.kind)}, "setup": {role: setup}})
+        if chosen.sentence is not None:
+            self._warn(chosen.sentence)
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
         return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))
@@ -194,7 +212,10 @@ class MeasuredRun:
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
         for role, model in models.items():
-            self._passes[role] = ModelPass(model, role, settings, clock=clock, memory=memory, stop=self._stop)
+            step = self._steps[role].step
+            self._passes[role] = ModelPass(
+                model, role, settings, clock=clock, memory=memory, stop=self._stop, step=step
+            )
         try:
             first: torch.Tensor | None = None
             for role, model_pass in self._passes.items():
@@ -248,6 +269,7 @@ class MeasuredRun:
         facts.update(self._tools.end_facts())
         for role, model_pass in self._passes.items():
             self._tell_inputs(role, model_pass)
+            self._tell_step(model_pass)
         if self._passes and self._memory is not None:
             weights = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
             facts["memory"] = self._memory.facts(weights)
@@ -272,6 +294,13 @@ class MeasuredRun:
         answering = self._passes.get(self._plan.role)
         state = states.get(answering.model.device) if answering is not None else None
         return {"environment": {**self._environment, "gpu_end": state}}
+
+    def _tell_step(self, model_pass: ModelPass) -> None:
+        step = model_pass.cached.own_step
+        if isinstance(step, EarlyExitStep) and (sentence := step.sentence()):
+            self._warn(sentence)
+        elif step is not None and step.problem is not None:
+            self._warn(f"The {step.kind} decode step failed during the run, which went on eagerly: {step.problem}.")
 
     def _tell_inputs(self, role: str, model_pass: ModelPass) -> None:
         inputs = model_pass.inputs

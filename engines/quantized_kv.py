@@ -16,6 +16,7 @@ from transformers import LlamaConfig
 from engines.kv_cache import head_shape
 from engines.optional import optional_module
 from engines.quantized_size import GROUP
+from evprof.core.errors import USAGE, UserError
 
 FP8, HQQ8, HQQ4 = "fp8", "hqq8", "hqq4"
 QUANTIZED = (FP8, HQQ8, HQQ4)
@@ -243,7 +244,14 @@ class _HqqPacker:
         return tensor
 
 
-def check_cache(kind: str) -> None:
-    """Raises UserError when caches of this kind cannot be made here: before anything is loaded."""
-    if kind in (HQQ8, HQQ4):
-        optional_module("hqq.core.quantize", f"A cache of kind {kind}")
+def check_cache(kind: str, *, speculates: bool = False) -> None:
+    """Before anything loads: raises UserError when this kind cannot be made here, or not be speculated with."""
+    if kind not in (HQQ8, HQQ4):
+        return
+    if speculates:
+        raise UserError(
+            f"A cache of kind {kind} cannot take drafts back without changing the answer; choose --cache fp8, static "
+            "or dynamic, or another --mode.",
+            exit_code=USAGE,
+        )
+    optional_module("hqq.core.quantize", f"A cache of kind {kind}")
