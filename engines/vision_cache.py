@@ -10,9 +10,11 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,9 @@ OFF, MEMORY, DISK = "off", "memory", "disk"
 MEMORY_BYTES = 512 << 20
 DISK_BYTES = 2 << 30
 """Bounds of the two; past them the entry used longest ago goes first."""
+
+_ABANDONED_NS = 3600 * 10**9
+"""Nobody writes one file for an hour."""
 
 
 def checkpoint_identity(name: str, files: Iterable[Path]) -> str:
@@ -102,13 +107,12 @@ class DiskCache:
         except OSError:
             return None
         tensor = _decoded(content)
-        try:
-            if tensor is None:
-                path.unlink(missing_ok=True)
-            else:
+        if tensor is None:
+            _remove(path)
+        else:
+            # A folder that cannot be written to still serves what it holds.
+            with suppress(OSError):
                 os.utime(path)
-        except OSError:
-            pass  # A folder that cannot be written to still serves what it holds.
         return tensor
 
     def put(self, key: str, tensor: torch.Tensor) -> None:
@@ -123,7 +127,7 @@ class DiskCache:
                 file.write(content)
             os.replace(name, self._path(key))
         except OSError:
-            Path(name).unlink(missing_ok=True)
+            _remove(Path(name))
             raise
         self._shrink()
 
@@ -131,19 +135,34 @@ class DiskCache:
         return self.folder / f"{key}.safetensors"
 
     def _shrink(self) -> None:
-        files: list[tuple[int, int, Path]] = []
-        for path in self.folder.glob("*.safetensors"):
-            try:
-                stat = path.stat()
-            except OSError:
-                continue
-            files.append((stat.st_mtime_ns, stat.st_size, path))
+        files = self._files("*.safetensors")
         surplus = sum(size for _, size, _ in files) - self._limit_bytes
-        for _, size, path in sorted(files):
+        for _, size, path in files:
             if surplus <= 0:
                 break
-            path.unlink(missing_ok=True)
+            _remove(path)
             surplus -= size
+        # What a program left that was ended while it wrote.
+        abandoned_ns = time.time_ns() - _ABANDONED_NS
+        for changed_ns, _, path in self._files("*.part"):
+            if changed_ns < abandoned_ns:
+                _remove(path)
+
+    def _files(self, pattern: str) -> list[tuple[int, int, Path]]:
+        """Time of last use in ns, bytes and path of the files there, the oldest first."""
+        found: list[tuple[int, int, Path]] = []
+        for path in self.folder.glob(pattern):
+            # Another program may have removed it meanwhile.
+            with suppress(OSError):
+                stat = path.stat()
+                found.append((stat.st_mtime_ns, stat.st_size, path))
+        return sorted(found)
+
+
+def _remove(path: Path) -> None:
+    """Removes a file; one that another program holds open (on Windows) stays for the next time."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _default_folder() -> Path:

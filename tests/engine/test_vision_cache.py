@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,17 @@ def test_nothing_half_written_is_left(folder: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match="No space"):
         cache.put("a", rows(1))
     assert list(folder.iterdir()) == []
+
+
+def test_what_an_ended_program_left_goes(folder: Path) -> None:
+    cache = DiskCache(folder)
+    folder.mkdir()
+    for name, age in (("old.part", 2 * 3600), ("new.part", 0)):
+        (folder / name).write_bytes(b"half")
+        then_ns = time.time_ns() - age * 10**9
+        os.utime(folder / name, ns=(then_ns, then_ns))
+    cache.put("a", rows(1))
+    assert sorted(path.name for path in folder.iterdir()) == ["a.safetensors", "new.part"]
 
 
 PICTURES = [np.full((8, 8, 3), 10 * index, dtype=np.uint8) for index in range(3)]
