@@ -13,8 +13,9 @@ from typing import Any
 
 from engines.machine import Machine
 from engines.memory import MemoryNeed, ModelShape, frame_count, memory_need
-from engines.placement import BOTH, REFUSED, demand, place, size_text
+from engines.placement import BOTH, REFUSED, demand, place
 from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.units import memory_text
 
 MOST_NAMED = 3
 """Ways named in a sentence."""
@@ -76,7 +77,7 @@ class Way:
     def text(self) -> str:
         """`--target-quant int8 (12.3 GiB)`."""
         sizes = ", ".join(
-            size_text(total) if len(self.demand) == 1 else f"{size_text(total)} on {device}"
+            memory_text(total) if len(self.demand) == 1 else f"{memory_text(total)} on {device}"
             for device, total in self.demand.items()
         )
         return f"{self.words} ({sizes})"

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engines.memory import MemoryNeed
-from evprof.core.units import bytes_text
+from evprof.core.units import memory_text
 
 BOTH, IN_TURN, REFUSED = "both", "in turn", "refused"
 """Every model stays loaded; they are loaded, run and freed one after the other; one alone does not fit."""
-
-GIB = 1 << 30
 
 
 def place(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
@@ -39,22 +37,17 @@ def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     if large:
         need = large[0]
         return (
-            f"{need.name} needs {size_text(need.total_bytes)} on {need.device} (weights "
-            f"{size_text(need.weight_bytes)}, KV cache {size_text(need.kv_bytes)}, activations "
-            f"{size_text(need.activation_bytes)}), but {size_text(free[need.device])} is free"
+            f"{need.name} needs {memory_text(need.total_bytes)} on {need.device} (weights "
+            f"{memory_text(need.weight_bytes)}, KV cache {memory_text(need.kv_bytes)}, activations "
+            f"{memory_text(need.activation_bytes)}), but {memory_text(free[need.device])} is free"
         )
     device, total = next((device, total) for device, total in demand(needs).items() if total > free[device])
     names = " and ".join(need.name for need in needs if need.device == device)
-    return f"{names} need {size_text(total)} together on {device}, but {size_text(free[device])} is free"
+    return f"{names} need {memory_text(total)} together on {device}, but {memory_text(free[device])} is free"
 
 
 def use(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     """How much of each device needs that fit together take: `14.2 of 24.0 GiB on cuda:0`."""
     return " and ".join(
-        f"{size_text(total)} of {size_text(free[device])} on {device}" for device, total in demand(needs).items()
+        f"{memory_text(total)} of {memory_text(free[device])} on {device}" for device, total in demand(needs).items()
     )
-
-
-def size_text(count: int) -> str:
-    """Bytes as memory is sold: whole GiB and hundredths from one GiB up, so that need and room compare at a glance."""
-    return f"{count / GIB:.2f} GiB" if count >= GIB else bytes_text(count)

@@ -29,6 +29,7 @@ from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import Recording
+from ui.examiner import Examiner
 from ui.icons import window_icon
 from ui.main_window import MainWindow
 from ui.run_controller import Host
@@ -49,12 +50,14 @@ def run_window(
     engine_argv: Sequence[str],
     theme: str | None = None,
     size: tuple[int, int] | None = None,
+    examine_argv: Sequence[str] = (),
     demo: bool = False,
     report: Report | None = None,
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
-    `engine_argv` starts an engine process; that happens after the first paint. `demo` runs the bundled demo at once.
+    `engine_argv` starts an engine process; that happens after the first paint. `examine_argv` starts the program that
+    looks at checkpoints (see `ui.examiner`; empty: none does). `demo` runs the bundled demo at once.
     `theme` None is what was chosen last.
     """
     application = _application()
@@ -82,9 +85,13 @@ def run_window(
         if demo:
             _run_demo_soon(window)
 
+    examiner = Examiner(examine_argv) if examine_argv else None
+    window.toolbar.examiner = examiner
     window.painted.connect(begin)
     window.show()
     code = application.exec()
+    if examiner is not None:
+        examiner.close()
     net.fold()
     holder.detach()
     return code

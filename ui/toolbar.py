@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
@@ -38,6 +38,7 @@ from ui.theme import GRID, ThemeHolder
 if TYPE_CHECKING:
     from ui.dialogs.model_popover import ModelPopover
     from ui.dialogs.settings_popover import SettingsPopover
+    from ui.examiner import Examiner
 
 HEIGHT = 44
 ICON = 14
@@ -100,6 +101,7 @@ class Toolbar(QFrame):
         self.form = RequestForm()
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
+        self.examiner: Examiner | None = None
         self._is_busy = False
         self._has_trace = False
         self._make_inputs()
@@ -210,8 +212,15 @@ class Toolbar(QFrame):
             choice = self.form.draft if role == DRAFT else self.form.target
             made = ModelPopover(role, choice, self._recent, self._themes, self)
             made.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+            made.examine_with(self.examiner, lambda: self._beside(role))
             self._popovers[role] = made
         return self._popovers[role]
+
+    def _beside(self, role: str) -> dict[str, Any]:
+        """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
+        other = self.form.target if role == DRAFT else self.form.draft
+        is_alone = self.form.mode in (DRAFT, TARGET)
+        return {"other": None if is_alone else other.to_json(), "settings": self.form.settings.to_json()}
 
     @property
     def settings_popover(self) -> SettingsPopover:
@@ -239,6 +248,8 @@ class Toolbar(QFrame):
     def set_busy(self, is_busy: bool) -> None:
         """Run while idle, Stop while something runs."""
         self._is_busy = is_busy
+        if self.examiner is not None:
+            self.examiner.hold(is_busy)
         self._show_state()
 
     def set_has_trace(self, has_trace: bool) -> None:

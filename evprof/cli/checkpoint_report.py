@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.cli.console import Console
 from evprof.cli.report import facts_lines
-from evprof.core.units import bytes_text
+from evprof.core.units import memory_text
 
 _LABEL = 24
 _WIDTH = 110
@@ -27,7 +27,7 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "tensors": document["tensors"],
         "missing": _names(document["missing"]),
         "surplus": _names(document["surplus"]),
-        "stored": "nothing" if document["bytes"] is None else f"{bytes_text(document['bytes'])}, {document['dtype']}",
+        "stored": "nothing" if document["bytes"] is None else f"{memory_text(document['bytes'])}, {document['dtype']}",
         "context limit": document["context_limit"],
         "visual tokens per frame": document["visual_tokens_per_frame"],
     }
@@ -53,7 +53,7 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
         ("  on", [_place(model) for model in models]),
         ("  frames", [str(model["frames"]) for model in models]),
         ("  positions", [_positions(model["positions"]) for model in models]),
-        *((f"  {name}", [bytes_text(model[f"{key}_bytes"]) for model in models]) for name, key in _PARTS),
+        *((f"  {name}", [memory_text(model[f"{key}_bytes"]) for model in models]) for name, key in _PARTS),
         ("  samples in a batch", [_batch(model["batch_capacity"]) for model in models]),
     ]
     widths = [max(len(cells[index]) for _, cells in rows) for index in range(len(models))]
@@ -62,7 +62,7 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
         console.print(f"{name:<{_LABEL}}{line}".rstrip())
     assumed = " (assumed)" if fit["is_assumed"] else ""
     for device, free in fit["free_bytes"].items():
-        console.print(f"{f'  free on {device}':<{_LABEL}}{bytes_text(free)}{assumed}")
+        console.print(f"{f'  free on {device}':<{_LABEL}}{memory_text(free)}{assumed}")
     console.print(f"{'  placement':<{_LABEL}}{fit['placement']}")
     console.print()
     console.print(textwrap.fill(fit["sentence"], _WIDTH, break_long_words=False, break_on_hyphens=False))

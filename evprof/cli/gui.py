@@ -47,7 +47,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
     from evprof.cli.crash import write_report
     from evprof.cli.display import missing_display
-    from evprof.cli.program import engine_argv
+    from evprof.cli.program import engine_argv, program_argv
 
     reason = missing_display()
     if reason:
@@ -57,6 +57,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     return run_window(
         paths,
         engine_argv=engine_argv(),
+        examine_argv=program_argv("_examine", "model"),
         theme=getattr(options, "theme", None),
         size=getattr(options, "size", None),
         demo=demo,

@@ -5,6 +5,7 @@ from __future__ import annotations
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 MIB = 1 << 20
+GIB = 1 << 30
 
 
 def ms_from_ns(duration_ns: int) -> float:
@@ -22,6 +23,11 @@ def bytes_text(count: int | float | None) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.{1 if value >= 100 else 2}f} {unit}"
         value /= 1024
     return f"{value:.2f} GiB"
+
+
+def memory_text(count: int) -> str:
+    """Bytes to compare need with room: GiB with two digits from one GiB up, `2.35 GiB`; below as `bytes_text`."""
+    return f"{count / GIB:.2f} GiB" if count >= GIB else bytes_text(count)
 
 
 def ms_text(duration_ms: float | None) -> str:

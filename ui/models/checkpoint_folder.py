@@ -54,3 +54,20 @@ def family_named(name: str) -> str | None:
         return None
     known = ("video-llava", "llava-next-video", "llava", "eventgpt")
     return next((family.replace("-", "_") for family in known if name.endswith(family)), None)
+
+
+def clip_problem(folder: str | Path) -> str:
+    """Why a folder cannot stand in for a CLIP tower, in a sentence; empty when it looks like one."""
+    place = Path(folder)
+    try:
+        described = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return f"{place}: holds no config.json; choose the folder of a CLIP model."
+    except (OSError, ValueError):
+        return f"{place / 'config.json'}: cannot be read as JSON; download the CLIP model again."
+    kind = described.get("model_type") if isinstance(described, dict) else None
+    if kind not in ("clip", "clip_vision_model"):
+        return f"{place}: its model_type is {kind!r}; a CLIP model is needed."
+    if not any(next(place.glob(pattern), None) for pattern in _WEIGHTS):
+        return f"{place}: holds no weights; download the CLIP model again."
+    return ""
