@@ -23,7 +23,7 @@ from engines.bench.turns import Series, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.environment import describe_environment
-from engines.gpu_state import gpu_state
+from engines.gpu_state import gpu_state, gpu_warnings
 from engines.machine import free_bytes
 from engines.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from engines.threads import SMALL_PARAMETERS
@@ -97,9 +97,9 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         torch.set_num_threads(before)
     rows, summary = _figures(shape, workload, ceilings.higher(again), series, vision_ms)
     summary["problems"] += unrest_problems(ceilings, again)
-    state = gpu_state(device) if device.type == "cuda" else None
-    summary["problems"] += gpu_problems(environment["gpu"], state)
-    return {"environment": environment | {"gpu_at_end": state}, "rows": rows, "summary": summary}
+    state = gpu_state(device)
+    summary["problems"] += gpu_warnings(environment["gpu"], state)
+    return {"environment": environment | {"gpu_end": state}, "rows": rows, "summary": summary}
 
 
 def _starter(contender: Contender, workload: Workload) -> Callable[[], Any]:
@@ -156,16 +156,3 @@ def unrest_problems(before: Ceilings, after: Ceilings) -> list[str]:
         f"The machine was not at rest: its own ceilings differ by {unrest:.0%} between start and end, so the shares of "
         "them are rough."
     ]
-
-
-def gpu_problems(before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
-    """Why times of a GPU are to be mistrusted: it throttled, or was not ours alone."""
-    found = []
-    for state, when in ((before, "at the start"), (after, "at the end")):
-        if state is None:
-            continue
-        if state["throttle_reasons"]:
-            found.append(f"The GPU was throttled {when}: {', '.join(state['throttle_reasons'])}.")
-        if state["other_processes"]:
-            found.append(f"{state['other_processes']} other processes were on the GPU {when}.")
-    return found

@@ -23,7 +23,8 @@ _NEVER = Event()
 def eager(workload: Workload) -> Runner:
     """The lean step over a cache written in place."""
     decoder, device = workload.decoder, workload.device
-    cache = make_cache(STATIC, decoder.config, capacity=workload.capacity, device=device, dtype=workload.dtype)
+    with torch.inference_mode():
+        cache = make_cache(STATIC, decoder.config, capacity=workload.capacity, device=device, dtype=workload.dtype)
     cached = CachedModel(decoder, TARGET, device, decoder.rows, cache=cache)
     return lambda: run_once(cached, workload)
 

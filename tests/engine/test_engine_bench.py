@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from engines.bench import ceilings as ceilings_module
-from engines.bench import generate, ours
+from engines.bench import engine, generate, ours
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
 from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, Contender, choose_contenders
-from engines.bench.engine import EngineBench, gpu_problems, measure_engine, unrest_problems
+from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
 from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
 from engines.bench.workload import check_room, make_workload, workload_need
@@ -273,13 +273,13 @@ def test_what_stays_in_a_cache_has_no_memory_ceiling() -> None:
     assert memory_limit(small, unknown).bandwidth_bytes_s == 2e9
 
 
-def test_a_throttled_or_shared_gpu_is_a_problem() -> None:
-    calm = {"throttle_reasons": [], "other_processes": 0}
-    assert gpu_problems(None, None) == gpu_problems(calm, calm) == []
-    assert gpu_problems({"throttle_reasons": None, "other_processes": None}, calm) == []
-    told = gpu_problems(calm, {"throttle_reasons": ["power cap"], "other_processes": 2})
-    assert len(told) == 2
-    assert "power cap" in told[0]
+def test_a_throttled_gpu_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"throttle_reasons": ["power cap"], "other_processes": 0, "clocks_mhz": 900}
+    monkeypatch.setattr(engine, "gpu_state", lambda _device: states)
+    bench = EngineBench(shape="tiny", tokens=2, repeats=1, device="cpu", contenders=EAGER[:1], scale=0.01)
+    found = measure_engine(bench)
+    assert found["environment"]["gpu_end"] == states
+    assert any("power cap" in sentence for sentence in found["summary"]["problems"])
 
 
 # Ceilings
