@@ -41,6 +41,7 @@ class Weightless:
     """A loaded model that takes no memory."""
 
     device = torch.device("cpu")
+    language_model = torch.nn.Identity()
 
 
 @pytest.fixture
