@@ -191,11 +191,11 @@ def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iter
     yield Setting("vision_cache", "vision cache", str(kept), "" if kept == "off" else f"vision from {kept}")
     share = values["visual_keep"]
     if share == 1:
-        yield Setting("visual_keep", "visual tokens kept", "all")
+        yield Setting("visual_keep", "tokens kept", "all")
     else:
         by = values["prune_by"]
         more = "" if by == Switches().prune_by else f" by {by}"
-        yield Setting("visual_keep", "visual tokens kept", f"{_number(share)} by {by}", f"keep {_number(share)}{more}")
+        yield Setting("visual_keep", "tokens kept", f"{_number(share)} by {by}", f"keep {_number(share)}{more}")
     if _is_eventgpt(role, model):
         projector = str(values["projector"])
         yield Setting("projector", "projector", projector, "" if projector == "reference" else f"{projector} projector")

@@ -154,6 +154,8 @@ def test_the_inspector_sums_up_a_range(controller: RunController, selection: Sel
     selection.set_time_range((first, third))
     assert inspected(inspector)["tokens"] == "3"
     selection.set_time_range(None)
+    assert inspector.sections[0].head == "Run 2 · Side by side"
+    selection.set_runs(None, None)
     assert not inspector.sections
 
 

@@ -147,7 +147,7 @@ def test_differences_are_of_what_was_taken() -> None:
     same = Column(run(switched(), facts=taken(cache="static"), run_id=3), "target")
     assert differences(same, b) == []
     c = Column(run(switched(visual_keep=0.5, cache="static"), facts=taken(cache="static"), run_id=4), "target")
-    assert difference_sentence(a, c) == "KV cache: dynamic → static · visual tokens kept: all → 0.5 by attention"
+    assert difference_sentence(a, c) == "KV cache: dynamic → static · tokens kept: all → 0.5 by attention"
 
 
 def test_draft_and_target_differ_by_their_settings_alone() -> None:

@@ -16,9 +16,14 @@ from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
+from evprof.view.settings_text import differences
+from ui.models.run_text import FAMILY_NAMES
 
 NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
+LONGEST_HEAD = 12
+"""Letters that a column's head has room for."""
+
 _EVEN = 0.02
 """Ratios nearer to 1 than this are neither better nor worse."""
 
@@ -188,4 +193,30 @@ def match_sentence(a: Column | None, b: Column | None) -> str:
     return f"{found['matched']} of {found['compared']} tokens match by position, {found['rate']:.0%}"
 
 
-__all__ = ["BASES", "BASIS_NAMES", "FigureRow", "compare", "generation_sentence", "left_out", "match_sentence"]
+def column_heads(a: Column | None, b: Column | None) -> tuple[str, str]:
+    """Column heads: the families; when those are the same, the one setting that differs, else run numbers."""
+    if a is not None and b is not None and a.run is not b.run and _family(a) == _family(b):
+        found = differences(a, b)
+        if len(found) == 1 and max(len(setting.text) for setting in found[0]) <= LONGEST_HEAD:
+            return found[0][0].text, found[0][1].text
+        return f"run {a.run.run_id}", f"run {b.run.run_id}"
+    return _family(a), _family(b)
+
+
+def _family(column: Column | None) -> str:
+    if column is None:
+        return ""
+    model = column.run.info.models.get(column.role)
+    return FAMILY_NAMES.get(model.family, model.family) if model else column.role
+
+
+__all__ = [
+    "BASES",
+    "BASIS_NAMES",
+    "FigureRow",
+    "column_heads",
+    "compare",
+    "generation_sentence",
+    "left_out",
+    "match_sentence",
+]

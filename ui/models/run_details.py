@@ -19,12 +19,15 @@ MAX_CHILDREN = 40
 
 @dataclass(frozen=True)
 class Detail:
-    """A name and what is to be said; `swatch` is a stage whose colour marks it."""
+    """A name and what is to be said, in two columns where there is a `beside`; a stage marks it with its `swatch`."""
 
     name: str
     text: str
     swatch: str = ""
     tip: str = ""
+    unit: str = ""
+    beside: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Section:
     head: str
     details: list[Detail] = field(default_factory=list)
     note: str = ""
+    heads: tuple[str, ...] = ()
 
 
 def span_sections(run: RunLog, span: Span) -> list[Section]:

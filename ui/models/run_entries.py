@@ -11,12 +11,16 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.metrics.speculation import plain_baseline
 from evprof.metrics.stages import total_ms, wall_ms
+from evprof.view.settings_text import run_label
 from ui.models.run_text import mode_name, run_title, stage_now
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed."""
+    """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
+
+    `label` names the settings that are not at their defaults: what tells two runs of one mode apart.
+    """
 
     run_ids: tuple[int, ...]
     title: str
@@ -25,6 +29,7 @@ class RunEntry:
     sentence: str
     tip: str
     is_running: bool
+    label: str = ""
 
 
 def entries(runs: Mapping[int, RunLog]) -> list[RunEntry]:
@@ -54,7 +59,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog]) -> RunEntry:
         outcome, role = stage_now(running, running.info.role), ""
     else:
         outcome, role = _outcome(group, runs)
-    return RunEntry(ids, title, outcome, role, sentence, _tip(group), running is not None)
+    return RunEntry(ids, title, outcome, role, sentence, _tip(group), running is not None, run_label(group))
 
 
 def _outcome(group: list[RunLog], runs: Mapping[int, RunLog]) -> tuple[str, str]:
@@ -76,6 +81,7 @@ def _tip(group: list[RunLog]) -> str:
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.get("name") or ""
     lines = [mode_name(run.info.mode) + (f" · {sample}" if sample else ""), *dict.fromkeys(names)]
+    lines += [label for label in (run_label(group),) if label]
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     if run.info.mode == "speculative":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from evprof.core.run_info import ModelFacts
 from evprof.view.columns import Column
+from evprof.view.settings_text import difference_sentence
 from ui.models import figures
-from ui.models.run_text import FAMILY_NAMES
 from ui.theme import GRID, ThemeHolder
 from ui.views.empty_state import EmptyState
 from ui.views.figure_table import FigureTable, TableRow
@@ -39,6 +38,7 @@ class ComparisonPanel(QWidget):
         self.generation = sentence()
         self.match = sentence()
         self.left_out = sentence()
+        self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
             "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
@@ -48,7 +48,8 @@ class ComparisonPanel(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         column.addWidget(section_head("Comparison"))
-        for widget in (self.basis, self._empty, self.left_out, self.table, self.generation, self.match):
+        parts = (self.basis, self._empty, self.left_out, self.settings, self.table, self.generation, self.match)
+        for widget in parts:
             column.addWidget(widget)
         self._fill()
 
@@ -84,24 +85,10 @@ class ComparisonPanel(QWidget):
         say(self.left_out, excuse)
         if has_figures:
             rows = figures.compare(a, b, self.basis.key)
-            self.table.show_rows([_table_row(row) for row in rows], heads_of(a, b))
+            self.table.show_rows([_table_row(row) for row in rows], (*figures.column_heads(a, b), "B / A"))
+        say(self.settings, difference_sentence(a, b) if has_figures else "")
         say(self.generation, figures.generation_sentence(a, b) if has_figures else "")
         say(self.match, figures.match_sentence(a, b) if has_figures else "")
-
-
-def heads_of(a: Column | None, b: Column | None) -> tuple[str, str, str]:
-    """Column heads: the families, or, when those are the same, run numbers."""
-    names = [_family(column) for column in (a, b)]
-    if a is not None and b is not None and a.run is not b.run and names[0] == names[1]:
-        names = [f"run {a.run.run_id}", f"run {b.run.run_id}"]
-    return names[0], names[1], "B / A"
-
-
-def _family(column: Column | None) -> str:
-    if column is None:
-        return ""
-    model: ModelFacts | None = column.run.info.models.get(column.role)
-    return FAMILY_NAMES.get(model.family, model.family) if model else column.role
 
 
 def _table_row(row: figures.FigureRow) -> TableRow:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QGuiApplication, QHelpEvent, QKeyEvent, QKeySequence, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from ui.theme import GRID, SMALL_PX, Theme, ThemeHolder
@@ -18,7 +27,7 @@ _LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 
 @dataclass(frozen=True)
 class TableRow:
-    """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn" or "dim"."""
+    """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent"."""
 
     name: str
     cells: tuple[str, ...]
@@ -39,6 +48,11 @@ class _Widths:
         while len(self.columns) <= index:
             self.columns.append(0.0)
         self.columns[index] = max(self.columns[index], width)
+
+
+def _color(role: str, theme: Theme) -> QColor:
+    known = {"good": theme.good, "bad": theme.bad, "warn": theme.warn, "dim": theme.text_dim, "accent": theme.accent}
+    return known.get(role, theme.text)
 
 
 class FigureTable(QWidget):
@@ -126,9 +140,11 @@ class FigureTable(QWidget):
         painter.setFont(theme.font())
         for index, (box, cell) in enumerate(zip(boxes, row.cells, strict=False)):
             role = row.roles[index] if index < len(row.roles) else ""
-            color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn, "dim": theme.text_dim}.get(role)
-            painter.setPen(color or theme.text)
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, cell)
+            painter.setPen(_color(role, theme))
+            if box.left() < left:
+                box.setLeft(left)
+            text = metrics.elidedText(cell, Qt.TextElideMode.ElideRight, box.width() + 1)
+            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:
         theme = self._themes.theme

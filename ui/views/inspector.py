@@ -1,12 +1,13 @@
-"""The inspector: all about the one span, token or range that is selected."""
+"""The inspector: all about the one span, token or range that is selected, and about the runs while nothing is."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer
+from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from evprof.view.columns import columns_of
 from ui.models.run_details import Section, range_sections, span_sections, token_sections
+from ui.models.run_summary import summary_sections
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
@@ -18,7 +19,7 @@ INTERVAL_MS = 250
 
 
 class Inspector(QWidget):
-    """What was selected last is shown: a span, a token, or a range of time."""
+    """What was selected last is shown: a span, a token, or a range of time; else the runs in the columns."""
 
     def __init__(
         self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -30,6 +31,9 @@ class Inspector(QWidget):
         self._latest = ""
         self._sections: list[Section] = []
         self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._fill)
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -54,8 +58,10 @@ class Inspector(QWidget):
 
     def refresh(self) -> None:
         """Follows a run that goes on; at most four times a second."""
-        if self._latest and (not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS):
+        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
             self._fill()
+        elif not self._later.isActive():
+            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
 
     def _note_span(self, value: object) -> None:
         self._note("span", value)
@@ -89,7 +95,7 @@ class Inspector(QWidget):
             return token_sections(run, selection.token.position) if run else []
         if self._latest == "range" and selection.time_range is not None:
             return range_sections(columns_of(controller.runs, selection.runs), *selection.time_range)
-        return []
+        return summary_sections(*columns_of(controller.runs, selection.runs))
 
     def _fill(self, *_: object) -> None:
         self._age.start()
@@ -103,7 +109,7 @@ class Inspector(QWidget):
             self._add_part()
         for index, (head, table, note) in enumerate(self._parts):
             section = sections[index] if index < len(sections) else None
-            head.setVisible(section is not None)
+            head.setVisible(section is not None and bool(section.head))
             table.setVisible(section is not None and bool(section.details))
             note.setVisible(section is not None and bool(section.note))
             if section is not None:
@@ -125,7 +131,16 @@ def _show(section: Section, head: QLabel, table: FigureTable, note: QLabel) -> N
     table.reset_widths()
     table.show_rows(
         [
-            TableRow(detail.name, (detail.text,), tip=detail.tip, has_line=False, swatch=detail.swatch)
+            TableRow(
+                detail.name,
+                (detail.text,) if detail.beside is None else (detail.text, detail.beside),
+                unit=detail.unit,
+                roles=detail.roles,
+                tip=detail.tip,
+                has_line=False,
+                swatch=detail.swatch,
+            )
             for detail in section.details
-        ]
+        ],
+        section.heads,
     )

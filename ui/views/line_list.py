@@ -31,7 +31,10 @@ _Index = QModelIndex | QPersistentModelIndex
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below."""
+    """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below.
+
+    `role` colours the figure, and the second line too where `second_has_role`.
+    """
 
     key: Any
     name: str
@@ -41,6 +44,7 @@ class Line:
     tip: str = ""
     icons: tuple[str, ...] = ()
     is_live: bool = False
+    second_has_role: bool = False
 
     @property
     def has_second(self) -> bool:
@@ -122,7 +126,7 @@ class _LineDelegate(QStyledItemDelegate):
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
-            self._paint_second(painter, line, below, color)
+            self._paint_second(painter, line, below, color if line.second_has_role else theme.text_dim)
 
     def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
         """Badges, then the words."""

@@ -93,7 +93,8 @@ def _line(entry: RunEntry) -> Line:
         entry.title,
         entry.outcome,
         entry.role,
-        entry.sentence,
+        entry.sentence or entry.label,
         entry.tip,
         is_live=entry.is_running,
+        second_has_role=bool(entry.sentence),
     )

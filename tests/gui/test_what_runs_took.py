@@ -1,0 +1,229 @@
+"""What a run took is visible: in the run list, in the comparison's heads and in the inspector."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunDescribed, RunWarned
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_info import KvFacts, LengthFacts
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.switches import InputSettings, Switches
+from evprof.metrics import kv_cache
+from evprof.run.script import SCRIPTED_TARGET, Script
+from evprof.run.scripted_engine import ScriptedEngine
+from evprof.view.columns import Column, columns_of
+from ui.models.figures import column_heads
+from ui.models.run_entries import entries
+from ui.models.run_summary import summary_sections
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+from ui.views.comparison import ComparisonPanel
+from ui.views.figure_table import FigureTable, TableRow
+from ui.views.inspector import Inspector
+from ui.views.run_list import RunList
+
+PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
+
+
+def play(recording: Recording, run_id: int, mode: str, switches: Switches, **facts: Any) -> None:
+    settings = GenerationSettings(switches=switches, input=InputSettings(target_input="video", draft_input="events"))
+    lengths = replace(SCRIPTED_TARGET.lengths, per_frame=[257] * 8)
+    model = replace(SCRIPTED_TARGET, facts=replace(SCRIPTED_TARGET.facts, **facts), lengths=lengths)
+    choice = ModelChoice("scripted")
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What?", "scene")
+    request = RunRequest(mode, sample, choice, choice, settings, first_run_id=run_id, group_id=run_id)
+    ScriptedEngine(Script(target=model), speed=2000).run(request, recording, threading.Event())
+
+
+@pytest.fixture
+def switched_recording() -> Recording:
+    """Plain, static, and several switches at once; then a pair and a speculative run with a quantized target."""
+    recording = Recording()
+    play(recording, PLAIN, "target", Switches())
+    play(recording, STATIC, "target", Switches(cache="static"), cache="static")
+    many = Switches(cache="static", step="compiled", visual_keep=0.5)
+    play(recording, MANY, "target", many, cache="static", step="eager", quantization="int4")
+    play(recording, PAIR, "side-by-side", Switches(prefill_chunk=256), quantization="nf4")
+    play(recording, SPECULATIVE, "speculative", Switches(vision_cache="memory"), quantization="nf4")
+    recording.post(RunWarned(MANY, "The decode step stayed eager: there is no compiler."))
+    return recording
+
+
+@pytest.fixture
+def switched(application: QApplication, switched_recording: Recording) -> Iterator[RunController]:
+    made = RunController(switched_recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def inspector(selection: Selection, switched: RunController, themes: ThemeHolder) -> Inspector:
+    return Inspector(selection, switched, themes)
+
+
+def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
+    """Lines of a section, by name: their cells."""
+    section = next(entry for entry in inspector.sections if entry.head == head)
+    return {
+        detail.name: (detail.text,) if detail.beside is None else (detail.text, detail.beside)
+        for detail in section.details
+    }
+
+
+def test_the_run_list_tells_runs_of_one_mode_apart(
+    switched: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    labels = {entry.run_ids: entry.label for entry in entries(switched.runs)}
+    assert labels == {
+        (PLAIN,): "",
+        (STATIC,): "static",
+        (MANY,): "int4 · static · compiled → eager · keep 0.5",
+        (PAIR, PAIR + 1): "chunk 256 · target nf4",
+        (SPECULATIVE,): "vision from memory · target nf4",
+    }
+    lines = {line.key: line for line in RunList(selection, switched, themes).list.lines}
+    assert lines[STATIC,].second == "static"
+    assert not lines[PLAIN,].has_second
+    assert "int4 · static" in lines[MANY,].tip
+
+
+def test_the_comparison_says_what_differs(switched: RunController, themes: ThemeHolder) -> None:
+    panel = ComparisonPanel(themes)
+    panel.show_columns(*columns_of(switched.runs, (PLAIN, STATIC)))
+    assert panel.settings.text() == "KV cache: dynamic → static"
+    assert column_heads(*columns_of(switched.runs, (PLAIN, STATIC))) == ("dynamic", "static")
+    panel.show_columns(*columns_of(switched.runs, (STATIC, MANY)))
+    assert panel.settings.text() == "weights: as loaded → int4 · tokens kept: all → 0.5 by attention"
+    assert column_heads(*columns_of(switched.runs, (STATIC, MANY))) == (f"run {STATIC}", f"run {MANY}")
+    panel.show_columns(*columns_of(switched.runs, (PLAIN, PLAIN)))
+    assert panel.settings.isHidden()
+    a, b = columns_of(switched.runs, (PAIR, PAIR + 1))
+    assert column_heads(a, b) == ("EventGPT", "Video-LLaVA")
+    assert column_heads(a, None) == ("EventGPT", "")
+
+
+def test_two_runs_stand_side_by_side_while_nothing_is_selected(inspector: Inspector, selection: Selection) -> None:
+    selection.set_runs(PLAIN, MANY)
+    models = said(inspector, f"Runs {PLAIN} and {MANY}")
+    assert models["weights"] == ("bf16", "int4")
+    assert models["KV cache"] == ("dynamic", "static")
+    assert models["decode step"] == ("eager", "eager")
+    assert models["tokens kept"] == ("all", "0.5 by attention")
+    assert models["frames"] == ("8", "8")
+    assert "prefill" not in models
+    roles = {detail.name: detail.roles for detail in inspector.sections[0].details}
+    assert roles["weights"] == ("", "accent")
+    assert roles["attention"] == ("", "")
+    warnings = next(section for section in inspector.sections if section.head == "Warnings")
+    assert warnings.note == f"Run {MANY}: The decode step stayed eager: there is no compiler."
+
+
+def test_a_speculative_run_shows_both_models(inspector: Inspector, selection: Selection) -> None:
+    selection.set_runs(SPECULATIVE, SPECULATIVE)
+    section = inspector.sections[0]
+    assert section.head == f"Run {SPECULATIVE} · Speculative γ=5"
+    assert section.heads == ("EventGPT", "Video-LLaVA")
+    models = said(inspector, section.head)
+    assert models["weights"] == ("bf16", "nf4")
+    assert models["reads"] == ("events", "video")
+    assert models["vision cache"] == ("memory", "memory")
+    cache = said(inspector, "KV cache")
+    assert cache["rolled back"][0] != "–"
+
+
+def test_the_cache_is_told_by_what_filled_it(
+    inspector: Inspector, selection: Selection, switched: RunController
+) -> None:
+    selection.set_runs(None, STATIC)
+    run = switched.runs[STATIC]
+    cache = said(inspector, "KV cache")
+    origins = kv_cache.bytes_by_origin(run)
+    assert cache["visual"] == ("48.19 MiB",)
+    assert cache["of single frames"] == ("8 × 6.02 MiB",)
+    assert origins["system"] == 0
+    assert "system" not in cache
+    assert "stored" not in cache
+    facts = run.info.kv["target"]
+    fuller = KvFacts(facts.measured_bytes, 64 << 20, facts.per_layer_bytes, 0, 50 << 20)
+    uneven = LengthFacts(2089, 0, 33, 2056, [1000, 1056])
+    switched.recording.post(RunDescribed(STATIC, {"kv": {"target": fuller}, "lengths": {"target": uneven}}))
+    switched.pull()
+    selection.set_runs(None, None)
+    selection.set_runs(None, STATIC)
+    cache = said(inspector, "KV cache")
+    assert (cache["stored"], cache["set aside"]) == (("50.00 MiB",), ("64.00 MiB",))
+    assert cache["of single frames"] == ("2 × ≤ 24.75 MiB",)
+
+
+def test_the_gpu_is_told_before_and_after(inspector: Inspector, selection: Selection, switched: RunController) -> None:
+    selection.set_runs(None, PLAIN)
+    assert all(section.head != "GPU" for section in inspector.sections)
+    begin = {"clocks_mhz": 1980, "power_limit_w": 700.0, "throttle_reasons": [], "temperature_c": None}
+    end = begin | {"clocks_mhz": 1755, "throttle_reasons": ["power cap"], "other_processes": 1}
+    switched.recording.post(RunDescribed(PLAIN, {"environment": {"gpu": begin, "gpu_end": end}}))
+    switched.pull()
+    selection.set_runs(None, None)
+    selection.set_runs(None, PLAIN)
+    gpu = next(section for section in inspector.sections if section.head == "GPU")
+    assert {detail.name: (detail.text, detail.unit) for detail in gpu.details} == {
+        "clock": ("1980 → 1755", "MHz"),
+        "power limit": ("700", "W"),
+        "other processes": ("1", ""),
+        "slowed down by": ("power cap", ""),
+    }
+    assert gpu.details[-1].roles == ("warn",)
+
+
+def test_a_live_run_is_followed_to_its_end(
+    themes: ThemeHolder, selection: Selection, application: QApplication, wait_until: Callable[..., None]
+) -> None:
+    recording = Recording()
+    controller = RunController(recording)
+    inspector = Inspector(selection, controller, themes)
+    play(recording, 1, "target", Switches())
+    controller.pull()
+    selection.set_runs(None, 1)
+    recording.post(RunWarned(1, "Said late."))
+    controller.pull()
+    inspector.refresh()
+    inspector.refresh()
+    wait_until(lambda: any(section.note == "Said late." for section in inspector.sections))
+    controller.close()
+
+
+def test_a_selection_stands_before_the_runs(inspector: Inspector, selection: Selection) -> None:
+    selection.set_runs(None, STATIC)
+    selection.set_token((STATIC, 1))
+    assert inspector.sections[0].head == "Token 1"
+    selection.set_token(None)
+    assert inspector.sections[0].head == f"Run {STATIC} · Video model"
+
+
+def test_a_run_that_knows_no_model_yet_is_no_trouble(switched: RunController, inspector: Inspector) -> None:
+    info = replace(switched.runs[PLAIN].info, run_id=77, models={}, lengths={}, kv={})
+    sections = summary_sections(None, Column(RunLog(info), "target"))
+    assert {detail.name: detail.text for detail in sections[0].details}["weights"] == "–"
+
+
+def test_a_cell_wider_than_the_table_is_shortened_at_its_end(themes: ThemeHolder) -> None:
+    table = FigureTable(themes)
+    table.resize(160, 24)
+
+    def drawn(end: str) -> QImage:
+        table.reset_widths()
+        table.show_rows([TableRow("reason", ("a very long sentence that no column has room for" + end,))])
+        return table.grab().toImage()
+
+    assert drawn(", so there") == drawn(", or is there")

@@ -1,0 +1,178 @@
+"""What the inspector says of whole runs: what each model took, its cache, the GPU, and the runs' warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evprof.core.run_info import LengthFacts
+from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text
+from evprof.metrics import kv_cache
+from evprof.view.columns import Column
+from evprof.view.settings_text import Setting, settings_of
+from ui.models.figures import NOTHING, column_heads
+from ui.models.run_details import Detail, Section
+from ui.models.run_text import run_title
+
+_ALWAYS = ("attention", "cache", "step", "reads")
+"""Settings that are told even at their defaults, after the weights."""
+
+_ORIGINS = {
+    "system": ("system", "the words before the question that are always there"),
+    "text": ("text", "the question and the words around it"),
+    "visual": ("visual", "positions that carry pictures"),
+    "generated": ("generated", "the answer so far; its last token is never fed back"),
+    "draft_rolled_back": ("rolled back", "written for drafted tokens that were rejected, and cut off again"),
+}
+
+_GPU = (
+    ("clocks_mhz", "clock", "MHz"),
+    ("memory_clocks_mhz", "memory clock", "MHz"),
+    ("temperature_c", "temperature", "°C"),
+    ("power_w", "power", "W"),
+    ("power_limit_w", "power limit", "W"),
+    ("other_processes", "other processes", ""),
+)
+
+_HINT = "Click a stage or a token, or drag over the time axis, for more."
+
+
+def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
+    """What is set and taken in the columns, side by side where there are two; nothing without a run."""
+    columns = [column for column in (a, b) if column is not None]
+    if not columns:
+        return []
+    heads = column_heads(a, b)[:2] if len(columns) == 2 else ()
+    runs = list({column.run.run_id: column.run for column in columns}.values())
+    title = f"Run {run_title(runs[0])}" if len(runs) == 1 else f"Runs {runs[0].run_id} and {runs[1].run_id}"
+    sections = [
+        Section(title, _models(columns), heads=heads),
+        Section("KV cache", _caches(columns)),
+        Section("GPU", _gpus(runs)),
+        Section("Warnings", note="\n".join(_warnings(runs))),
+    ]
+    return [*(section for section in sections if section.details or section.note), Section("", note=_HINT)]
+
+
+def _models(columns: Sequence[Column]) -> list[Detail]:
+    """Weights and what computed, then every setting that is not at its default in one of the columns."""
+    settings = [{setting.key: setting for setting in settings_of(*column)} for column in columns]
+    details = [
+        _beside(
+            "weights", [_weights(listed) for listed in settings], [_role(listed, "quantization") for listed in settings]
+        ),
+        _beside("weights take", [_weight_bytes(column) for column in columns]),
+    ]
+    keys = dict.fromkeys(_ALWAYS)
+    keys |= {key: None for listed in settings for key, setting in listed.items() if not setting.is_default}
+    for key in keys:
+        if key != "quantization":
+            name = next(listed[key].name for listed in settings if key in listed)
+            texts = [listed[key].text if key in listed else "" for listed in settings]
+            details.append(_beside(name, texts, [_role(listed, key) for listed in settings]))
+            if key == "reads" and "frames" not in keys:
+                details.append(_beside("frames", [str(len(run.frames.get(role, ())) or "") for run, role in columns]))
+    return details
+
+
+def _weights(settings: dict[str, Setting]) -> str:
+    """`int4`, or the arithmetic the weights are kept in; empty while the model is not known."""
+    return next(
+        (
+            settings[key].text
+            for key in ("quantization", "dtype")
+            if key in settings and (key == "dtype" or not settings[key].is_default)
+        ),
+        "",
+    )
+
+
+def _weight_bytes(column: Column) -> str:
+    model = column.run.info.models.get(column.role)
+    return "" if model is None else bytes_text(model.weight_bytes)
+
+
+def _role(settings: dict[str, Setting], key: str) -> str:
+    return "accent" if key in settings and not settings[key].is_default else ""
+
+
+def _beside(name: str, texts: Sequence[str], roles: Sequence[str] = (), tip: str = "", unit: str = "") -> Detail:
+    """One line of one or two cells; a dash stands where only the other column has something to say."""
+    said = [text or NOTHING for text in texts]
+    colours = tuple("dim" if not text else role for text, role in zip(texts, roles or [""] * len(texts), strict=True))
+    return Detail(name, said[0], tip=tip, unit=unit, beside=said[1] if len(said) > 1 else None, roles=colours)
+
+
+def _caches(columns: Sequence[Column]) -> list[Detail]:
+    """Bytes in use, stored and set aside, then what filled them; lines that no column fills are left out."""
+    readings: list[tuple[str, str, Callable[[Column], str]]] = [
+        ("in use", "the positions that count, in the form they are kept in", lambda one: _kv(one, "measured_bytes")),
+        ("stored", "the memory these lie in, of which less may be in use", lambda one: _kv(one, "stored_bytes")),
+        ("set aside", "all memory that the cache holds", lambda one: _kv(one, "reserved_bytes")),
+    ]
+    for key, (name, tip) in _ORIGINS.items():
+        readings.append((name, tip, lambda one, key=key: _origin(one, key)))  # type: ignore[misc]  # binds the key
+        if key == "visual":
+            readings.append(
+                ("of single frames", "what frames share, such as means over space, is not among them", _per_frame)
+            )
+    found = [(name, tip, [read(column) for column in columns]) for name, tip, read in readings]
+    return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
+
+
+def _kv(column: Column, name: str) -> str:
+    facts = column.run.info.kv.get(column.role)
+    count = None if facts is None else getattr(facts, name)
+    return "" if count is None else bytes_text(count)
+
+
+def _origin(column: Column, key: str) -> str:
+    count = kv_cache.bytes_by_origin(*column)[key]
+    return bytes_text(count) if count else ""
+
+
+def _per_frame(column: Column) -> str:
+    """`8 × 6.25 MiB`, of the most where frames differ; shares of the visual bytes by positions."""
+    lengths: LengthFacts | None = column.run.info.lengths.get(column.role)
+    count = kv_cache.bytes_by_origin(*column)["visual"]
+    if lengths is None or not lengths.per_frame or not lengths.visual or not count:
+        return ""
+    least, most = (
+        bytes_text(count * share // lengths.visual) for share in (min(lengths.per_frame), max(lengths.per_frame))
+    )
+    return f"{len(lengths.per_frame)} × {'' if least == most else '≤ '}{most}"
+
+
+def _gpus(runs: Sequence[RunLog]) -> list[Detail]:
+    """The GPU of each run, before and after it; nothing where none was read."""
+    states = [_states(run.info.environment) for run in runs]
+    tip = "when the run began and when it ended"
+    details = []
+    for key, name, unit in _GPU:
+        texts = [
+            " → ".join(dict.fromkeys(_figure(state[key]) for state in pair if state.get(key) is not None))
+            for pair in states
+        ]
+        if any(texts):
+            details.append(_beside(name, texts, tip=tip, unit=unit))
+    reasons = [
+        dict.fromkeys(reason for state in pair for reason in state.get("throttle_reasons") or []) for pair in states
+    ]
+    if any(reasons):
+        details.append(_beside("slowed down by", [", ".join(found) for found in reasons], ["warn"] * len(runs), tip))
+    return details
+
+
+def _states(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    return [state for state in (environment.get("gpu"), environment.get("gpu_end")) if isinstance(state, dict)]
+
+
+def _figure(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _warnings(runs: Sequence[RunLog]) -> list[str]:
+    if len(runs) == 1:
+        return list(runs[0].info.warnings)
+    return [f"Run {run.run_id}: {sentence}" for run in runs for sentence in run.info.warnings]
