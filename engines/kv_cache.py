@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from transformers import LlamaConfig
 
+from engines.quantized_size import cached_bytes
 from evprof.core.run_info import KvFacts, ModelFacts
 
 DYNAMIC, STATIC = "dynamic", "static"
@@ -194,9 +195,13 @@ def make_cache(
     raise ValueError(f"unknown kind of cache: {kind}")
 
 
-def bytes_per_position(facts: ModelFacts) -> int:
-    """One position's share by configuration: 2 (keys, values) · layers · kv_heads · head_dim · element bytes."""
-    return 2 * facts.layers * facts.kv_heads * facts.head_dim * facts.kv_element_bytes
+def bytes_per_position(facts: ModelFacts, kind: str = DYNAMIC) -> int:
+    """One position's share by configuration: 2 (keys, values) · layers · kv_heads · head_dim · element bytes.
+
+    For a quantized kind the packed elements' bytes, whatever waits unpacked in a cache for a while.
+    """
+    elements = 2 * facts.layers * facts.kv_heads * facts.head_dim
+    return round(cached_bytes(kind, elements, facts.kv_element_bytes))
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,13 @@ def _kv_cache(run: RunLog, role: str) -> dict[str, Any]:
     return {
         "measured_bytes": facts.measured_bytes if facts else None,
         "formula_bytes": kv_cache.formula_bytes(run, role),
+        "stored_bytes": facts.stored_bytes if facts else None,
         "reserved_bytes": facts.reserved_bytes if facts else None,
         "per_layer_bytes": list(facts.per_layer_bytes) if facts else [],
-        "by_origin": kv_cache.bytes_by_origin(run, role),
+        "by_origin": {
+            **kv_cache.bytes_by_origin(run, role),
+            "visual_per_frame": kv_cache.visual_bytes_per_frame(run, role),
+        },
     }
 
 

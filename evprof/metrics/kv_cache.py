@@ -5,6 +5,7 @@ The measured bytes come from the engine, which walks the cache; that the two agr
 
 from __future__ import annotations
 
+from evprof.core.records import ORIGIN_ACCEPTED
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 
@@ -30,7 +31,8 @@ def formula_bytes(run: RunLog, role: str | None = None) -> int | None:
 def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | None]:
     """Bytes of the cache by what filled them; system, text, visual and generated add up to the formula.
 
-    `draft_rolled_back` was written for drafted tokens that were rejected and is not part of the sum.
+    `draft_accepted` is the part of `generated` that a draft proposed; `draft_rolled_back` was written for drafted
+    tokens that were rejected and is not part of the sum. All in the unquantized form the formula counts in.
     """
     role = role or run.info.role
     model, lengths, kv = run.info.models.get(role), run.info.lengths.get(role), run.info.kv.get(role)
@@ -40,9 +42,27 @@ def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | Non
         "text": lengths.text if lengths else None,
         "visual": lengths.visual if lengths else None,
         "generated": len(run.tokens) - 1 if run.tokens else None,
+        "draft_accepted": _accepted_positions(run),
         "draft_rolled_back": kv.rolled_back if kv else None,
     }
     return {name: None if each is None or count is None else each * count for name, count in positions.items()}
+
+
+def visual_bytes_per_frame(run: RunLog, role: str | None = None) -> list[int] | None:
+    """The visual bytes that are one frame's own, frame by frame; what frames share is not among them."""
+    role = role or run.info.role
+    model, lengths = run.info.models.get(role), run.info.lengths.get(role)
+    if model is None or lengths is None:
+        return None
+    each = bytes_per_position(model)
+    return [each * count for count in lengths.per_frame]
+
+
+def _accepted_positions(run: RunLog) -> int | None:
+    """Positions of accepted drafts: of all but the last token, which is never fed back."""
+    if not run.tokens:
+        return None
+    return sum(token.origin == ORIGIN_ACCEPTED for token in run.tokens[:-1])
 
 
 def measured_bytes(run: RunLog, role: str | None = None) -> int | None:

@@ -70,13 +70,16 @@ MODEL = {
 KV_CACHE = {
     "measured_bytes": Maybe(int),
     "formula_bytes": Maybe(int),
+    "stored_bytes": Maybe(int),
     "reserved_bytes": Maybe(int),
     "per_layer_bytes": [int],
     "by_origin": {
         "system": Maybe(int),
         "text": Maybe(int),
         "visual": Maybe(int),
+        "visual_per_frame": Maybe([int]),
         "generated": Maybe(int),
+        "draft_accepted": Maybe(int),
         "draft_rolled_back": Maybe(int),
     },
 }

@@ -306,3 +306,7 @@ def test_bytes_per_position_by_configuration() -> None:
         "m", "llava", "llava", 1, 1, "bfloat16", "cpu", None, 32, 8, 128, 2, 4096, "sdpa", "dynamic", "p"
     )
     assert bytes_per_position(facts) == 2 * 32 * 8 * 128 * 2
+    assert bytes_per_position(facts, FP8) == 2 * 32 * 8 * 128
+    # A byte or half of one, and for 64 of them a scale and a zero point of two bytes each.
+    assert bytes_per_position(facts, HQQ8) == 2 * 32 * 8 * 128 + 2 * 32 * 8 * 2 * 4
+    assert bytes_per_position(facts, HQQ4) == 32 * 8 * 128 + 2 * 32 * 8 * 2 * 4

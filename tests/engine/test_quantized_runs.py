@@ -59,6 +59,10 @@ def test_a_run_with_a_quantized_cache(cache: str, share: float, sample: Any, pla
     assert kv.stored_bytes is not None
     assert kv.measured_bytes <= kv.stored_bytes <= kv.reserved_bytes
     assert sum(kv.per_layer_bytes) == kv.measured_bytes
+    live = done.kv["target"][-1].nbytes
+    assert live < formula
+    if cache == "fp8":
+        assert live == kv.measured_bytes
     origins = bytes_by_origin(done)
     assert sum(origins[name] or 0 for name in ("system", "text", "visual", "generated")) == formula
     assert agreement(done, plain) > 0.5

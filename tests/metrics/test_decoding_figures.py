@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evprof.core.run_info import LengthFacts
 from evprof.metrics import decoding, kv_cache
 
 
@@ -64,11 +65,29 @@ def test_cache_formula_and_origins(plain_run) -> None:
         "text": 7 * each,
         "visual": 8 * each,
         "generated": 3 * each,
+        "draft_accepted": 0,
         "draft_rolled_back": 0,
     }
+    assert kv_cache.visual_bytes_per_frame(plain_run) == []
 
 
 def test_cache_of_the_draft_uses_its_own_shape_and_prompt(speculative_run) -> None:
     answer = len(speculative_run.tokens)
     assert kv_cache.formula_bytes(speculative_run, "draft") == 2 * 1 * 2 * 8 * 4 * (12 + answer - 1)
     assert kv_cache.bytes_by_origin(speculative_run)["draft_rolled_back"] == 5 * 2 * 3 * 2 * 8 * 4
+
+
+def test_cache_of_accepted_drafts(speculative_run) -> None:
+    """Six were accepted; the last of them ends the answer and never enters a cache."""
+    assert speculative_run.tokens[-1].origin == "accepted"
+    assert kv_cache.bytes_by_origin(speculative_run)["draft_accepted"] == 5 * 2 * 3 * 2 * 8 * 4
+    assert kv_cache.bytes_by_origin(speculative_run, "draft")["draft_accepted"] == 5 * 2 * 1 * 2 * 8 * 4
+
+
+def test_cache_of_each_frame(script) -> None:
+    """Three frames with two positions each of their own, and four that they share."""
+    log = script().begin(lengths={"target": LengthFacts(20, 5, 5, 10, [2, 2, 2])}).log()
+    each = 2 * 3 * 2 * 8 * 4
+    assert kv_cache.visual_bytes_per_frame(log) == [2 * each] * 3
+    assert kv_cache.bytes_by_origin(log)["visual"] == 10 * each
+    assert kv_cache.visual_bytes_per_frame(log, "draft") is None

@@ -30,8 +30,8 @@ def test_keys_are_the_contract(plain_run) -> None:
     )
     assert set(document["settings"]) == set(
         names(
-            "max_new_tokens ignore_eos temperature top_p top_k seed frames event_frames prompt_template attention cache "
-            "step"
+            "max_new_tokens ignore_eos temperature top_p top_k seed frames event_frames prompt_template attention "
+            "cache step"
         )
     )
     assert set(document["metrics"]) == set(
@@ -45,7 +45,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     )
     assert set(document["setup"]) == {"import_ms", "weights_ms", "compile_ms"}
     assert set(document["kv_cache"]) == set(
-        names("measured_bytes formula_bytes reserved_bytes per_layer_bytes by_origin")
+        names("measured_bytes formula_bytes stored_bytes reserved_bytes per_layer_bytes by_origin")
     )
     json.dumps(document, allow_nan=False)
 
