@@ -11,6 +11,8 @@ import logging
 _KNOWN = {
     # Kernels built for other machines than this one; torchao computes without them.
     "torchao": "Failed to load",
+    # Its integer products for GPUs; a build of torch for CPUs comes without Triton.
+    "torchao.kernel.intmm": "Detected no triton",
     # torchao registers enums in a way that a newer torch no longer needs.
     "torch.utils._pytree": "is an Enum subclass and is now natively supported",
     # A faster CPU kernel that would have to be downloaded while the program runs.

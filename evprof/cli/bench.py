@@ -62,9 +62,10 @@ class Bench(Command):
             (print_markdown if options.markdown else print_switches)(document, console)
             return _exit_code(document)
         if options.benchmark == "engine":
-            from evprof.cli.bench_report import print_engine_rows
+            from evprof.cli.bench_report import print_engine
 
-            print_engine_rows(document["rows"], console)
+            print_engine(document, console, is_markdown=options.markdown)
+            return 0
         for line in facts_lines({"environment": document["environment"], "summary": document["summary"]}):
             console.print(line)
         return 0
@@ -95,7 +96,7 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
-    group.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    group.add_argument("--markdown", action="store_true", help="also of engine: print the table as Markdown")
 
 
 def _exit_code(document: dict[str, Any]) -> int:
