@@ -13,7 +13,7 @@ from engines.device import choose_device, choose_dtype, dtype_name
 from engines.loading import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
 from engines.naming import EVENTGPT, naming
 from engines.networks import Network, build_empty, parameter_shapes
-from engines.shards import StoredTensor, read_headers
+from engines.shards import StoredTensor, has_weights, read_headers
 from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from evprof.core.errors import UserError
@@ -51,9 +51,13 @@ def inspect_checkpoint(path_or_name: str, choice: ModelChoice | None = None) -> 
         "assumptions": ["The weights are random; only shapes and times mean something."],
         "problems": [],
     }
-    if checkpoint.folder is not None:
-        found.update(_stored_facts(checkpoint, checkpoint.folder, network))
-    return found
+    if checkpoint.folder is None:
+        return found
+    if "/" in checkpoint.name and not has_weights(checkpoint.folder):
+        # A hub id of which the small files alone are here: its configuration says everything but what is stored.
+        said = f"The weights of {checkpoint.name} are not on this machine; a run fetches them."
+        return found | {"assumptions": [*checkpoint.config.assumptions, said]}
+    return found | _stored_facts(checkpoint, checkpoint.folder, network)
 
 
 def tensor_names(config: ModelConfig) -> list[str]:

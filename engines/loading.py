@@ -15,6 +15,7 @@ from engines.config import EventGptConfig, ModelConfig, edge, read_config
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
+from engines.json_file import read_json
 from engines.kv_cache import STATIC, make_cache
 from engines.llama import LlamaDecoder
 from engines.model import VisionLanguageModel
@@ -67,17 +68,17 @@ class Checkpoint:
     folder: Path | None
 
 
-def find_checkpoint(name: str, clip: str | None = None) -> Checkpoint:
+def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
     """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
 
-    `clip` is a CLIP folder for an EventGPT checkpoint. Raises UserError when nothing of that name is here or can be
-    fetched.
+    `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
+    fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
     """
     if name.startswith(PREFIX):
         return Checkpoint(name, random_config(name), None)
     folder = bundled_folder(name) or Path(os.path.expanduser(name))
     if not folder.is_dir():
-        folder = _hub_folder(name)
+        folder = _hub_folder(name, with_weights)
     try:
         stored = read_headers(folder)
     except UserError:
@@ -91,7 +92,7 @@ def _short_name(name: str) -> str:
     return name if _HUB_ID.match(name) and not Path(name).exists() else Path(os.path.expanduser(name)).resolve().name
 
 
-def _hub_folder(name: str) -> Path:
+def _hub_folder(name: str, with_weights: bool) -> Path:
     if any(entry.name == name for entry in CATALOGUE):
         raise UserError(f"The bundled model '{name}' is missing from this installation; install evprof again.")
     if Path(os.path.expanduser(name)).is_file():
@@ -102,17 +103,19 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    every = [*_SMALL_FILES, *_WEIGHT_FILES]
     try:
-        cached = Path(snapshot_download(name, allow_patterns=every, local_files_only=True))
-        # Some other program may have fetched the configuration alone, or been stopped half-way.
-        weight_files(cached)
+        cached = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, *_WEIGHT_FILES], local_files_only=True))
+        # Some other program may have fetched parts, or been stopped half-way.
+        read_json(cached / "config.json")
+        if with_weights:
+            weight_files(cached)
     except (LocalEntryNotFoundError, UserError):
         pass
     else:
         return cached
     try:
-        for weights in _WEIGHT_FILES:
+        fetched = Path(snapshot_download(name, allow_patterns=_SMALL_FILES))
+        for weights in _WEIGHT_FILES if with_weights else ():
             fetched = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, weights]))
             if has_weights(fetched):
                 break
@@ -131,7 +134,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
 
     Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
     """
-    checkpoint = find_checkpoint(choice.name, choice.clip)
+    checkpoint = find_checkpoint(choice.name, choice.clip, with_weights=True)
     import_readers()
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,12 @@ from evprof.core.request import ModelChoice
 
 if TYPE_CHECKING:
     from engines.fit import FitQuestion
+
+
+_DATA_SUFFIXES = {
+    *(".npy", ".npz", ".h5", ".hdf5", ".raw", ".dat", ".aedat", ".aedat4", ".txt", ".csv", ".bin", ".png", ".jpg"),
+    *(".mp4", ".avi", ".mkv", ".mov", ".webm", ".gif", ".json", ".jsonl", ".gz", ".evprof", ".zip", ".safetensors"),
+}
 
 
 class Inspect(Command):
@@ -86,10 +93,15 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def is_model_name(path: str) -> bool:
-    """Whether `path` is a name of the catalogue rather than a place."""
+    """Whether `path` is a name of the catalogue, or one as the Hugging Face hub has them, rather than a place."""
     from engines import CATALOGUE
 
-    return any(entry.name == path for entry in CATALOGUE) or path.startswith("random:")
+    if any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
+        return True
+    owner, _, name = path.partition("/")
+    is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))
+    # A file that is not there is a slip of the pen, not a model to be looked for in the world.
+    return is_hub_id and not Path(owner).exists() and Path(name).suffix.lower() not in _DATA_SUFFIXES
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:

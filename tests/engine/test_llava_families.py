@@ -25,14 +25,14 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from engines.answer import Answer
 from engines.checkpoint import write_video_llava
-from engines.config import LlavaConfig
+from engines.config import LlavaConfig, read_config
 from engines.decoding import decode
 from engines.inspection import inspect_checkpoint
 from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel, build_llava
 from engines.loading import Checkpoint, load_model, model_facts
 from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
-from engines.networks import finish
+from engines.networks import build_empty, finish, parameter_shapes
 from engines.pipeline import ModelPass
 from engines.preprocessing import CLIP_MEAN, ClipTransform
 from engines.prompts import SLOT
@@ -182,6 +182,59 @@ def test_next_video_at_full_size_has_144_tokens_a_frame() -> None:
     assert found["visual_tokens_per_frame"] == 144
     assert found["parameters"] == 7_063_427_072 + 4096
     assert (found["family"], found["model_type"]) == ("llava_next_video", "llava_next_video")
+
+
+CLIP = {
+    "hidden_size": 1024,
+    "image_size": 336,
+    "intermediate_size": 4096,
+    "model_type": "clip_vision_model",
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+    "patch_size": 14,
+    "projection_dim": 768,
+    "vocab_size": 32000,
+}
+VICUNA = {
+    "_name_or_path": "lmsys/vicuna-7b-v1.5",
+    "architectures": ["LlamaForCausalLM"],
+    "max_position_embeddings": 4096,
+    "model_type": "llama",
+    "rms_norm_eps": 1e-05,
+    "torch_dtype": "float16",
+    "vocab_size": 32064,
+}
+THIRTEEN = VICUNA | {
+    "hidden_size": 5120,
+    "intermediate_size": 13824,
+    "num_attention_heads": 40,
+    "num_hidden_layers": 40,
+    "num_key_value_heads": 40,
+}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "text", "vision", "parameters", "per_frame", "slot_id"),
+    [
+        ("llava", VICUNA, CLIP, 7_063_427_072, 576, 32_000),
+        ("llava", THIRTEEN, CLIP, 13_351_494_656, 576, 32_000),
+        ("video_llava", VICUNA, CLIP | {"image_size": 224}, 7_366_279_168, 257, 32_001),
+        ("llava_next_video", VICUNA, CLIP, 7_063_431_168, 144, 32_000),
+    ],
+)
+def test_published_configurations_say_little_and_mean_vicuna(  # noqa: PLR0917 - a table's columns
+    model_type: str, text: Any, vision: Any, parameters: int, per_frame: int, slot_id: int, tmp_path: Path
+) -> None:
+    """They hold what differs from the defaults of their day."""
+    values = {"model_type": model_type, "text_config": text, "vision_config": vision, "vision_feature_layer": -2}
+    (tmp_path / "config.json").write_text(json.dumps(values | {"vision_feature_select_strategy": "default"}))
+    config = read_config(tmp_path)
+    shapes = parameter_shapes(build_empty(config)).values()
+    assert sum(torch.Size(shape).numel() for shape in shapes) == parameters
+    assert config.tokens_per_frame == per_frame
+    assert isinstance(config, LlavaConfig)
+    assert config.slot_id == slot_id
+    assert config.keeps_cls == (model_type == "video_llava")
 
 
 # Checkpoints of the families: published names, later names, what is refused.

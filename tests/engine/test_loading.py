@@ -234,8 +234,58 @@ def test_a_half_cached_model_is_fetched(eventgpt: Path, tmp_path: Path, monkeypa
         return str(tmp_path / "half") if options.get("local_files_only") else str(eventgpt)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
-    found = find_checkpoint("someone/some-model")
+    found = find_checkpoint("someone/some-model", with_weights=True)
     assert (found.name, found.folder) == ("someone/some-model", eventgpt)
+
+
+class Hub:
+    """The Hugging Face hub and its cache: files are in the cache once they were asked for."""
+
+    def __init__(self, files: Path, cache: Path) -> None:
+        self.files, self.cache = files, cache
+        self.asked: list[list[str]] = []
+
+    def __call__(self, name: str, *, allow_patterns: Any, local_files_only: bool = False) -> str:
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        if local_files_only:
+            if not self.cache.exists():
+                raise LocalEntryNotFoundError("not cached")
+            return str(self.cache)
+        self.asked.append(allow_patterns)
+        for path in [path for pattern in allow_patterns for path in self.files.rglob(pattern)]:
+            place = self.cache / path.relative_to(self.files)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+        return str(self.cache)
+
+
+@pytest.mark.parametrize("form", ["safetensors", "shards", "bin"])
+def test_weights_are_fetched_for_a_run_and_not_to_look_at_a_model(
+    form: str, eventgpt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    if form == "shards":
+        split(eventgpt)
+    elif form == "bin":
+        torch.save(load_file(eventgpt / WEIGHTS), eventgpt / "pytorch_model.bin")
+        (eventgpt / WEIGHTS).unlink()
+    hub = Hub(eventgpt, tmp_path / "cache")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub)
+    choice = ModelChoice("someone/some-model", device="cpu")
+    looked_at = inspect_checkpoint(choice.name)
+    assert (looked_at["bytes"], looked_at["problems"]) == (None, [])
+    assert "a run fetches them" in looked_at["assumptions"][-1]
+    assert not any("model*" in pattern or "safetensors" in pattern for asked in hub.asked for pattern in asked)
+    model = load_model(choice, "draft", nothing, NEVER)
+    assert model.facts.name == "someone/some-model"
+    count = len(hub.asked)
+    whole = inspect_checkpoint(choice.name)
+    assert (whole["parameters"], whole["problems"]) == (looked_at["parameters"], [])
+    assert whole["bytes"] > 0
+    load_model(choice, "draft", nothing, NEVER)
+    assert len(hub.asked) == count
 
 
 def test_dtype_is_the_asked_one(eventgpt: Path) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
 from engines.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
-from engines.config import EventGptConfig, edge
+from engines.config import EventGptConfig, edge, read_config
 from engines.eventgpt import EventGptModel
 from engines.inspection import inspect_checkpoint, tensor_names
 from engines.loading import find_checkpoint, load_model
@@ -287,6 +287,76 @@ def test_tokens_added_above_the_vocabulary_need_rows(sharded: Path) -> None:
     assert grown.decode(grown.encode(text)) == plain.decode([*plain.encode("a "), *plain.encode(" b")])
 
 
+# What config.json says.
+
+PUBLISHED_CONFIG = {
+    "_name_or_path": "./checkpoints/stage2",
+    "architectures": ["EventChatModel"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "event_feature_adaptor": True,
+    "freeze_mm_mlp_adapter": False,
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "image_aspect_ratio": "square",
+    "initializer_range": 0.02,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 4096,
+    "mm_projector_lr": None,
+    "mm_use_im_patch_token": False,
+    "mm_use_im_start_end": False,
+    "mm_visual_tower": "clip-vit-large-patch14-336",
+    "model_type": "EventChat_llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 32,
+    "pad_token_id": 0,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "stage3": True,
+    "tie_word_embeddings": False,
+    "tokenizer_model_max_length": 2048,
+    "tokenizer_padding_side": "right",
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.37.2",
+    "tune_mm_mlp_adapter": False,
+    "use_cache": True,
+    "use_feature_adaptor": True,
+    "vocab_size": 32000,
+}
+"""The keys that EventGPT's training code writes, with the values its scripts give them."""
+
+
+def test_a_published_configuration_is_the_7b_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED_CONFIG))
+    config = read_config(tmp_path)
+    expected = random_config("random:7b-eventgpt")
+    assert parameter_shapes(build_empty(config)) == parameter_shapes(build_empty(expected))
+    assert config.tokens_per_frame == 577
+    assert config.text.rope_parameters == {"rope_type": "default", "rope_theta": 10_000.0}
+    assert config.text.rms_norm_eps == 1e-5
+    assert config.vision.hidden_act == "quick_gelu"
+    assert [sentence for sentence in config.assumptions if "clip-vit-large-patch14-336" not in sentence] == []
+
+
+@pytest.mark.parametrize("flag", ["mm_use_im_start_end", "mm_use_im_patch_token"])
+def test_flags_the_released_program_would_not_honour_are_said(flag: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED_CONFIG | {flag: True}))
+    assert any(flag in sentence for sentence in read_config(tmp_path).assumptions)
+
+
+def test_a_model_without_an_adaptor_has_none(tmp_path: Path) -> None:
+    values = {name: value for name, value in PUBLISHED_CONFIG.items() if name != "event_feature_adaptor"}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    config = read_config(tmp_path)
+    assert len(tensor_names(config)) == 686
+    assert any("event_feature_adaptor" in sentence for sentence in config.assumptions)
+
+
 # Where the tower comes from.
 
 
@@ -318,8 +388,13 @@ def clip_folder(place: Path, tower: dict[str, torch.Tensor], style: str) -> Path
         alone.load_state_dict({name: value.float() for name, value in tower.items()}, strict=True)
         alone.save_pretrained(place)
         stored = {name.removeprefix("vision_model."): value for name, value in load_file(place / WEIGHTS).items()}
-        prefix = "vision_model." if style == "with prefix" else ""
-        save_file({prefix + name: value for name, value in stored.items()}, place / WEIGHTS)
+        prefix = "" if style == "without prefix" else "vision_model."
+        named = {prefix + name: value for name, value in stored.items()}
+        save_file(named, place / WEIGHTS)
+        if style == "bin":
+            (place / WEIGHTS).unlink()
+            named["vision_model.embeddings.position_ids"] = torch.arange(5)[None]
+            torch.save({**named, "logit_scale": torch.zeros(())}, place / "pytorch_model.bin")
     (place / "preprocessor_config.json").write_text(json.dumps(preprocessor_json(edge(vision))))
     return place
 
@@ -332,7 +407,7 @@ def tower_weight(model: Any) -> torch.Tensor:
 INSIDE = "encoder.layers.1.mlp.fc1.weight"
 
 
-@pytest.mark.parametrize("style", ["whole model", "with prefix", "without prefix"])
+@pytest.mark.parametrize("style", ["whole model", "with prefix", "without prefix", "bin"])
 def test_a_given_clip_folder_lends_its_tower(style: str, sharded: Path, tmp_path: Path) -> None:
     tower = without_tower(sharded)
     set_config(sharded, mm_visual_tower="clip-vit-large-patch14-336")
