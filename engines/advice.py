@@ -6,14 +6,14 @@ quantization. It knows sizes only; whether a change is worth its price is for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from engines.machine import Machine
 from engines.memory import MemoryNeed, ModelShape, frame_count, memory_need
-from engines.placement import BOTH, REFUSED, demand, place
+from engines.placement import BOTH, HOST, REFUSED, demand, place, room_for
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import memory_text
 
@@ -22,6 +22,9 @@ MOST_NAMED = 3
 
 _MOST_TOGETHER = 4
 """Changes combined at most."""
+
+NOT_CROPPED = ("hqq8", "hqq4")
+"""Caches that speculation cannot use."""
 
 _CHUNK = 512
 _FEW_FRAMES = (4, 2, 1)
@@ -83,28 +86,28 @@ class Way:
         return f"{self.words} ({sizes})"
 
 
-def find_ways(plan: Plan, machine: Machine, free: dict[str, int], *, together: bool) -> list[Way]:
+def find_ways(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> list[Way]:
     """The cheapest changes after which all models fit beside each other (`together`) or each by itself.
 
     At most MOST_NAMED, each with something the others lack. Empty when no change of these kinds helps.
+    `held` is what would be given back, by device.
     """
     changes = list(_changes(plan, machine))
     if together and len(plan.choices) > 1:
-        # What needs both at once is speculation, which takes positions back; packed caches cannot.
-        changes = [change for change in changes if change.place[1] != "cache"]
+        # What needs both at once is speculation, which takes positions back.
+        changes = [change for change in changes if change.value not in NOT_CROPPED]
     tries = [group for count in range(1, _MOST_TOGETHER + 1) for group in combinations(changes, count)]
     tries.sort(key=lambda group: (sum(change.cost for change in group), len(group)))
     found: list[tuple[frozenset[Change], Way]] = []
-    known: dict[str, int] = dict(free)
+    known: dict[str, int] = {}
     for group in tries:
         if len({change.place for change in group}) < len(group) or any(
             _kinds(taken) <= _kinds(group) for taken, _ in found
         ):
             continue
         needs = _after(plan, group).needs(machine)
-        for need in needs:
-            if need.device not in known:
-                known[need.device] = machine.free_bytes(machine.device(need.device))
+        if not {need.device for need in needs} | {HOST} <= set(known):
+            known |= room_for(needs, machine, held)
         placed = place(needs, known)
         if placed == BOTH or (not together and placed != REFUSED):
             shown = demand(needs) if together else {}
@@ -148,7 +151,8 @@ def _changes(plan: Plan, machine: Machine) -> Iterator[Change]:
         yield Change(f"--prefill-chunk {_CHUNK}", 1, ("", "prefill_chunk"), _CHUNK)
     if switches.cache in ("auto", "static", "dynamic"):
         yield Change("--cache fp8", 5, ("", "cache"), "fp8")
-        yield Change("--cache hqq4", 7, ("", "cache"), "hqq4")
+        if machine.can_pack("hqq4"):
+            yield Change("--cache hqq4", 7, ("", "cache"), "hqq4")
     for role, need in zip(plan.choices, plan.needs(machine), strict=True):
         yield from _changes_of(role, need, plan, machine)
 
@@ -160,12 +164,10 @@ def _changes_of(role: str, need: MemoryNeed, plan: Plan, machine: Machine) -> It
             yield Change(f"--{role}-device {name}", 12 if name == "cpu" else 2, (role, "device"), name)
     if need.dtype == "float32":
         yield Change(f"--{role}-dtype bfloat16", 3, (role, "dtype"), "bfloat16")
-    is_cuda = need.device.startswith("cuda")
-    if choice.quantization is None:
-        yield Change(f"--{role}-quant int8", 4, (role, "quantization"), "int8")
-    if choice.quantization in (None, "int8"):
-        four = "int4" if is_cuda else "nf4"
-        yield Change(f"--{role}-quant {four}", 6, (role, "quantization"), four)
+    four = "int4" if need.device.startswith("cuda") and need.dtype == "bfloat16" else "nf4"
+    for kind, cost, before in (("int8", 4, (None,)), (four, 6, (None, "int8"))):
+        if choice.quantization in before and machine.can_pack(kind):
+            yield Change(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
     frames = frame_count(plan.shapes[role].config, plan.settings)
     option = "event_frames" if plan.shapes[role].config.family == "eventgpt" else "frames"
     fewer = next((count for count in _FEW_FRAMES if count < frames), None)

@@ -11,7 +11,9 @@ from engines.advice import Plan, find_ways, ways_text
 from engines.capacity import batch_capacity
 from engines.machine import AssumedMachine, Machine, ThisMachine
 from engines.memory import QUESTION_POSITIONS, MemoryNeed, ModelShape, frame_count, model_shape
-from engines.placement import BOTH, IN_TURN, REFUSED, place, shortage, use
+from engines.placement import BOTH, IN_TURN, REFUSED, place, room_for, shortage, use
+from engines.quantization import check_quantization
+from engines.quantized_kv import check_cache
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings, ModelChoice
@@ -41,10 +43,12 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     machine: Machine = ThisMachine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
     plan = _plan(question)
     needs = plan.needs(machine)
-    held = question.held_bytes
-    free = {need.device: machine.free_bytes(machine.device(need.device)) + held.get(need.device, 0) for need in needs}
+    if not machine.is_assumed:
+        for need in needs:
+            _check_packing(need, machine)
+    free = room_for(needs, machine, question.held_bytes)
     placement = place(needs, free)
-    sentence, advice = _verdict(plan, needs, machine, free, placement)
+    sentence, advice = _verdict(plan, needs, machine, question.held_bytes, placement)
     return {
         "role": _role(question, plan),
         "models": [_model(plan, need, free[need.device]) for need in needs],
@@ -56,10 +60,19 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     }
 
 
-def refusal(plan: Plan, machine: Machine, free: dict[str, int], *, together: bool) -> str:
-    """The sentence for models that do not fit: what is missing, and what would help."""
-    ways = find_ways(plan, machine, free, together=together)
-    return f"{shortage(plan.needs(machine), free)}; {ways_text(ways)}."
+def refusal(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> str:
+    """The sentence for models that do not fit: what is missing, and what would help. `held` would be given back."""
+    needs = plan.needs(machine)
+    ways = find_ways(plan, machine, held, together=together)
+    return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
+
+
+def _check_packing(need: MemoryNeed, machine: Machine) -> None:
+    """Raises UserError for weights that cannot be packed, or a cache that cannot be made, on this machine."""
+    if need.quantization is not None:
+        device = machine.device(need.device)
+        check_quantization(need.quantization, device, machine.dtype(need.dtype, device))
+    check_cache(need.cache)
 
 
 def _plan(question: FitQuestion) -> Plan:
@@ -87,14 +100,15 @@ def _made_for(shape: ModelShape) -> str:
 
 
 def _verdict(
-    plan: Plan, needs: list[MemoryNeed], machine: Machine, free: dict[str, int], placement: str
+    plan: Plan, needs: list[MemoryNeed], machine: Machine, held: Mapping[str, int], placement: str
 ) -> tuple[str, list[dict[str, Any]]]:
+    free = room_for(needs, machine, held)
     names = " and ".join(need.name for need in needs)
     if placement == BOTH:
         together = " together" if len(needs) > 1 else ""
         verb = "fit" if len(needs) > 1 else "fits"
         return f"{names} {verb}{together}: {use(needs, free)}.", []
-    ways = find_ways(plan, machine, free, together=placement == IN_TURN)
+    ways = find_ways(plan, machine, held, together=placement == IN_TURN)
     advice = [{"change": way.words, "bytes": way.demand} for way in ways]
     if placement == REFUSED:
         return f"{shortage(needs, free)}; {ways_text(ways)}.", advice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Protocol
 
@@ -9,9 +10,13 @@ import torch
 
 from engines.device import TORCH_DTYPES, choose_device, choose_dtype
 
+_LIBRARIES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes", "hqq8": "hqq", "hqq4": "hqq"}
+
 
 class Machine(Protocol):
-    """Devices and what is free on them."""
+    """Devices and what is free on them; `is_assumed`: they need not be here."""
+
+    is_assumed: bool
 
     def device(self, name: str) -> torch.device:
         """The device of a name. Raises UserError when it is not there."""
@@ -25,9 +30,14 @@ class Machine(Protocol):
     def devices(self) -> list[str]:
         """Every device, GPUs first, as torch spells them."""
 
+    def can_pack(self, kind: str) -> bool:
+        """Whether the library is there that keeps weights, or a cache, in a kind of QUANTIZATIONS or CACHES."""
+
 
 class ThisMachine:
     """The devices PyTorch sees, and what is free on them now."""
+
+    is_assumed = False
 
     def device(self, name: str) -> torch.device:
         """The device of a name."""
@@ -46,9 +56,16 @@ class ThisMachine:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return [*(f"cuda:{index}" for index in range(count)), "cpu"]
 
+    def can_pack(self, kind: str) -> bool:
+        """Looked up, not imported."""
+        library = _LIBRARIES.get(kind)
+        return library is None or importlib.util.find_spec(library) is not None
+
 
 class AssumedMachine:
     """Devices that have so many bytes free each, whether or not they are here; "auto" is a GPU in bfloat16."""
+
+    is_assumed = True
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -74,6 +91,10 @@ class AssumedMachine:
     def devices(self) -> list[str]:
         """Two GPUs: a second one is what can be bought."""
         return ["cuda:0", "cuda:1"]
+
+    def can_pack(self, kind: str) -> bool:
+        """What can be had can be installed."""
+        return True
 
 
 def free_bytes(device: torch.device) -> int:

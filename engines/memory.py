@@ -15,6 +15,7 @@ from engines.loading import find_checkpoint
 from engines.machine import Machine, ThisMachine
 from engines.naming import LLAVA
 from engines.networks import build_empty
+from engines.quantized_kv import HQQ4, HQQ8, QUANTIZED, RESIDUAL
 from engines.quantized_size import cached_bytes, weight_bytes
 from engines.video_model import DEFAULT_FRAMES
 from engines.visual_tokens import framewise_counts, pooled_counts
@@ -63,8 +64,9 @@ class Positions:
 class MemoryNeed:
     """Bytes one model takes on `device` (as torch spells it) in a run.
 
-    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `loading_bytes` is what more than
-    weights is there while they are read.
+    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `loading_bytes` is what is there
+    beside the weights while they are read, and `host_bytes` what the CPU then holds for a GPU: weights wait unpacked on
+    the CPU until they are quantized.
     """
 
     name: str
@@ -76,6 +78,7 @@ class MemoryNeed:
     activation_bytes: int
     workspace_bytes: int = 0
     loading_bytes: int = 0
+    host_bytes: int = 0
     quantization: str | None = None
     cache: str = "auto"
     positions: Positions = Positions(0, 0, 0)
@@ -87,7 +90,7 @@ class MemoryNeed:
 
     def loaded(self) -> MemoryNeed:
         """The same for a model whose weights are on the device already, and so no longer part of what is free."""
-        return replace(self, weight_bytes=0, loading_bytes=0)
+        return replace(self, weight_bytes=0, loading_bytes=0, host_bytes=0)
 
 
 def model_shape(choice: ModelChoice) -> ModelShape:
@@ -139,20 +142,27 @@ def memory_need(
         TEMPLATE_POSITIONS + question,
         settings.max_new_tokens + settings.gamma + 1,
     )
-    weights = stored_weights(shape, choice.quantization, size, is_cuda=device.type == "cuda")
-    workspace = _CUDA_WORKSPACE_BYTES if device.type == "cuda" else 0
-    moment = max(_vision_bytes(config, settings, size), _prefill_bytes(config, positions, settings, size))
+    is_cuda = device.type == "cuda"
+    weights = stored_weights(shape, choice.quantization, size, is_cuda=is_cuda)
+    unpacked = shape.parameters * size if choice.quantization is not None else 0
+    workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
+    cache = settings.switches.cache
+    prefill = _prefill_bytes(config, positions, settings, size) + _layer_bytes(config, positions, cache, size)
+    moment = max(_vision_bytes(config, settings, size), prefill)
     return MemoryNeed(
         name=shape.name,
         role=role,
         device=str(device),
         dtype=dtype_name(dtype),
         weight_bytes=weights,
-        kv_bytes=_kv_bytes(config, positions, settings.switches.cache, size),
+        kv_bytes=_kv_bytes(config, positions, cache, size),
         activation_bytes=moment + workspace,
         workspace_bytes=workspace,
+        # On a CPU, layers are packed one by one in place of what was read.
+        loading_bytes=0 if is_cuda else max(unpacked - weights, 0),
+        host_bytes=unpacked if is_cuda else 0,
         quantization=choice.quantization,
-        cache=settings.switches.cache,
+        cache=cache,
         positions=positions,
     )
 
@@ -194,11 +204,22 @@ def _heads(config: ModelConfig) -> tuple[int, int]:
 
 
 def _kv_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
+    """What the cache holds at the end; hqq's latest positions wait as they came."""
+    head_dim, kv_heads = _heads(config)
+    layers, each = config.text.num_hidden_layers, 2 * kv_heads * head_dim
+    waiting = min(RESIDUAL, positions.total) if cache in (HQQ8, HQQ4) else 0
+    kept = cached_bytes(cache, each * (positions.total - waiting), size) + each * waiting * size
+    return round(layers * kept)
+
+
+def _layer_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
+    """One layer of the cache as every step makes it anew or unpacks it; nothing where it is written in place."""
+    if cache in ("auto", "static"):
+        return 0
     head_dim, kv_heads = _heads(config)
     elements = 2 * kv_heads * head_dim * positions.total
-    held = config.text.num_hidden_layers * cached_bytes(cache, elements, size)
-    # Every kind but the one written in place makes a layer's keys and values anew in each step.
-    return round(held) + (0 if cache in ("auto", "static") else elements * size)
+    # Half of it, the keys or the values, is float32 on the way.
+    return elements * size + (elements // 2 * 4 if cache in QUANTIZED else 0)
 
 
 def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:

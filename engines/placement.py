@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from engines.machine import Machine
 from engines.memory import MemoryNeed
 from evprof.core.units import memory_text
 
@@ -11,9 +12,28 @@ BOTH, IN_TURN, REFUSED = "both", "in turn", "refused"
 """Every model stays loaded; they are loaded, run and freed one after the other; one alone does not fit."""
 
 
+HOST = "cpu"
+"""Where weights wait that are packed on their way to a GPU."""
+
+
+def room_for(needs: Iterable[MemoryNeed], machine: Machine, held: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Bytes free on every device that is needed; `held` is what would be given back there.
+
+    The host is among them when weights are packed there, except on an assumed machine: nobody said how much it has.
+    """
+    devices = {need.device for need in needs}
+    if any(need.host_bytes for need in needs) and not machine.is_assumed:
+        devices.add(HOST)
+    held = held or {}
+    return {device: machine.free_bytes(machine.device(device)) + held.get(device, 0) for device in sorted(devices)}
+
+
 def place(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
-    """BOTH, IN_TURN or REFUSED. `free` is bytes by device."""
-    if all(total <= free[device] for device, total in demand(needs).items()):
+    """BOTH, IN_TURN or REFUSED. `free` is bytes by device, see `room_for`."""
+    together = demand(needs)
+    waiting = max((need.host_bytes for need in needs), default=0)
+    has_host = together.get(HOST, 0) + waiting <= free.get(HOST, waiting)
+    if has_host and all(total <= free[device] for device, total in together.items()):
         return BOTH
     return REFUSED if too_big(needs, free) else IN_TURN
 
@@ -28,7 +48,11 @@ def demand(needs: Sequence[MemoryNeed]) -> dict[str, int]:
 
 def too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[MemoryNeed]:
     """The models that do not fit even alone."""
-    return [need for need in needs if need.total_bytes > free[need.device]]
+    return [
+        need
+        for need in needs
+        if need.total_bytes > free[need.device] or need.host_bytes > free.get(HOST, need.host_bytes)
+    ]
 
 
 def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
@@ -36,13 +60,19 @@ def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     large = too_big(needs, free)
     if large:
         need = large[0]
+        if need.total_bytes <= free[need.device]:
+            return (
+                f"{need.name} needs {memory_text(need.host_bytes)} of the machine's own memory while its weights are "
+                f"packed, but {memory_text(free[HOST])} is free"
+            )
         return (
             f"{need.name} needs {memory_text(need.total_bytes)} on {need.device} (weights "
             f"{memory_text(need.weight_bytes)}, KV cache {memory_text(need.kv_bytes)}, activations "
             f"{memory_text(need.activation_bytes)}), but {memory_text(free[need.device])} is free"
         )
-    device, total = next((device, total) for device, total in demand(needs).items() if total > free[device])
-    names = " and ".join(need.name for need in needs if need.device == device)
+    found = ((device, total) for device, total in demand(needs).items() if total > free[device])
+    device, total = next(found, (HOST, demand(needs).get(HOST, 0) + max(need.host_bytes for need in needs)))
+    names = " and ".join(need.name for need in needs if device in (need.device, HOST))
     return f"{names} need {memory_text(total)} together on {device}, but {memory_text(free[device])} is free"
 
 

@@ -5,13 +5,11 @@ The estimate is `memory`'s and the sentence of a refusal `fit`'s; here is decide
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engines.advice import Plan
 from engines.fit import refusal
 from engines.machine import Machine, ThisMachine
-from engines.memory import MemoryNeed, model_shape
-from engines.placement import BOTH, place
+from engines.memory import model_shape
+from engines.placement import BOTH, place, room_for
 from engines.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
@@ -45,21 +43,17 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
     plan = Plan(needed, plan.shapes, plan.settings, plan.question)
     if not _all_fit(plan, warm, machine):
         needs = plan.needs(machine)
-        free = _free(needs, machine)
         # The refusal and its advice are about starting over, as the next run would.
+        held: dict[str, int] = {}
         for need in needs:
             if warm.holds(choices[need.role], need.role):
-                free[need.device] += need.weight_bytes
-        raise UserError(refusal(plan, machine, free, together=True))
+                held[need.device] = held.get(need.device, 0) + need.weight_bytes
+        raise UserError(refusal(plan, machine, held, together=True))
 
 
 def _all_fit(plan: Plan, warm: WarmModels, machine: Machine) -> bool:
     needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
-    return place(needs, _free(needs, machine)) == BOTH
-
-
-def _free(needs: Iterable[MemoryNeed], machine: Machine) -> dict[str, int]:
-    return {need.device: machine.free_bytes(machine.device(need.device)) for need in needs}
+    return place(needs, room_for(needs, machine)) == BOTH
 
 
 def _choice(request: RunRequest, role: str) -> ModelChoice | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import torch
 from engines.advice import Plan, find_ways
 from engines.capacity import batch_capacity
 from engines.fit import FitQuestion, describe_fit, memory_size
-from engines.machine import AssumedMachine
+from engines.machine import AssumedMachine, ThisMachine
 from engines.memory import MemoryNeed, memory_need, model_shape
 from engines.placement import BOTH, IN_TURN, REFUSED, demand, place
 from evprof.core.errors import UserError
@@ -92,18 +92,34 @@ def test_the_cheapest_way_comes_first() -> None:
     assert describe_fit(FitQuestion(TARGET, memory_bytes=tight))["advice"][0]["change"] == "--prefill-chunk 512"
 
 
-def test_speculation_is_not_sent_to_caches_that_forget_nothing() -> None:
+def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> None:
     plan = Plan(
         {"draft": DRAFT, "target": TARGET},
         {"draft": model_shape(DRAFT), "target": model_shape(TARGET)},
         GenerationSettings(max_new_tokens=1500),
         16,
     )
-    machine = AssumedMachine(GIB)
-    total = demand(plan.needs(machine))["cuda:0"]
-    for taken in range(1, 20):
-        free = {"cuda:0": total - taken * GIB}
-        assert all("--cache" not in way.words for way in find_ways(plan, machine, free, together=True))
+    total = demand(plan.needs(AssumedMachine(GIB)))["cuda:0"]
+    named = ""
+    for taken in range(1, 24):
+        ways = find_ways(plan, AssumedMachine(total - taken * GIB), {}, together=True)
+        named += " ".join(way.words for way in ways)
+    assert "--cache fp8" in named
+    assert "hqq" not in named
+
+
+def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this machine's CPU, with room for the weights only in fewer bytes than they have."""
+    plan = Plan({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
+    monkeypatch.setattr("engines.machine.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    there = replace(plan, choices={"draft": ModelChoice(DRAFT.name, "cuda:0", "bfloat16")})
+    machine = ThisMachine()
+    monkeypatch.setattr(ThisMachine, "can_pack", lambda _, kind: kind != "int4")
+    assert "--draft-quant int8" in [way.words for way in find_ways(there, machine, {}, together=True)]
+    monkeypatch.setattr(ThisMachine, "can_pack", lambda *_: False)
+    assert [way.words for way in find_ways(there, machine, {}, together=True)] == ["--draft-device cpu"]
 
 
 def test_nothing_helps_a_model_that_is_far_too_large() -> None:

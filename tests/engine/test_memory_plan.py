@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -12,7 +13,7 @@ from engines import CATALOGUE, FAMILIES, WANTS
 from engines.inspection import inspect_checkpoint, tensor_names
 from engines.kv_cache import DynamicKv
 from engines.loading import load_model
-from engines.machine import free_bytes
+from engines.machine import AssumedMachine, free_bytes
 from engines.memory import MemoryNeed, memory_need, model_shape, stored_weights
 from engines.placement import BOTH, IN_TURN, REFUSED, place, shortage
 from engines.quantized_size import weight_bytes
@@ -76,10 +77,40 @@ def test_switches_change_the_need() -> None:
     scores = 32 * 2136 * 2136 * (2 * 2 + 4)
     assert switched(attention="eager").activation_bytes - plain.activation_bytes == scores
     assert switched(visual_keep=0.5).positions.visual == 8 * 129
+    assert switched(cache="dynamic").kv_bytes == plain.kv_bytes
     layer = plain.kv_bytes // 32
-    assert switched(cache="fp8").kv_bytes == plain.kv_bytes // 2 + layer
-    assert switched(cache="hqq8").kv_bytes == plain.kv_bytes * (1 + 4 / 64) / 2 + layer
-    assert switched(cache="hqq4").kv_bytes == plain.kv_bytes * (0.5 + 4 / 64) / 2 + layer
+    assert switched(cache="dynamic").activation_bytes - plain.activation_bytes == layer
+    assert switched(cache="fp8").kv_bytes == plain.kv_bytes // 2
+    assert switched(cache="fp8").activation_bytes - plain.activation_bytes == 2 * layer
+    position = plain.kv_bytes // 2270
+    waiting = 128 * position
+    assert switched(cache="hqq8").kv_bytes == (plain.kv_bytes - waiting) * (1 + 4 / 64) / 2 + waiting
+    assert switched(cache="hqq4").kv_bytes == (plain.kv_bytes - waiting) * (0.5 + 4 / 64) / 2 + waiting
+
+
+def test_weights_wait_unpacked_until_they_are_quantized() -> None:
+    """On a CPU beside nothing else, for a GPU on the host."""
+    choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16", quantization="nf4")
+    here = memory_need(choice, "draft", GenerationSettings())
+    assert here.weight_bytes < 2 * 7_079_684_096 // 2
+    assert here.total_bytes == here.weight_bytes + here.loading_bytes == 2 * 7_079_684_096
+    assert here.host_bytes == 0
+    there = memory_need(replace(choice, device="cuda:0"), "draft", GenerationSettings(), machine=AssumedMachine(GIB))
+    assert there.loading_bytes == 0
+    assert there.host_bytes == 2 * 7_079_684_096
+    assert there.loaded().host_bytes == here.loaded().loading_bytes == 0
+
+
+def test_the_host_must_hold_what_is_packed_there() -> None:
+    packed = replace(need("a", 4, device="cuda:0"), host_bytes=13 * GIB)
+    beside = need("b", 6)
+    free = {"cuda:0": 8 * GIB, "cpu": 16 * GIB}
+    assert place([packed], free) == BOTH
+    assert place([packed], {"cuda:0": 8 * GIB}) == BOTH
+    assert place([packed, beside], free) == IN_TURN
+    assert "a and b need 19.00 GiB together on cpu" in shortage([packed, beside], free)
+    assert place([packed], free | {"cpu": 12 * GIB}) == REFUSED
+    assert "a needs 13.00 GiB of the machine's own memory" in shortage([packed], free | {"cpu": 12 * GIB})
 
 
 def test_eventgpt_keeps_its_temporal_means() -> None:
