@@ -19,7 +19,7 @@ from evprof.core.units import MIB, NS_PER_S
 TRIES = 5
 """Samples of each kind."""
 
-_SAMPLE_NS = 60_000_000
+SAMPLE_NS = 60_000_000
 """How long one sample takes at least: calls are repeated until a clock reads that easily."""
 
 _CPU_BYTES, _CUDA_BYTES = 256 * MIB, 1024 * MIB
@@ -67,28 +67,29 @@ class Ceilings:
 
 
 def measure_ceilings(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Ceilings:
-    """All of them on `device`, in a few seconds; `scale` shrinks buffers and matrices (for tests)."""
+    """All of them on `device`, in a few seconds; `scale` shrinks buffers, matrices and samples (for tests)."""
+    sample_ns = int(scale * SAMPLE_NS)
     size = int(scale * (_CUDA_BYTES if device.type == "cuda" else _CPU_BYTES))
     width = max(64, int(scale * (_CUDA_WIDTH if device.type == "cuda" else _CPU_WIDTH)))
     with torch.inference_mode():
         return Ceilings(
-            copy_bytes_s=copy_bandwidth(device, size),
-            read_bytes_s=read_bandwidth(device, dtype, size),
-            matmul_flops_s=matmul_rate(device, dtype, width),
+            copy_bytes_s=copy_bandwidth(device, size, sample_ns),
+            read_bytes_s=read_bandwidth(device, dtype, size, sample_ns),
+            matmul_flops_s=matmul_rate(device, dtype, width, sample_ns),
             dtype=dtype_name(dtype),
             threads=torch.get_num_threads(),
             cache_bytes=last_level_cache_bytes(device),
         )
 
 
-def copy_bandwidth(device: torch.device, size_bytes: int) -> float:
+def copy_bandwidth(device: torch.device, size_bytes: int, sample_ns: int = SAMPLE_NS) -> float:
     """Bytes a second of a large copy; every byte is read once and written once."""
     source = torch.ones(size_bytes // 4, device=device)
     target = torch.zeros_like(source)
-    return 2 * source.nbytes / fastest_s(lambda: target.copy_(source), device)
+    return 2 * source.nbytes / fastest_s(lambda: target.copy_(source), device, sample_ns)
 
 
-def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int) -> float:
+def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int, sample_ns: int = SAMPLE_NS) -> float:
     """Bytes a second that one matrix, far larger than any cache, is read with by the best of its readers.
 
     Readers are a product with a vector, as decoding makes, in `dtype` and in float32, and a sum: on a CPU one thread
@@ -99,26 +100,26 @@ def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int) ->
         columns = 4096
         matrix = torch.ones((max(1, size_bytes // kind.itemsize // columns), columns), device=device, dtype=kind)
         vector = torch.ones(columns, device=device, dtype=kind)
-        rates.append(matrix.nbytes / fastest_s(partial(torch.mv, matrix, vector), device))
+        rates.append(matrix.nbytes / fastest_s(partial(torch.mv, matrix, vector), device, sample_ns))
         if kind == torch.float32:
-            rates.append(matrix.nbytes / fastest_s(matrix.sum, device))
+            rates.append(matrix.nbytes / fastest_s(matrix.sum, device, sample_ns))
         del matrix, vector
     return max(rates)
 
 
-def matmul_rate(device: torch.device, dtype: torch.dtype, width: int) -> float:
+def matmul_rate(device: torch.device, dtype: torch.dtype, width: int, sample_ns: int = SAMPLE_NS) -> float:
     """Operations a second of a square matrix product: 2 · width³ each."""
     left = torch.randn((width, width), device=device, dtype=dtype)
     right = torch.randn((width, width), device=device, dtype=dtype)
     result = torch.empty_like(left)
-    return 2 * width**3 / fastest_s(lambda: torch.mm(left, right, out=result), device)
+    return 2 * width**3 / fastest_s(lambda: torch.mm(left, right, out=result), device, sample_ns)
 
 
-def fastest_s(call: Callable[[], object], device: torch.device) -> float:
+def fastest_s(call: Callable[[], object], device: torch.device, sample_ns: int = SAMPLE_NS) -> float:
     """Seconds of one call, by the fastest of TRIES samples; the device is waited for around a sample, not a call."""
     calls = 1
-    while (spent := _sample_ns(call, calls, device)) < _SAMPLE_NS and calls < 10_000:
-        calls = max(calls + 1, min(10 * calls, calls * _SAMPLE_NS // max(spent, 1) + 1))
+    while (spent := _sample_ns(call, calls, device)) < sample_ns and calls < 10_000:
+        calls = max(calls + 1, min(10 * calls, calls * sample_ns // max(spent, 1) + 1))
     return min(_sample_ns(call, calls, device) for _ in range(TRIES)) / calls / NS_PER_S
 
 

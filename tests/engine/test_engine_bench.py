@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from transformers import CLIPVisionConfig
 
 from engines.bench import ceilings as ceilings_module
 from engines.bench import engine, generate, ours
@@ -17,7 +18,8 @@ from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
 from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
 from engines.bench.workload import check_room, make_workload, workload_need
-from engines.shapes import SHAPES, bench_shape, pixel_shape, text_shape, vision_shape
+from engines.config import LlavaConfig
+from engines.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.metrics.roofline import vision_flops
 
@@ -66,6 +68,25 @@ def test_what_fits_a_cache_has_no_share_of_memory_bandwidth(document: dict) -> N
     assert summary["decode_mbu"] is None
     assert summary["decode_ceiling_tok_s"] is None
     assert "cache" in summary["decode_mbu_reason"]
+
+
+def test_a_shape_with_a_tower_has_a_vision_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    vision = CLIPVisionConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, image_size=28, patch_size=14
+    )
+    text = bench_shape("tiny").text
+    network = LlavaConfig("video_llava", vision, text, slot_id=500, keeps_cls=True)
+    monkeypatch.setattr(engine, "bench_shape", lambda name: BenchShape(name, text, network, 20))
+    bench = EngineBench(shape="tiny", tokens=4, repeats=3, device="cpu", contenders=EAGER, scale=0.01)
+    found = measure_engine(bench)
+    row = found["rows"][-1]
+    assert (row["contender"], row["phase"], row["turns"], row["status"]) == ("ours", "vision", 3, "measured")
+    assert row["mfu"] == found["summary"]["vision_mfu"] > 0
+    shape = vision_shape(network)
+    assert (shape.frames, shape.layers, shape.kept) == (8, 2, 5)
+    assert found["summary"]["vision_flops"] == vision_flops(shape)
+    assert row["mfu"] == pytest.approx(vision_flops(shape) / row["ms"] * 1000 / found["summary"]["matmul_flops_s"])
+    assert [row["agreement"] for row in found["rows"][:2]] == [1.0, 1.0]
 
 
 def test_threads_are_given_back() -> None:
