@@ -33,12 +33,23 @@ class Decoder(Protocol):
         """[B, S, hidden] -> logits [B, keep, V]; the cache grows by S."""
 
 
+class DecodeStep(Protocol):
+    """A way of computing decode steps other than the decoder's own pass; `problem` is set once it no longer works."""
+
+    kind: str
+    problem: str | None
+
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S."""
+
+
 @dataclass
 class CachedModel:
     """A language model, its cache and how many positions of that are the prompt's.
 
     `cache` is made by `open`, once a prompt's length is known. `rolled_back` counts positions cut off again;
-    `prefill_chunk` is how many positions one prefill pass takes (0: all).
+    `prefill_chunk` is how many positions one prefill pass takes (0: all). `own_step` computes what follows the prompt,
+    where that is not the decoder's own pass.
     """
 
     decoder: Decoder
@@ -50,6 +61,7 @@ class CachedModel:
     prompt_length: int = 0
     rolled_back: int = 0
     prefill_chunk: int = 0
+    own_step: DecodeStep | None = None
 
     @classmethod
     def over(cls, decoder: LlamaDecoder, role: str, *, kind: str = STATIC, bytes_per_position: int = 0) -> CachedModel:
@@ -81,6 +93,8 @@ class CachedModel:
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
+        if self.own_step is not None:
+            return self.own_step(ids, self.opened, keep)
         return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
 
     def crop(self, length: int) -> int:

@@ -69,17 +69,22 @@ class LlamaLayer(nn.Module):
     ) -> torch.Tensor:
         """[B, S, width] -> [B, S, width]; `cos` and `sin` [S, D] or [B, 1, S, D], `sin` signed (see `RotaryTable`)."""
         batch, new, _ = hidden.shape
+        turned, values = self.project(hidden, cos, sin)
+        seen = attend(index, turned[:, : self.heads], turned[:, self.heads :], values)
+        hidden = hidden + self.out(seen.transpose(1, 2).reshape(batch, new, -1))
+        gate, up = self.gate_up(F.rms_norm(hidden, (self.width,), self.post_norm, self.eps)).chunk(2, -1)
+        projected: torch.Tensor = hidden + self.down(self.activation(gate) * up)
+        return projected
+
+    def project(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rotated queries and keys [B, heads + kv_heads, S, D] in one tensor, and values [B, kv_heads, S, D]."""
+        batch, new, _ = hidden.shape
         both = self.heads + self.kv_heads
         states = self.qkv(F.rms_norm(hidden, (self.width,), self.input_norm, self.eps))
         states = states.view(batch, new, both + self.kv_heads, self.head_dim).transpose(1, 2)
         turned = states[:, :both]
         # Rotating halves is rolling by half a head once the sine carries the sign.
-        turned = turned * cos + turned.roll(self.head_dim // 2, -1) * sin
-        seen = attend(index, turned[:, : self.heads], turned[:, self.heads :], states[:, both:])
-        hidden = hidden + self.out(seen.transpose(1, 2).reshape(batch, new, -1))
-        gate, up = self.gate_up(F.rms_norm(hidden, (self.width,), self.post_norm, self.eps)).chunk(2, -1)
-        projected: torch.Tensor = hidden + self.down(self.activation(gate) * up)
-        return projected
+        return turned * cos + turned.roll(self.head_dim // 2, -1) * sin, states[:, both:]
 
 
 class RotaryTable(nn.Module):
@@ -128,7 +133,9 @@ class LlamaDecoder(nn.Module):
         self.config = config
         self.attention = "sdpa"
         self.embed_tokens: nn.Embedding = source.model.embed_tokens
-        self.layers = nn.ModuleList([LlamaLayer(layer, config) for layer in source.model.layers])
+        # The same layers twice: a list is walked and cut faster than torch's own.
+        self._ordered = [LlamaLayer(layer, config) for layer in source.model.layers]
+        self.layers = nn.ModuleList(self._ordered)
         self.norm = source.model.norm.weight
         self.lm_head: nn.Linear = source.lm_head
         weight = self.embed_tokens.weight
@@ -180,14 +187,34 @@ class LlamaDecoder(nn.Module):
         return self.head(hidden[:, -keep:])
 
     def run_layers(
-        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend, stop: StopFlag | None = None
+        self,
+        hidden: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        attend: Attend,
+        stop: StopFlag | None = None,
+        *,
+        first: int = 0,
+        last: int | None = None,
     ) -> torch.Tensor:
-        """All layers, [B, S, hidden] -> [B, S, hidden]; how keys and values are kept and seen is up to `attend`."""
-        for index, layer in enumerate(self.layers):
+        """Layers `first` up to `last`, by default all: [B, S, hidden] -> [B, S, hidden].
+
+        How keys and values are kept and seen is up to `attend`.
+        """
+        for index, layer in enumerate(self._ordered[first:last], first):
             if stop is not None and stop.is_set():
                 raise Cancelled
             hidden = layer(hidden, cos, sin, attend, index)
         return hidden
+
+    def fill_layers(
+        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: CacheLike, layers: range
+    ) -> None:
+        """Gives the cache keys and values of some layers, all made from one hidden state [B, S, hidden]."""
+        for index in layers:
+            layer = self._ordered[index]
+            turned, values = layer.project(hidden, cos, sin)
+            cache.append(index, turned[:, layer.heads :], values)
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """[B, S, hidden] -> logits [B, S, V]."""

@@ -18,18 +18,21 @@ import torch
 from engines.answer import Answer
 from engines.attention import SDPA
 from engines.decoding import decode
+from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
 from engines.kv_cache import weigh
 from engines.model import VisionLanguageModel
-from engines.pipeline import ModelPass, taken_cache
+from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
+from engines.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
 from engines.threads import use_threads
 from engines.timing import StageClock, make_timers
 from engines.tokenization import shared_ids
+from engines.video_model import DEFAULT_FRAMES
 from engines.warm_models import Warm, WarmModels, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
@@ -103,7 +106,7 @@ class MeasuredRun:
         self._environment: dict[str, Any] = {}
         self._gpus: GpuWatch | None = None
         self._sampler: Sampler = greedy
-        self._steps: dict[str, ChosenStep] = {}
+        self._steps: dict[str, tuple[ChosenStep, DecodeSteps]] = {}
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -190,9 +193,16 @@ class MeasuredRun:
         """Compiles or captures what the run will decode with; that is known only now, with the threads it takes."""
         settings, model = self._plan.settings, warm.model
         taken = taken_facts(model, settings)
-        plan = step_plan(role, settings, is_speculative=self._request.mode == "speculative", expected=EXPECTED_PROMPT)
-        chosen = warm.steps.choose(settings.switches, replace(plan, cache=taken.cache))
-        self._steps[role] = chosen
+        frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
+        start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
+        plan = StepPlan(
+            _blocks(role, settings, is_speculative=self._request.mode == "speculative"),
+            start,
+            capacity_of(start, settings),
+            taken.cache,
+        )
+        chosen = warm.steps.choose(settings.switches, plan)
+        self._steps[role] = chosen, warm.steps
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._describe({"models": {role: replace(taken, step=chosen.kind)}, "setup": {role: setup}})
         if chosen.sentence is not None:
@@ -212,7 +222,7 @@ class MeasuredRun:
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
         for role, model in models.items():
-            step = self._steps[role].step
+            step = self._steps[role][0].step
             self._passes[role] = ModelPass(
                 model, role, settings, clock=clock, memory=memory, stop=self._stop, step=step
             )
@@ -270,6 +280,7 @@ class MeasuredRun:
         for role, model_pass in self._passes.items():
             self._tell_inputs(role, model_pass)
             self._tell_step(model_pass)
+            self._steps[role][1].last_prompt = model_pass.cached.prompt_length
         if self._passes and self._memory is not None:
             weights = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
             facts["memory"] = self._memory.facts(weights)
@@ -340,6 +351,13 @@ def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> Generation
             target_input=read.get(TARGET, asked.target_input),
         ),
     )
+
+
+def _blocks(role: str, settings: GenerationSettings, *, is_speculative: bool) -> tuple[int, ...]:
+    """Numbers of tokens in a model's decode passes: one, and in speculation a verified block or a draft's two."""
+    if not is_speculative:
+        return (1,)
+    return (1, 2 if role == DRAFT else settings.gamma + 1)
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from engines.answer import Answer
-from engines.decoding import CachedModel, Limits
+from engines.cuda_graphs import GraphStep
+from engines.decoding import CachedModel, DecodeStep, Limits
 from engines.kv_cache import STATIC, bytes_per_position, make_cache
 from engines.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.sampling import Sampler
@@ -38,6 +39,7 @@ class ModelPass:
         clock: StageClock,
         memory: StageMemory,
         stop: StopFlag,
+        step: DecodeStep | None = None,
     ) -> None:
         self.model = model
         self.role = role
@@ -48,8 +50,9 @@ class ModelPass:
             role,
             model.device,
             model.language_model.rows,
-            bytes_per_position(model.facts),
+            bytes_per_position(model.facts, taken_cache(settings.switches.cache)),
             prefill_chunk=settings.switches.prefill_chunk,
+            own_step=step,
         )
         self._settings = settings
         self._clock = clock
@@ -99,10 +102,15 @@ class ModelPass:
     def _open_cache(self, prompt_length: int) -> None:
         """A cache for the prompt, the answer and one block of drafts beyond it."""
         model, settings = self.model, self._settings
+        capacity = capacity_of(prompt_length, settings)
+        if isinstance(self.cached.own_step, GraphStep):
+            # Graphs read and write where they were captured.
+            self.cached.cache = self.cached.own_step.open_cache(capacity)
+            return
         self.cached.cache = make_cache(
             taken_cache(settings.switches.cache),
             model.language_model.config,
-            capacity=prompt_length + settings.max_new_tokens + settings.gamma + 1,
+            capacity=capacity,
             device=model.device,
             dtype=model.dtype,
         )
@@ -140,6 +148,11 @@ class ModelPass:
     def _check_stop(self) -> None:
         if self._stop.is_set():
             raise Cancelled
+
+
+def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
+    """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it."""
+    return prompt_length + settings.max_new_tokens + settings.gamma + 1
 
 
 def taken_cache(asked: str) -> str:

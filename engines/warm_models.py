@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from engines.model import VisionLanguageModel
+from engines.step_choice import DecodeSteps
 from evprof.core.clock import monotonic_ns
 from evprof.core.protocols import StopFlag
 from evprof.core.request import ModelChoice
@@ -23,10 +24,11 @@ _Key = tuple[ModelChoice, str]
 
 @dataclass(frozen=True)
 class Warm:
-    """A model ready to run, and what getting it took (nothing when it was loaded already)."""
+    """A model ready to run, what getting it took (nothing when it was loaded already), and its decode steps."""
 
     model: VisionLanguageModel
     setup: SetupFacts
+    steps: DecodeSteps
 
 
 class WarmModels:
@@ -36,6 +38,7 @@ class WarmModels:
         self._loader = loader
         self._import_ms = import_ms
         self._held: dict[_Key, VisionLanguageModel] = {}
+        self._steps: dict[_Key, DecodeSteps] = {}
 
     def holds(self, choice: ModelChoice, role: str) -> bool:
         """Whether that model is loaded."""
@@ -45,21 +48,22 @@ class WarmModels:
         """The model, loaded if need be. Raises what the loader raises, UserError and Cancelled among it."""
         held = self._held.get((choice, role))
         if held is not None:
-            return Warm(held, SetupFacts())
+            return Warm(held, SetupFacts(), self._steps[(choice, role)])
         began_ns = monotonic_ns()
         model = self._loader(choice, role, progress, stop)
         if model.device.type == "cuda":
             torch.cuda.synchronize(model.device)
         setup = SetupFacts(import_ms=self._import_ms, weights_ms=ms_from_ns(monotonic_ns() - began_ns))
         self._import_ms = None
-        self._held[(choice, role)] = model
-        return Warm(model, setup)
+        steps = DecodeSteps(model.language_model)
+        self._held[(choice, role)], self._steps[(choice, role)] = model, steps
+        return Warm(model, setup, steps)
 
     def keep_only(self, wanted: set[_Key]) -> None:
         """Frees every model but those."""
         surplus = [key for key in self._held if key not in wanted]
         for key in surplus:
-            del self._held[key]
+            del self._held[key], self._steps[key]
         if surplus:
             free_memory()
 

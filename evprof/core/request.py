@@ -126,6 +126,11 @@ class RunRequest:
             raise UserError(f"Mode {self.mode} needs a draft model; name one with --draft.", exit_code=USAGE)
         if self.mode != "draft" and self.target is None:
             raise UserError(f"Mode {self.mode} needs a target model; name one with --target.", exit_code=USAGE)
+        if self.mode == "speculative" and self.settings.switches.early_exit is not None:
+            raise UserError(
+                "Early exit changes the answer and speculation must not; leave one of them out.",
+                exit_code=USAGE,
+            )
         for role in self.roles:
             if self.input_of(role) == "events" and self.sample.events_path is None:
                 raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
