@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from evprof.core.run_info import LengthFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.metrics import kv_cache
@@ -22,9 +22,12 @@ _ORIGINS = {
     "system": ("system", "the words before the question that are always there"),
     "text": ("text", "the question and the words around it"),
     "visual": ("visual", "positions that carry pictures"),
-    "generated": ("generated", "the answer so far; its last token is never fed back"),
+    "generated": ("generated", "the answer; its last token is never fed back"),
+    "draft_accepted": ("of accepted drafts", "the part of the answer that the draft proposed"),
     "draft_rolled_back": ("rolled back", "written for drafted tokens that were rejected, and cut off again"),
 }
+_NOT_SHARED = "what frames share, such as means over space, is not among them"
+_UNQUANTIZED = "; counted unquantized"
 
 _GPU = (
     ("clocks_mhz", "clock", "MHz"),
@@ -112,11 +115,9 @@ def _caches(columns: Sequence[Column]) -> list[Detail]:
         ("set aside", "all memory that the cache holds", lambda one: _kv(one, "reserved_bytes")),
     ]
     for key, (name, tip) in _ORIGINS.items():
-        readings.append((name, tip, lambda one, key=key: _origin(one, key)))  # type: ignore[misc]  # binds the key
+        readings.append((name, tip + _UNQUANTIZED, partial(_origin, key)))
         if key == "visual":
-            readings.append(
-                ("of single frames", "what frames share, such as means over space, is not among them", _per_frame)
-            )
+            readings.append(("of single frames", _NOT_SHARED + _UNQUANTIZED, _per_frame))
     found = [(name, tip, [read(column) for column in columns]) for name, tip, read in readings]
     return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
 
@@ -127,21 +128,17 @@ def _kv(column: Column, name: str) -> str:
     return "" if count is None else bytes_text(count)
 
 
-def _origin(column: Column, key: str) -> str:
-    count = kv_cache.bytes_by_origin(*column)[key]
+def _origin(key: str, column: Column) -> str:
+    count = kv_cache.bytes_by_origin(*column).get(key)
     return bytes_text(count) if count else ""
 
 
 def _per_frame(column: Column) -> str:
-    """`8 × 6.25 MiB`, of the most where frames differ; shares of the visual bytes by positions."""
-    lengths: LengthFacts | None = column.run.info.lengths.get(column.role)
-    count = kv_cache.bytes_by_origin(*column)["visual"]
-    if lengths is None or not lengths.per_frame or not lengths.visual or not count:
+    """`8 × 6.25 MiB`, of the most where frames differ."""
+    frames = kv_cache.visual_bytes_per_frame(*column)
+    if not frames:
         return ""
-    least, most = (
-        bytes_text(count * share // lengths.visual) for share in (min(lengths.per_frame), max(lengths.per_frame))
-    )
-    return f"{len(lengths.per_frame)} × {'' if least == most else '≤ '}{most}"
+    return f"{len(frames)} × {'' if min(frames) == max(frames) else '≤ '}{bytes_text(max(frames))}"
 
 
 def _gpus(runs: Sequence[RunLog]) -> list[Detail]:

@@ -58,9 +58,11 @@ def _color(role: str, theme: Theme) -> QColor:
 class FigureTable(QWidget):
     """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
+        """`least_px` is the width of columns whose cells need less, so that tables below one another are in line."""
         super().__init__(parent)
         self._themes = themes
+        self._least_px = least_px
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
         self._widths = _Widths()
@@ -157,7 +159,7 @@ class FigureTable(QWidget):
         metrics = QFontMetricsF(theme.font())
         for row in self._rows:
             for index, cell in enumerate(row.cells):
-                self._widths.note(index, metrics.horizontalAdvance(cell))
+                self._widths.note(index, max(self._least_px, metrics.horizontalAdvance(cell)))
         head_metrics = QFontMetricsF(theme.font(SMALL_PX))
         for index, head in enumerate(self._heads):
             # The first head may hang over to the left, above the names.

@@ -16,6 +16,7 @@ from ui.views.figure_table import FigureTable, TableRow
 from ui.views.panel_parts import section_head, sentence
 
 INTERVAL_MS = 250
+COLUMN_PX = 10 * GRID
 
 
 class Inspector(QWidget):
@@ -116,7 +117,7 @@ class Inspector(QWidget):
                 _show(section, head, table, note)
 
     def _add_part(self) -> None:
-        head, table, note = section_head(""), FigureTable(self._themes), sentence()
+        head, table, note = section_head(""), FigureTable(self._themes, least_px=COLUMN_PX), sentence()
         head.setWordWrap(True)
         if self._parts:
             head.setContentsMargins(0, GRID, 0, 0)
@@ -128,6 +129,7 @@ class Inspector(QWidget):
 def _show(section: Section, head: QLabel, table: FigureTable, note: QLabel) -> None:
     head.setText(section.head.upper())
     note.setText(section.note)
+    note.setContentsMargins(0, 0 if section.head else GRID, 0, 0)
     table.reset_widths()
     table.show_rows(
         [

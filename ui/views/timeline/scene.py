@@ -39,14 +39,20 @@ class Scene:
 
     def title(self, column: int) -> str:
         """Name of a column's model; the run's number is added where both columns show the same model."""
+        number = self.run_number(column)
+        return f"{self.model(column)} · {number}" if number else self.model(column)
+
+    def model(self, column: int) -> str:
+        """Name of a column's model alone."""
         track = self.tracks[column]
-        if track is None:
+        return "" if track is None else model_title(track.run, track.role)
+
+    def run_number(self, column: int) -> str:
+        """`run 4` where both columns show the same model in two runs; empty elsewhere."""
+        track, other = self.tracks[column], self.tracks[1 - column]
+        if track is None or other is None or other.run is track.run or self.model(0) != self.model(1):
             return ""
-        title = model_title(track.run, track.role)
-        other = self.tracks[1 - column]
-        if other is not None and other.run is not track.run and model_title(other.run, other.role) == title:
-            return f"{title} · run {track.run.run_id}"
-        return title
+        return f"run {track.run.run_id}"
 
     def column_color(self, column: int) -> QColor:
         """The colour of a column's lines: the draft's pink, the target's blue."""

@@ -45,8 +45,9 @@ class StageLane(Lane):
             return ("Draft" if self.column == 0 else "Target"), "no run yet"
         running = track.run.running_span
         if running is not None and running.role == track.role:
-            return self.scene.title(self.column), f"{running.name} …"
-        return self.scene.title(self.column), track.role
+            return self.scene.model(self.column), f"{running.name} …"
+        number = self.scene.run_number(self.column)
+        return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
 
     def wants(self, column: int, news: News) -> bool:
         """New spans, and tokens because the decode bar is ticked by them."""
