@@ -9,6 +9,9 @@ from evprof.core.errors import UserError
 
 INSTALL = "pip install 'evprof[quant]'"
 
+LIBRARIES = {"torchao": "torchao.quantization", "bitsandbytes": "bitsandbytes", "hqq": "hqq.core.quantize"}
+"""Library -> the module that is used of it."""
+
 
 def optional_module(name: str, purpose: str) -> Any:
     """Imports `name`, a module of a library of the extra `quant`.

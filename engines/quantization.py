@@ -14,7 +14,7 @@ from torch import nn
 
 from engines.kv_cache import leaves
 from engines.llama import LlamaDecoder
-from engines.optional import optional_module
+from engines.optional import LIBRARIES, optional_module
 from engines.quantized_size import GROUP
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
@@ -22,7 +22,7 @@ from evprof.core.protocols import StopFlag
 INT8, INT4, NF4 = "int8", "int4", "nf4"
 PROJECTIONS = ("qkv", "out", "gate_up", "down")
 
-_LIBRARY = {INT8: "torchao.quantization", INT4: "torchao.quantization", NF4: "bitsandbytes"}
+_LIBRARY = {INT8: LIBRARIES["torchao"], INT4: LIBRARIES["torchao"], NF4: LIBRARIES["bitsandbytes"]}
 
 Pack = Callable[[nn.Linear, torch.device], nn.Module]
 """A Linear, anywhere -> a module of the same use on the device."""

@@ -14,7 +14,7 @@ import torch
 from transformers import LlamaConfig
 
 from engines.kv_cache import head_shape
-from engines.optional import optional_module
+from engines.optional import LIBRARIES, optional_module
 from engines.quantized_size import GROUP
 from evprof.core.errors import USAGE, UserError
 
@@ -221,7 +221,7 @@ class _HqqPacker:
     """hqq's quantizer over the last dimension, scales and zero points in the model's dtype."""
 
     def __init__(self, kind: str, dtype: torch.dtype) -> None:
-        self._quantizer = optional_module("hqq.core.quantize", f"A cache of kind {kind}").Quantizer
+        self._quantizer = optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}").Quantizer
         self._bits = 8 if kind == HQQ8 else 4
         self._dtype = dtype
 
@@ -254,4 +254,4 @@ def check_cache(kind: str, *, speculates: bool = False) -> None:
             "or dynamic, or another --mode.",
             exit_code=USAGE,
         )
-    optional_module("hqq.core.quantize", f"A cache of kind {kind}")
+    optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}")

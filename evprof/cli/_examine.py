@@ -109,4 +109,21 @@ def _decoders() -> dict[str, Any]:
     return {"pyav": av.__version__, "codecs": {name: name in av.codecs_available for name in wanted}}
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {"engine": _engine, "window": _window, "decoders": _decoders}
+def _quantization() -> dict[str, Any]:
+    """Whether the optional libraries that are installed load. Raises what the first does that does not."""
+    from importlib.util import find_spec
+
+    from engines.optional import LIBRARIES, optional_module
+
+    there = {name: module for name, module in LIBRARIES.items() if find_spec(name) is not None}
+    for name, module in there.items():
+        optional_module(module, f"The library {name}")
+    return dict.fromkeys(there, True)
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "engine": _engine,
+    "window": _window,
+    "decoders": _decoders,
+    "quantization": _quantization,
+}

@@ -21,6 +21,9 @@ PACKAGES = (
     *("pyqtgraph", "psutil", "nvidia-ml-py", "platformdirs", "rich", "tensorboard", "torch-tb-profiler"),
 )
 
+OPTIONAL = ("torchao", "bitsandbytes", "hqq")
+OPTIONAL_MISSING = "not installed: pip install 'evprof[quant]'"
+
 EXAMINATION_TIMEOUT_S = 120
 
 
@@ -53,6 +56,7 @@ class Doctor(Command):
             console.document(document)
             return 0
         shown = {name: value for name, value in document.items() if name not in ("schema_version", "problems")}
+        shown["optional"] = {name: version or OPTIONAL_MISSING for name, version in document["optional"].items()}
         for line in facts_lines(shown):
             console.print(line)
         console.print()
@@ -72,6 +76,7 @@ def examine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": _packages(problems),
+        "optional": _optional(problems),
         "engine": _examined(
             "engine", problems, "reinstall torch and transformers (pip install --force-reinstall torch)"
         ),
@@ -95,6 +100,21 @@ def _packages(problems: list[Problem]) -> dict[str, str | None]:
             found[name] = None
             if not getattr(sys, "frozen", False):
                 problems.append(Problem(f"The package {name} is not installed.", f"pip install {name}"))
+    return found
+
+
+def _optional(problems: list[Problem]) -> dict[str, str | None]:
+    """Versions of the libraries of quantization; that one is not there is no problem, that one does not load is."""
+    from importlib import metadata
+
+    found: dict[str, str | None] = {}
+    for name in OPTIONAL:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    if any(found.values()):
+        _examined("quantization", problems, "pip install --force-reinstall 'evprof[quant]'")
     return found
 
 

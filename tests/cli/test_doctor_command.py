@@ -12,6 +12,7 @@ from evprof.cli import doctor
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
     "window": {"qt": "6", "platform": "offscreen", "pyqtgraph": "0"},
+    "quantization": {"torchao": True},
     "decoders": {"pyav": "14", "codecs": {"h264": True, "av1": False}},
 }
 
@@ -63,7 +64,36 @@ def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
     } in document["problems"]
 
 
+def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkeypatch) -> None:
+    monkeypatch.setattr(doctor, "OPTIONAL", ("numpy", "no-such-library"))
+    document = evprof("doctor", "--json").document
+    assert list(document["optional"]) == ["numpy", "no-such-library"]
+    assert document["optional"]["numpy"][0].isdigit()
+    assert document["optional"]["no-such-library"] is None
+    assert len(document["problems"]) == 1
+    lines = evprof("doctor").output.splitlines()
+    (line,) = [line for line in lines if "no-such-library" in line]
+    assert line.endswith("not installed: pip install 'evprof[quant]'")
+
+
+def test_an_optional_library_that_does_not_load_is_a_problem(evprof, examined, monkeypatch) -> None:
+    monkeypatch.setattr(doctor, "OPTIONAL", ("numpy",))
+    examined["quantization"] = 1
+    problems = evprof("doctor", "--json").document["problems"]
+    assert {
+        "problem": "The quantization does not work: ImportError: libEGL.so.1 is missing",
+        "fix": "pip install --force-reinstall 'evprof[quant]'",
+    } in problems
+
+
 def test_examining_for_real(evprof) -> None:
     found = evprof("_examine", "decoders")
     assert found.code == 0
     assert json.loads(found.output)["codecs"]["h264"] is True
+
+
+def test_examining_the_optional_libraries_for_real(evprof) -> None:
+    pytest.importorskip("torchao")
+    found = evprof("_examine", "quantization")
+    assert found.code == 0
+    assert json.loads(found.output)["torchao"] is True
