@@ -87,7 +87,7 @@ def visual_positions(config: ModelConfig) -> int:
     frames = _FRAMES[config.family]
     if isinstance(config, EventGptConfig):
         return frames + patches(config.vision) + 1
-    return frames * (patches(config.vision) + int(config.keeps_cls))
+    return frames * config.tokens_per_frame
 
 
 def language_config(sizes: dict[str, Any]) -> LlamaConfig:
@@ -141,7 +141,7 @@ def vision_shape(config: ModelConfig) -> VisionShape:
         projections += [(hidden, hidden)] if config.has_adaptor else []
     else:
         used = config.feature_layer if config.feature_layer >= 0 else depth + 1 + config.feature_layer
-        kept = patches(vision) + int(config.keeps_cls)
+        kept = config.tokens_per_frame
     return VisionShape(
         frames=_FRAMES[config.family],
         layers=used,
