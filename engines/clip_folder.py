@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 from engines.shards import StoredTensor, has_weights, read_headers
 from evprof.core.errors import USAGE, UserError
 
-PUBLISHED = "openai/clip-vit-large-patch14-336"
+_PUBLISHER = "openai/"
+PUBLISHED = f"{_PUBLISHER}clip-vit-large-patch14-336"
 """The tower EventGPT was trained with, on the Hugging Face hub."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
@@ -42,11 +43,15 @@ def named_folder(checkpoint: Path, value: object) -> Path | None:
 
 
 def fetched_folder(value: object) -> Path | None:
-    """The CLIP folder of that name with its weights, from the hub; None when there is none or no network."""
+    """The CLIP folder of that name with its weights, from the hub; None when there is none or no network.
+
+    Only from the publisher of CLIP: a checkpoint's configuration does not decide what is fetched from whom.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    for hub_id in _hub_ids(value if isinstance(value, str) else ""):
+    named = _hub_ids(value if isinstance(value, str) else "")
+    for hub_id in (each for each in named if each.startswith(_PUBLISHER)):
         for weights in ("*.safetensors", "pytorch_model*.bin"):
             try:
                 folder = Path(snapshot_download(hub_id, allow_patterns=["*.json", weights]))
@@ -72,7 +77,7 @@ def _hub_ids(value: str) -> list[str]:
     """What the name can stand for on the hub; a path of another machine by its last part."""
     last = PurePosixPath(value.replace("\\", "/")).name
     named = [value] if _HUB_ID.match(value) else []
-    return [*named, f"openai/{last}"] if last.startswith("clip-") and f"openai/{last}" not in named else named
+    return [*named, f"{_PUBLISHER}{last}"] if last.startswith("clip-") and f"{_PUBLISHER}{last}" not in named else named
 
 
 def _is_described(place: Path | None) -> bool:
