@@ -133,7 +133,7 @@ def test_two_runs_stand_side_by_side_while_nothing_is_selected(inspector: Inspec
 def test_a_speculative_run_shows_both_models(inspector: Inspector, selection: Selection) -> None:
     selection.set_runs(SPECULATIVE, SPECULATIVE)
     section = inspector.sections[0]
-    assert section.head == f"Run {SPECULATIVE} · Speculative γ=5"
+    assert section.head == f"Run {SPECULATIVE} · Speculative"
     assert section.heads == ("EventGPT", "Video-LLaVA")
     models = said(inspector, section.head)
     assert models["weights"] == ("bf16", "nf4")

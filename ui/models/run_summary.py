@@ -13,7 +13,7 @@ from evprof.view.columns import Column
 from evprof.view.settings_text import Setting, settings_of
 from ui.models.figures import NOTHING, column_heads
 from ui.models.run_details import Detail, Section
-from ui.models.run_text import run_title
+from ui.models.run_text import mode_name
 
 _ALWAYS = ("attention", "cache", "step", "reads")
 """Settings that are told even at their defaults, after the weights."""
@@ -48,7 +48,8 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
         return []
     heads = column_heads(a, b)[:2] if len(columns) == 2 else ()
     runs = list({column.run.run_id: column.run for column in columns}.values())
-    title = f"Run {run_title(runs[0])}" if len(runs) == 1 else f"Runs {runs[0].run_id} and {runs[1].run_id}"
+    title = " and ".join(str(run.run_id) for run in runs)
+    title = f"Run {title} · {mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
     sections = [
         Section(title, _models(columns), heads=heads),
         Section("KV cache", _caches(columns)),
@@ -65,7 +66,7 @@ def _models(columns: Sequence[Column]) -> list[Detail]:
         _beside(
             "weights", [_weights(listed) for listed in settings], [_role(listed, "quantization") for listed in settings]
         ),
-        _beside("weights take", [_weight_bytes(column) for column in columns]),
+        _beside("weight memory", [_weight_bytes(column) for column in columns]),
     ]
     keys = dict.fromkeys(_ALWAYS)
     keys |= {key: None for listed in settings for key, setting in listed.items() if not setting.is_default}

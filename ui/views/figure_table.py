@@ -131,13 +131,15 @@ class FigureTable(QWidget):
             painter.fillRect(QRectF(0, top + ROW / 2 - 4, 3, 8), theme.stage(row.swatch))
             left = GRID
         boxes = self._boxes(top)
-        used = [box for box, cell in zip(boxes, row.cells, strict=False) if cell]
-        end = used[0].left() - _GAP / 2 if used else self.width()
+        used = [(box, cell) for box, cell in zip(boxes, row.cells, strict=False) if cell]
+        end = used[0][0].left() - _GAP / 2 if used else self.width()
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
         metrics = QFontMetricsF(painter.font())
-        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, end - left)
-        painter.drawText(QRectF(left, top, end - left, ROW), Qt.AlignmentFlag.AlignVCenter, name)
+        # A name may use what the first cell leaves free of its column.
+        room = (max(end, used[0][0].right() - metrics.horizontalAdvance(used[0][1]) - _GAP) if used else end) - left
+        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QRectF(left, top, room, ROW), Qt.AlignmentFlag.AlignVCenter, name)
         self._paint_unit(painter, row.unit, QRectF(left + metrics.horizontalAdvance(name) + 5, top, 80, ROW), end)
         painter.setFont(theme.font())
         for index, (box, cell) in enumerate(zip(boxes, row.cells, strict=False)):
