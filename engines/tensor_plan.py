@@ -60,18 +60,28 @@ def with_tower(
     if source is None and fetches and not config.tower_is_given:
         source = fetched_folder(config.tower_name)
     if source is None:
-        place = f"{config.tower_folder}, which holds no weights" if config.tower_folder else "which is not here"
-        raise UserError(
-            f"{folder} holds no CLIP tower, and its config.json names '{config.tower_name}', {place}; "
-            f"name a CLIP folder such as that of {PUBLISHED} with --clip FOLDER."
-            if not config.tower_is_given
-            else f"{folder} holds no CLIP tower, and neither does {place}; name another CLIP folder with --clip FOLDER."
-        )
+        raise UserError(_no_tower(folder, config))
     borrowed = {_TOWER + name: tensor for name, tensor in tower_tensors(source).items()}
     if not borrowed:
         raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
     whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
     return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
+
+
+def _no_tower(folder: Path, config: EventGptConfig) -> str:
+    if config.tower_is_given:
+        return (
+            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP folder "
+            "with --clip FOLDER."
+        )
+    named = "names none"
+    if config.tower_name is not None:
+        empty = f"but {config.tower_folder} holds no weights"
+        named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
+    return (
+        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} with "
+        "--clip FOLDER."
+    )
 
 
 def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:

@@ -520,7 +520,7 @@ def test_a_given_folder_that_is_no_clip_is_refused(sharded: Path, tmp_path: Path
     assert caught.value.exit_code == 2
     without_tower(sharded)
     (tmp_path / "config.json").write_text((sharded / TOWER_FOLDER / "config.json").read_text())
-    with pytest.raises(UserError, match="neither"):
+    with pytest.raises(UserError, match="holds no weights either"):
         loaded(sharded, tmp_path)
     save_file({"text_model.x": torch.zeros(1)}, tmp_path / WEIGHTS)
     with pytest.raises(UserError, match="no CLIP vision tower"):
