@@ -71,16 +71,16 @@ def with_tower(
 def _no_tower(folder: Path, config: EventGptConfig) -> str:
     if config.tower_is_given:
         return (
-            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP folder "
-            "with --clip FOLDER."
+            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP "
+            "folder with --clip FOLDER."
         )
     named = "names none"
     if config.tower_name is not None:
         empty = f"but {config.tower_folder} holds no weights"
         named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
     return (
-        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} with "
-        "--clip FOLDER."
+        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
+        "with --clip FOLDER."
     )
 
 
