@@ -10,7 +10,7 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, Q
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
-from evprof.core.messages import Message, RunEnded, RunWarned
+from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
@@ -228,6 +228,8 @@ class MainWindow(QMainWindow):
     def _take(self, message: Message) -> None:
         self.status.take(message)
         match message:
+            case EngineChanged():
+                self.toolbar.set_environment(message.environment)
             case RunWarned():
                 self.messages.post(f"Run {message.run_id}: {message.sentence}", "warn")
             case RunEnded() if message.status == FAILED:

@@ -252,6 +252,11 @@ class Toolbar(QFrame):
             self.examiner.hold(is_busy)
         self._show_state()
 
+    def set_environment(self, environment: dict[str, Any]) -> None:
+        """What the engine says of its machine: some settings make no sense on some."""
+        self.form.environment = environment or self.form.environment
+        self._show_state()
+
     def set_has_trace(self, has_trace: bool) -> None:
         """Whether there is a torch trace to open."""
         self._has_trace = has_trace

@@ -18,7 +18,7 @@ from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.view.settings_text import flat
-from ui.dialogs.setting_row import CHANGED, INEXACT, PLAIN
+from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN
 from ui.dialogs.settings_popover import SettingsPopover
 from ui.models.controls import MEASURING, controls, default_of
 from ui.models.recent import Recent
@@ -187,7 +187,7 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
         ("side-by-side", {}, "gamma", "Only speculative mode drafts."),
         ("speculative", {"temperature": 0.5}, "temperature", "Speculative decoding is greedy."),
         ("side-by-side", {"seed": 3}, "seed", "Nothing is drawn at temperature 0."),
-        ("speculative", {"early_exit": 2}, "early_exit", "Speculative mode verifies with every layer."),
+        ("speculative", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),
         ("side-by-side", {"exit_confidence": 0.5}, "exit_confidence", "No token leaves early."),
         ("side-by-side", {"prune_by": "similarity"}, "prune_by", "Every visual token is kept."),
         ("target", {"projector": "fused"}, "projector", "The event model does not run in this mode."),
@@ -215,7 +215,7 @@ def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
     assert not row.field.isEnabled()
     assert reason in row.field.toolTip()
     assert row.control.tip in row.field.toolTip()
-    assert row.mark.state == PLAIN
+    assert row.mark.state == (IDLE if key in taken else PLAIN)
     assert key not in form.changed
     assert everything(form)[key] == default_of(key)
     if key in taken:
@@ -249,6 +249,58 @@ def test_single_choices_are_refused_with_the_reason(popover: SettingsPopover, fo
     assert choice_states(popover, "pooling")["none"] == (True, "")
     form.choose_mode("side-by-side")
     assert form.request().settings.switches.cache == "hqq8"
+
+
+@pytest.mark.parametrize(
+    ("taken", "reason"),
+    [
+        ({"cache": "fp8"}, "choose the static KV cache instead of fp8."),
+        ({"cache": "dynamic"}, "choose the static KV cache instead of dynamic."),
+        ({"early_exit": 3}, "Early exit decides token by token how far to go."),
+    ],
+)
+def test_a_compiled_step_says_what_stands_against_it(
+    popover: SettingsPopover, taken: dict[str, Any], reason: str
+) -> None:
+    form = popover.form
+    form.take("step", "compiled")
+    popover.refresh()
+    assert choice_states(popover, "step")["compiled"] == (True, "")
+    for key, value in taken.items():
+        form.take(key, value)
+    popover.refresh()
+    is_offered, tip = choice_states(popover, "step")["compiled"]
+    assert not is_offered
+    assert reason in tip
+    row = popover.rows["step"]
+    # It keeps its place, is marked as not in use, says why, and can be changed.
+    assert (row.mark.state, row.field.isEnabled()) == (IDLE, True)
+    assert reason in row.field.toolTip()
+    assert form.request().settings.switches.step == "auto"
+
+
+def test_cuda_graphs_need_cuda(popover: SettingsPopover, form: RequestForm, toolbar: Toolbar) -> None:
+    def is_offered() -> bool:
+        popover.refresh()
+        return choice_states(popover, "step")["graphs"][0]
+
+    assert is_offered()
+    form.environment = {"device": "a CPU", "cuda": None}
+    assert not is_offered()
+    form.environment = {"device": "a GPU", "cuda": "12.8"}
+    assert is_offered()
+    form.draft = ModelChoice("a", device="cpu")
+    assert is_offered()
+    form.target = ModelChoice("b", device="cpu")
+    assert not is_offered()
+    form.environment = {}
+    form.target = ModelChoice("b")
+    form.choose_mode("draft")
+    assert not is_offered()
+    toolbar.set_environment({"device": "a CPU", "cuda": None})
+    # An engine that went away says nothing of its machine; what is known stays.
+    toolbar.set_environment({})
+    assert choice_states(toolbar.settings_popover, "step")["graphs"][0] is False
 
 
 @pytest.mark.parametrize(

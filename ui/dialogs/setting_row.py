@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QStandardItemModel
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QStandardItemModel
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from ui.models.controls import Control
@@ -17,12 +17,13 @@ FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
 _INSET = (-2, 0, 0, 0)
 """Words that can be typed begin where those of a list do."""
 
-PLAIN, CHANGED, INEXACT = "", "changed", "inexact"
-"""What a mark says of a setting: at its default, not so, not so and the answer may change."""
+PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
+"""What a mark says of a setting: at its default, not so, not so and the answer may change, set but not in use now."""
 
 
 class Mark(QWidget):
-    """A dot for a changed setting, a wave where the answer may change with it: told apart by shape and colour."""
+    """A dot for a changed setting, a ring for one that is not in use, a wave where the answer may change: told apart
+    by shape and colour."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,7 +33,7 @@ class Mark(QWidget):
 
     @property
     def state(self) -> str:
-        """PLAIN, CHANGED or INEXACT."""
+        """PLAIN, CHANGED, INEXACT or IDLE."""
         return self._state
 
     def show_state(self, state: str) -> None:
@@ -50,10 +51,11 @@ class Mark(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
-        if self._state == CHANGED:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(theme.accent)
-            painter.drawEllipse(QRectF(0, self.height() / 2 - 2.5, 5, 5))
+        if self._state != INEXACT:
+            is_idle = self._state == IDLE
+            painter.setPen(QPen(theme.text_dim, 1) if is_idle else Qt.PenStyle.NoPen)
+            painter.setBrush(Qt.BrushStyle.NoBrush if is_idle else theme.accent)
+            painter.drawEllipse(QRectF(0.5, self.height() / 2 - 2.5, 5, 5))
             return
         painter.setPen(theme.warn)
         painter.setFont(theme.font(weight=600))
@@ -111,12 +113,15 @@ class SettingRow(QWidget):
             self.field.setValue(round(self.control.number(value)))
         self.field.blockSignals(was_blocked)
 
-    def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str]) -> None:
-        """Marks the setting; greys it, or single choices of it, and says why in the tool tip."""
-        self.mark.show_state(PLAIN if obstacle else state)
+    def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
+        """Marks the setting; greys it, or single choices of it, and says why in the tool tip.
+
+        `reason`: why its value is not in use although the setting could be.
+        """
+        self.mark.show_state(state)
         self.field.setEnabled(not obstacle)
         self.name.setEnabled(not obstacle)
-        tip = f"{obstacle}\n{self.control.tip}" if obstacle else self.control.tip
+        tip = "\n".join(filter(None, (obstacle or reason, self.control.tip)))
         for widget in (self.field, self.name):
             widget.setToolTip(tip)
         if isinstance(self.field, ChoiceBox):

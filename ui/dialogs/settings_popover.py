@@ -10,11 +10,17 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from evprof.view.settings_text import may_change_text
-from ui.dialogs.setting_row import CHANGED, INEXACT, PLAIN, Mark, SettingRow
+from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN, Mark, SettingRow
 from ui.models.controls import COLUMNS, Control, Group
 from ui.models.request_form import RequestForm
 from ui.theme import GRID, ThemeHolder
 from ui.views.panel_parts import section_head
+
+_LEGEND = (
+    (CHANGED, "not at its default"),
+    (INEXACT, "an optimization that may change the answer"),
+    (IDLE, "set, but not in use now"),
+)
 
 
 class SettingsPopover(QFrame):
@@ -72,10 +78,7 @@ class SettingsPopover(QFrame):
     def _footer(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(0)
-        for state, meaning in (
-            (CHANGED, "not at its default"),
-            (INEXACT, "an optimization that may change the answer"),
-        ):
+        for state, meaning in _LEGEND:
             mark = Mark(self._themes)
             mark.show_state(state)
             label = QLabel(meaning)
@@ -96,8 +99,10 @@ class SettingsPopover(QFrame):
         for key, row in self.rows.items():
             value = self.form.value(key)
             row.show_value(value)
-            state = PLAIN if key not in changed else INEXACT if may_change_text(key, value) else CHANGED
-            row.show_sense(state, self.form.obstacle(key), self._refusals(row.control))
+            state = IDLE if key in idle else PLAIN
+            if key in changed:
+                state = INEXACT if may_change_text(key, value) else CHANGED
+            row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
 
     def _refusals(self, control: Control) -> dict[Any, str]:

@@ -28,7 +28,10 @@ _WORDS = {"events": "events", "video": "a video"}
 
 
 class RequestForm:
-    """Sample, models, mode, settings. The mode a person chose comes back as soon as its inputs are there again."""
+    """Sample, models, mode, settings. The mode a person chose comes back as soon as its inputs are there again.
+
+    `environment` is what the engine said of its machine, empty before it did.
+    """
 
     def __init__(self) -> None:
         self.sample = Sample()
@@ -38,6 +41,7 @@ class RequestForm:
         self.warmup = 0
         self.repeat = 1
         self.trace_folder: Path | None = None
+        self.environment: dict[str, Any] = {}
         self._wanted_mode = MODES[0]
 
     @property
@@ -63,7 +67,14 @@ class RequestForm:
     @property
     def circumstances(self) -> Circumstances:
         """What decides which settings make sense."""
-        return Circumstances(self.mode, self.settings, family_named(self.target.name))
+        mode = self.mode
+        return Circumstances(mode, self.settings, family_named(self.target.name), self._has_cuda(mode))
+
+    def _has_cuda(self, mode: str) -> bool:
+        """False where the engine's PyTorch knows no CUDA, or every model that will run was put on the CPU."""
+        devices = {DRAFT: self.draft.device, TARGET: self.target.device}
+        is_without = "cuda" in self.environment and self.environment["cuda"] is None
+        return not is_without and any(devices[role] != "cpu" for role in roles_of(mode))
 
     def value(self, key: str) -> Any:
         """A setting, or how often is measured."""

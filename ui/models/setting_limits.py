@@ -18,11 +18,13 @@ _TARGET_ONLY = ("frames", "image_layout", "target_input")
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a setting's sense depends on; `target_family` is None while it is not known."""
+    """What a setting's sense depends on. `target_family` is None while it is not known; `has_cuda` is False only where
+    no model that will run can be on a CUDA device."""
 
     mode: str
     settings: GenerationSettings
     target_family: str | None = None
+    has_cuda: bool = True
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ def obstacle(here: Circumstances, key: str) -> str:
     reasons = {
         "gamma": (not is_speculative, "Only speculative mode drafts."),
         "temperature": (is_speculative, "Speculative decoding is greedy."),
-        "early_exit": (is_speculative, "Speculative mode verifies with every layer."),
+        "early_exit": (is_speculative, "Early exit changes the answer, and speculation must not."),
         "exit_confidence": (is_speculative or switches.early_exit is None, "No token leaves early."),
         "prune_by": (switches.visual_keep == 1, "Every visual token is kept."),
         "event_markers": (settings.input.prompt_style != "released", "The training prompt has no markers."),
@@ -64,8 +66,22 @@ def refusal(here: Circumstances, key: str, value: Any) -> str:
     """Why one of a setting's choices cannot be taken now; empty when it can."""
     if key == "cache" and value in ("hqq8", "hqq4") and here.mode == "speculative":
         return "An hqq cache cannot forget rejected tokens; speculative mode needs that."
+    if key == "step" and value in ("compiled", "graphs"):
+        return _step_refusal(here, value)
     if key == "pooling" and value == "none" and here.settings.event_frames != 1:
         return "Shows every token of one frame: set the draft's frames to 1 first."
+    return ""
+
+
+def _step_refusal(here: Circumstances, value: str) -> str:
+    """Why a decode step cannot be compiled or captured; the order is the engine's."""
+    switches = here.settings.switches
+    if value == "graphs" and not here.has_cuda:
+        return "CUDA graphs need a model on a CUDA device."
+    if switches.early_exit is not None and here.mode != "speculative":
+        return "Early exit decides token by token how far to go."
+    if switches.cache not in ("auto", "static"):
+        return f"It needs a cache that is written in place: choose the static KV cache instead of {switches.cache}."
     return ""
 
 
