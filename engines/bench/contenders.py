@@ -4,36 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from engines.bench import generate, ours
 from engines.bench.turns import Runner
 from engines.bench.workload import Workload
 from evprof.core.errors import USAGE, UserError
 
-OURS, OURS_COMPILED = "ours", "ours_compiled"
+OURS, OURS_COMPILED, OURS_GRAPHS = "ours", "ours_compiled", "ours_graphs"
 HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One way of decoding. `make` prepares it; UnavailableError there or in its first turn leaves it out, with why."""
+    """One way of decoding. `make` prepares it; UnavailableError there or in a turn leaves it out, with why.
+
+    `only_on` is the one type of device it takes part on unasked.
+    """
 
     name: str
     make: Callable[[Workload], Runner]
+    only_on: str | None = None
 
 
 CONTENDERS = (
     Contender(OURS, ours.eager),
+    Contender(OURS_COMPILED, partial(ours.stepping, kind="compiled")),
+    Contender(OURS_GRAPHS, partial(ours.stepping, kind="graphs"), only_on="cuda"),
     Contender(HF_EAGER, generate.eager),
     Contender(HF_STATIC_COMPILED, generate.static_compiled),
 )
 """All of them. Ratios are to HF_EAGER; tokens are compared with it."""
 
 
-def choose_contenders(names: str | None) -> tuple[Contender, ...]:
-    """Those of a list of names with commas, all for None. Raises UserError (exit code 2) for an unknown one."""
-    if names is None:
-        return CONTENDERS
+def contenders_on(device_type: str) -> tuple[Contender, ...]:
+    """All that take part unasked on a type of device."""
+    return tuple(contender for contender in CONTENDERS if contender.only_on in (None, device_type))
+
+
+def choose_contenders(names: str) -> tuple[Contender, ...]:
+    """Those of a list of names with commas. Raises UserError (exit code 2) for an unknown one."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     known = {contender.name: contender for contender in CONTENDERS}
     for name in wanted:

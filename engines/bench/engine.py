@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from engines.bench.ceilings import Ceilings, measure_ceilings, wait
-from engines.bench.contenders import CONTENDERS, HF_EAGER, Contender
+from engines.bench.contenders import HF_EAGER, Contender, contenders_on
 from engines.bench.figures import (
     decode_row,
     memory_limit,
@@ -41,7 +41,8 @@ MOST_UNREST = 0.25
 @dataclass(frozen=True)
 class EngineBench:
     """What to measure. `context` positions of prompt (None: the family's own prompt), `tokens` after it, `repeats`
-    rounds; a contender stops after `limit_s` seconds. `scale` shrinks what measures the ceilings."""
+    rounds; a contender stops after `limit_s` seconds. `contenders`
+    None: all that suit the device. `scale` shrinks what measures the ceilings."""
 
     shape: str = "dispatch-32"
     context: int | None = None
@@ -50,7 +51,7 @@ class EngineBench:
     device: str = "auto"
     dtype: str = "auto"
     limit_s: float = 300.0
-    contenders: Sequence[Contender] = CONTENDERS
+    contenders: Sequence[Contender] | None = None
     scale: float = 1.0
 
     def validate(self) -> None:
@@ -72,7 +73,8 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
     device = choose_device(bench.device)
     dtype = choose_dtype(bench.dtype, device)
     context = bench.context or shape.prompt
-    need = workload_need(shape, context + bench.tokens, len(bench.contenders), dtype)
+    contenders = bench.contenders or contenders_on(device.type)
+    need = workload_need(shape, context + bench.tokens, len(contenders), dtype)
     check_room(shape.name, need, device, dtype, free_bytes(device))
     before = torch.get_num_threads()
     if device.type == "cpu" and text_shape(shape.text).parameters < SMALL_PARAMETERS:
@@ -85,7 +87,7 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         workload = make_workload(shape, context, bench.tokens, device, dtype)
         vision_ms = _time_vision(workload, bench.repeats, bench.limit_s)
         series = take_turns(
-            {contender.name: _starter(contender, workload) for contender in bench.contenders},
+            {contender.name: _starter(contender, workload) for contender in contenders},
             bench.repeats,
             limit_s=bench.limit_s,
             seed=SEED,

@@ -8,25 +8,58 @@ import torch
 
 from engines.answer import SilentAnswer
 from engines.bench.ceilings import wait
-from engines.bench.turns import Runner, Turn
+from engines.bench.turns import Runner, Turn, UnavailableError
 from engines.bench.workload import Workload
+from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, Limits, decode
-from engines.kv_cache import STATIC, make_cache
+from engines.kv_cache import STATIC, KvCache, make_cache
 from engines.sampling import greedy
+from engines.step_choice import DecodeSteps, StepPlan
 from engines.timing import NullClock
 from evprof.core.clock import monotonic_ns
+from evprof.core.errors import UserError
 from evprof.core.records import TARGET
+from evprof.core.switches import Switches
 
 _NEVER = Event()
 
 
 def eager(workload: Workload) -> Runner:
     """The lean step over a cache written in place."""
-    decoder, device = workload.decoder, workload.device
-    with torch.inference_mode():
-        cache = make_cache(STATIC, decoder.config, capacity=workload.capacity, device=device, dtype=workload.dtype)
-    cached = CachedModel(decoder, TARGET, device, decoder.rows, cache=cache)
+    cached = CachedModel(workload.decoder, TARGET, workload.device, workload.decoder.rows, cache=_cache_of(workload))
     return lambda: run_once(cached, workload)
+
+
+def stepping(workload: Workload, kind: str) -> Runner:
+    """The step of a kind ("compiled", "graphs"), chosen and prepared as a run's setup does.
+
+    Raises UnavailableError where this machine makes no such step, and from a turn in which it gave up.
+    """
+    decoder = workload.decoder
+    try:
+        chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), workload.prompt, workload.capacity))
+    except UserError as error:
+        raise UnavailableError(str(error)) from None
+    step = chosen.step
+    if step is None:
+        raise UnavailableError(chosen.sentence or f"there is no step '{kind}'")
+    cache = step.open_cache(workload.capacity) if isinstance(step, GraphStep) else _cache_of(workload)
+    cached = CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step)
+
+    def turn() -> Turn:
+        taken = run_once(cached, workload)
+        if step.problem:
+            raise UnavailableError(f"it fell back to the plain step: {step.problem}")
+        return taken
+
+    return turn
+
+
+def _cache_of(workload: Workload) -> KvCache:
+    """Made as runs make it: what is compiled for tensors of inference mode is compiled again for others."""
+    config, capacity = workload.decoder.config, workload.capacity
+    with torch.inference_mode():
+        return make_cache(STATIC, config, capacity=capacity, device=workload.device, dtype=workload.dtype)
 
 
 def run_once(cached: CachedModel, workload: Workload) -> Turn:

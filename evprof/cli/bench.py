@@ -139,7 +139,7 @@ def _engine_bench(options: argparse.Namespace) -> EngineBench:
         device=options.device,
         dtype=options.dtype,
         limit_s=options.limit,
-        contenders=choose_contenders(options.contenders),
+        contenders=choose_contenders(options.contenders) if options.contenders is not None else None,
     )
 
 

@@ -13,12 +13,13 @@ from transformers import CLIPVisionConfig
 from engines.bench import ceilings as ceilings_module
 from engines.bench import engine, generate, ours
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
-from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, Contender, choose_contenders
+from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, Contender, choose_contenders, contenders_on
 from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
 from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
 from engines.bench.workload import check_room, make_workload, workload_need
 from engines.config import LlavaConfig
+from engines.llama import LlamaDecoder
 from engines.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.metrics.roofline import vision_flops
@@ -31,6 +32,21 @@ MACHINE = Ceilings(1e9, 2e9, 4e9, "float32", 1, 1000)
 
 def turn(decode_us: int, ids: tuple[int, ...] = (1, 2, 3), prefill_us: int = 10) -> Turn:
     return Turn(1000 * prefill_us, 1000 * decode_us, ids)
+
+
+class _PlainStep:
+    """Stands for the compiled step: the same interface without the minute of compiling."""
+
+    kind, problem = "compiled", None
+
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self._decoder = decoder
+
+    def compile_for(self, blocks: tuple[int, ...], *, batch: int) -> None:
+        assert (blocks, batch) == ((1,), 1)
+
+    def __call__(self, ids: torch.Tensor, cache: object, keep: int) -> torch.Tensor:
+        return self._decoder(self._decoder.embed(ids), cache, keep=keep)
 
 
 def series(name: str, *turns: Turn) -> Series:
@@ -135,6 +151,41 @@ def test_the_compiled_step_of_transformers_is_really_compiled() -> None:
     assert compiled
     assert found.ids == generate.eager(workload)().ids
     torch.compiler.reset()
+
+
+def test_our_compiled_step_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.step_choice.CompiledStep", _PlainStep)
+    bench = EngineBench(
+        shape="tiny",
+        tokens=6,
+        repeats=2,
+        device="cpu",
+        contenders=choose_contenders("ours_compiled,hf_eager"),
+        scale=0.01,
+    )
+    found = measure_engine(bench)
+    assert found["summary"]["ours_compiled_vs_hf_eager"] > 0
+    assert found["summary"]["ours_vs_hf_eager"] is None
+    assert [row["agreement"] for row in found["rows"][:2]] == [1.0, 1.0]
+
+
+def test_a_step_that_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GivesUp(_PlainStep):
+        def __call__(self, ids: torch.Tensor, cache: object, keep: int) -> torch.Tensor:
+            self.problem = "the compiler found a symbol it did not like"
+            return super().__call__(ids, cache, keep)
+
+    monkeypatch.setattr("engines.step_choice.CompiledStep", GivesUp)
+    workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
+    runner = ours.stepping(workload, "compiled")
+    with pytest.raises(UnavailableError, match="did not like"):
+        runner()
+
+
+def test_graphs_without_a_gpu_are_left_out() -> None:
+    workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
+    with pytest.raises(UnavailableError, match="CUDA"):
+        ours.stepping(workload, "graphs")
 
 
 def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
@@ -379,6 +430,8 @@ def test_wrong_words_are_told(bench: EngineBench, word: str) -> None:
 
 def test_contenders_are_chosen_by_name() -> None:
     assert [each.name for each in choose_contenders("hf_eager, ours")] == ["ours", "hf_eager"]
+    assert "ours_graphs" not in [each.name for each in contenders_on("cpu")]
+    assert "ours_graphs" in [each.name for each in contenders_on("cuda")]
     with pytest.raises(UserError, match="hf_eager"):
         choose_contenders("nobody")
     with pytest.raises(UserError, match="--contenders"):
