@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from engines.device import dtype_name
+from engines.machine import free_bytes
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import MIB, NS_PER_S
 
@@ -25,7 +26,10 @@ SAMPLE_NS = 60_000_000
 _CPU_BYTES, _CUDA_BYTES = 256 * MIB, 1024 * MIB
 """Sizes of the buffers: many times any cache."""
 
-_CPU_WIDTH, _CUDA_WIDTH = 1536, 8192
+_SHARE = 8
+"""A buffer takes at most this part of free memory: two of them, beside a model."""
+
+_CPU_WIDTH, _CUDA_WIDTH = 1024, 8192
 """Rows and columns of the square matrices multiplied."""
 
 
@@ -70,6 +74,7 @@ def measure_ceilings(device: torch.device, dtype: torch.dtype, *, scale: float =
     """All of them on `device`, in a few seconds; `scale` shrinks buffers, matrices and samples (for tests)."""
     sample_ns = int(scale * SAMPLE_NS)
     size = int(scale * (_CUDA_BYTES if device.type == "cuda" else _CPU_BYTES))
+    size = min(size, free_bytes(device) // _SHARE)
     width = max(64, int(scale * (_CUDA_WIDTH if device.type == "cuda" else _CPU_WIDTH)))
     with torch.inference_mode():
         return Ceilings(

@@ -203,6 +203,16 @@ def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
     torch.compiler.reset()
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_all_of_ours_on_cuda() -> None:
+    three = choose_contenders("ours,ours_graphs,hf_eager")
+    bench = EngineBench(shape="tiny", tokens=12, repeats=2, device="cuda", dtype="float32", contenders=three, scale=0.1)
+    found = measure_engine(bench)
+    assert [row["status"] for row in found["rows"]] == ["measured"] * 6
+    assert [row["agreement"] for row in found["rows"][:3]] == [1.0] * 3
+    assert found["environment"]["gpu_end"] is not None
+
+
 # Turns
 
 
