@@ -132,7 +132,7 @@ class TokenReader(Protocol):
     """Brings chosen token ids to the host."""
 
     def push(self, token: torch.Tensor) -> list[int]:
-        """Takes the id [1, 1] just chosen; returns those that are on the host by now, in order."""
+        """Takes the ids [B, 1] just chosen; returns those of one step that are on the host by now, or none."""
 
     def flush(self) -> list[int]:
         """The rest, after waiting for them."""
@@ -142,8 +142,9 @@ class ImmediateReader:
     """For a CPU, where reading is free."""
 
     def push(self, token: torch.Tensor) -> list[int]:
-        """The token itself."""
-        return [int(token)]
+        """The ids themselves."""
+        ids: list[int] = token.flatten().tolist()
+        return ids
 
     def flush(self) -> list[int]:
         """Nothing is ever left."""
@@ -153,9 +154,11 @@ class ImmediateReader:
 class LateReader:
     """For CUDA: copies into pinned memory and reads one step later, while the device works on the next token."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, rows: int = 1) -> None:
         self._device = device
-        self._slots = [(torch.empty((1, 1), dtype=torch.int64, pin_memory=True), torch.cuda.Event()) for _ in range(2)]
+        self._slots = [
+            (torch.empty((rows, 1), dtype=torch.int64, pin_memory=True), torch.cuda.Event()) for _ in range(2)
+        ]
         self._turn = 0
         self._waiting: tuple[torch.Tensor, torch.cuda.Event] | None = None
 
@@ -170,18 +173,19 @@ class LateReader:
         return ready
 
     def flush(self) -> list[int]:
-        """The token still under way, if there is one."""
+        """The ids still under way, if there are any."""
         if self._waiting is None:
             return []
         slot, arrived = self._waiting
         arrived.synchronize()
         self._waiting = None
-        return [int(slot)]
+        ids: list[int] = slot.flatten().tolist()
+        return ids
 
 
-def make_reader(device: torch.device) -> TokenReader:
-    """The reader that suits a device."""
-    return LateReader(device) if device.type == "cuda" else ImmediateReader()
+def make_reader(device: torch.device, rows: int = 1) -> TokenReader:
+    """The reader that suits a device, for ids of so many rows."""
+    return LateReader(device, rows) if device.type == "cuda" else ImmediateReader()
 
 
 def decode(
