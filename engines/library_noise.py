@@ -7,6 +7,7 @@ every other message of these libraries is left alone.
 from __future__ import annotations
 
 import logging
+import warnings
 
 _KNOWN = {
     # Kernels built for other machines than this one; torchao computes without them.
@@ -19,6 +20,9 @@ _KNOWN = {
     "bitsandbytes.backends.cpu.ops": "Failed to load CPU gemm_4bit_forward",
 }
 """Logger -> what its known harmless lines contain."""
+
+_KNOWN_WARNING = r"\w+ does not implement _stable_hash_for_caching"
+"""A compiled step over torchao's weights is found again by the parts of these instead."""
 
 
 class _WithoutKnown(logging.Filter):
@@ -33,3 +37,4 @@ def mute_known_lines() -> None:
         logger = logging.getLogger(name)
         if not any(isinstance(present, _WithoutKnown) for present in logger.filters):
             logger.addFilter(_WithoutKnown())
+            warnings.filterwarnings("ignore", message=_KNOWN_WARNING, category=UserWarning)

@@ -83,7 +83,7 @@ class DecodeSteps:
         if asked == EAGER or (asked == "auto" and (not is_cuda or plan.batch > 1)):
             return ChosenStep(None)
         if plan.cache != STATIC:
-            return ChosenStep(None, sentence=_because(asked, f"a {plan.cache} cache is not written in place"))
+            return ChosenStep(None, sentence=_because(asked, f"it needs a static cache, and this one is {plan.cache}"))
         if asked == GRAPHS and plan.batch > 1:
             return ChosenStep(None, sentence=_because(asked, "a batch is not captured"))
         return self._made_for(GRAPHS if asked == "auto" else asked, plan)

@@ -18,6 +18,7 @@ from transformers import LlamaForCausalLM
 from engines.kv_cache import DYNAMIC, make_cache
 from engines.llama import LlamaDecoder
 from engines.loading import load_model
+from engines.memory import model_shape, stored_weights
 from engines.optional import optional_module
 from engines.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
 from engines.quantized_size import weight_bytes
@@ -132,6 +133,9 @@ def test_loading_says_what_is_held(kind: str) -> None:
     assert (full.quantization, packed.quantization) == (None, kind)
     assert packed.parameters == full.parameters
     assert packed.weight_bytes < 0.7 * full.weight_bytes
+    # As foretold before loading; where a CPU orders nf4 weights anew, their maxima take half as much.
+    foretold = stored_weights(model_shape(ModelChoice("evprof-tiny-video-llava")), kind, 4, is_cuda=False)
+    assert packed.weight_bytes == pytest.approx(foretold, rel=0.02)
 
 
 def test_stopped_between_layers(kind: str, make_llama: Callable[..., LlamaForCausalLM], stop_after: Any) -> None:
