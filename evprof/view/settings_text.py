@@ -64,12 +64,19 @@ def may_change_text(key: str, value: Any) -> bool:
     return key in ("early_exit", "quantization") and value is not None
 
 
+def kind_read(run: RunLog, role: str) -> str:
+    """ "events" or "video": the half of the sample that a model of a run reads."""
+    values = flat(run.info.settings)
+    own, asked = ("events", values["draft_input"]) if role == DRAFT else ("video", values["target_input"])
+    return own if asked == "auto" else str(asked)
+
+
 def settings_of(run: RunLog, role: str) -> list[Setting]:
     """Everything set that concerns one model of a run, defaults included, in order of reading."""
     values = flat(run.info.settings)
     model = run.info.models.get(role)
     return [
-        *_input_settings(values, role, model),
+        *_input_settings(values, role, model, kind_read(run, role)),
         *_computing(values, model),
         *_vision(values, role, model),
         *_generation(values, run.info.mode),
@@ -125,10 +132,9 @@ def _roles(run: RunLog) -> tuple[str, ...]:
     return (DRAFT, TARGET) if run.info.mode == "speculative" else (run.info.role,)
 
 
-def _input_settings(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iterator[Setting]:
-    own, kind = ("events", values["draft_input"]) if role == DRAFT else ("video", values["target_input"])
-    read = own if kind == "auto" else str(kind)
-    yield Setting("reads", "reads", read, "" if read == own else f"reads {read}")
+def _input_settings(values: dict[str, Any], role: str, model: ModelFacts | None, read: str) -> Iterator[Setting]:
+    is_own = read == ("events" if role == DRAFT else "video")
+    yield Setting("reads", "reads", read, "" if is_own else f"reads {read}")
     frames = values["event_frames" if role == DRAFT else "frames"]
     counted = "" if frames is None else f"{frames} frame" + ("" if frames == 1 else "s")
     yield Setting("frames", "frames", counted or "model's own", counted)
@@ -188,7 +194,8 @@ def _label_of(key: str, value: str) -> str:
 
 def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iterator[Setting]:
     kept = values["vision_cache"]
-    yield Setting("vision_cache", "vision cache", str(kept), "" if kept == "off" else f"vision from {kept}")
+    label = {"off": "", "memory": "vision cache"}.get(kept, f"vision cache on {kept}")
+    yield Setting("vision_cache", "vision cache", str(kept), label)
     share = values["visual_keep"]
     if share == 1:
         yield Setting("visual_keep", "tokens kept", "all")

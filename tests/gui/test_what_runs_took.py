@@ -23,15 +23,19 @@ from evprof.run.script import SCRIPTED_TARGET, Script
 from evprof.run.scripted_engine import ScriptedEngine
 from evprof.view.columns import Column, columns_of
 from ui.models.figures import column_heads
+from ui.models.play_clock import PlayClock
 from ui.models.run_entries import entries
 from ui.models.run_summary import summary_sections
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder
 from ui.views.comparison import ComparisonPanel
+from ui.views.event_player import EventPlayer
 from ui.views.figure_table import FigureTable, TableRow
 from ui.views.inspector import Inspector
+from ui.views.model_column import ModelColumn
 from ui.views.run_list import RunList
+from ui.views.video_player import VideoPlayer
 
 PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
 
@@ -91,7 +95,7 @@ def test_the_run_list_tells_runs_of_one_mode_apart(
         (STATIC,): "static",
         (MANY,): "int4 · static · compiled → eager · keep 0.5",
         (PAIR, PAIR + 1): "chunk 256 · target nf4",
-        (SPECULATIVE,): "vision from memory · target nf4",
+        (SPECULATIVE,): "vision cache · target nf4",
     }
     lines = {line.key: line for line in RunList(selection, switched, themes).list.lines}
     assert lines[STATIC,].second == "static"
@@ -227,3 +231,19 @@ def test_a_cell_wider_than_the_table_is_shortened_at_its_end(themes: ThemeHolder
         return table.grab().toImage()
 
     assert drawn(", so there") == drawn(", or is there")
+
+
+def test_a_column_plays_what_its_model_read(
+    switched: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
+) -> None:
+    info = switched.runs[PLAIN].info
+    settings = GenerationSettings(input=InputSettings(target_input="events")).to_json()
+    shown = {"events": {"path": files["events"]}, "video": {"path": files["video"]}}
+    run = RunLog(replace(info, run_id=78, settings=settings, sample=shown))
+    column = ModelColumn("target", selection, themes, PlayClock())
+    column.show_column(Column(run, "target"))
+    assert isinstance(column.player, EventPlayer)
+    assert not column.player.isHidden()
+    column.show_column(Column(RunLog(replace(info, run_id=79, sample=shown)), "target"))
+    assert isinstance(column.player, VideoPlayer)
+    column.close()

@@ -66,7 +66,7 @@ def _models(columns: Sequence[Column]) -> list[Detail]:
         _beside(
             "weights", [_weights(listed) for listed in settings], [_role(listed, "quantization") for listed in settings]
         ),
-        _beside("weight memory", [_weight_bytes(column) for column in columns]),
+        _beside("their size", [_weight_bytes(column) for column in columns], tip="bytes on the device"),
     ]
     keys = dict.fromkeys(_ALWAYS)
     keys |= {key: None for listed in settings for key, setting in listed.items() if not setting.is_default}

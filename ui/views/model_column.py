@@ -13,6 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
+from evprof.view.settings_text import kind_read
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
 from ui.models.run_text import chips, counters, input_path, short_chips, stage_now
@@ -169,7 +170,7 @@ class ModelColumn:
             self.frames.show_pictures(self.pictures)
             self.strip.show_column(column)
             self.text.show_column(column)
-        self._show_player(_KINDS[column.role if column else self.side])
+        self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
         self.player.show_input(input_path(column.run, self._kind) if column else sample_path, self.pictures)
         self.refresh()
 
