@@ -16,6 +16,7 @@ from evprof.core.units import ms_from_ns
 
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
+    from evprof.run.batch_bench import BatchEngine
 
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
@@ -86,3 +87,10 @@ def make_engine() -> Engine:
     from engines.engine import LocalEngine
 
     return LocalEngine(import_ms=ms_from_ns(monotonic_ns() - began_ns))
+
+
+def make_batch_engine() -> BatchEngine:
+    """What answers several prompts at once in this process; imports torch."""
+    from engines.batch_engine import LocalBatchEngine
+
+    return LocalBatchEngine()

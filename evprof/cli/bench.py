@@ -147,6 +147,7 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     """Ctrl-C stops it and keeps the rows so far."""
     import threading
 
+    from engines import make_batch_engine
     from evprof.cli.recorded_session import make_engine
     from evprof.core.request import ModelChoice
     from evprof.loaders.bundled import bundled_sample
@@ -164,7 +165,7 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     plan.variants()  # before anything is imported
     stop = threading.Event()
     with first_interrupt(stop.set):
-        return measure_switches(make_engine(), plan, stop, console.note)
+        return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
 def _draw_somewhere(console: Console) -> None:

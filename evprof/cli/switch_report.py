@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 from evprof.cli.console import Console
@@ -29,14 +30,16 @@ def print_switches(document: Mapping[str, Any], console: Console) -> None:
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "verdict")
     for row in document["rows"]:
         title, *others = _cells(row, _note(row, reasons))
-        table.add_row(title if row["off_is_plain"] else f"{title} / {row['against']}", *others)
+        table.add_row(
+            title if row["off_is_plain"] or row["against"] in title else f"{title} / {row['against']}", *others
+        )
     RichConsole(file=console.output, width=WIDTH, highlight=False, markup=False, color_system=None).print(table)
-    for number, reason in enumerate(reasons, start=1):
-        console.print(f"({number}) {reason}")
-    if reasons:
-        console.print()
-    for line in (*plain_lines(document["rows"]), _MEANING):
-        console.print(line)
+    for line in (f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)):
+        console.print(fill(line, WIDTH))
+    console.print()
+    for line in (*plain_lines(document["rows"]), *setup_lines(document["rows"])):
+        console.print(fill(line, WIDTH))
+    console.print(_MEANING)
 
 
 _MEANING = """\
@@ -55,7 +58,7 @@ def print_markdown(document: Mapping[str, Any], console: Console) -> None:
         title, *others = _cells(row, verdict, wide=True)
         console.print(f"| {' | '.join([title, row['against'], *others]).replace('  ', ' ')} |")
     console.print()
-    for line in plain_lines(document["rows"]):
+    for line in (*plain_lines(document["rows"]), *setup_lines(document["rows"])):
         console.print(f"- {line}")
 
 
@@ -67,6 +70,16 @@ def plain_lines(rows: Sequence[Row]) -> list[str]:
         for row in rows
         if row["switch"] == "nothing" and row["status"] == "measured"
     ]
+
+
+def setup_lines(rows: Sequence[Row]) -> list[str]:
+    """What loading, quantizing and compiling took for sides that needed any: before a run's zero, so in no figure."""
+    took = [
+        f"{row['title']} ({row['role']}) {ms_text(row['setup_on_ms'])}"
+        for row in rows
+        if row["status"] == "measured" and row["setup_on_ms"] is not None
+    ]
+    return [f"Setup, in no figure above: {', '.join(took)}."] if took else []
 
 
 def machine_line(document: Mapping[str, Any]) -> str:

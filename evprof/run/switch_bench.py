@@ -20,9 +20,10 @@ from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
+from evprof.run.batch_bench import BatchEngine, measure_batch
 from evprof.run.queue_sink import QueueSink
 from evprof.run.switch_figures import Measured, Pair, Side, row_of, row_without, summary_of
-from evprof.run.switch_variants import VARIANTS, Basis, Change, Variant, plain_settings
+from evprof.run.switch_variants import BATCH, VARIANTS, Basis, Change, Variant, plain_settings
 from evprof.run.wire import apply_part
 
 
@@ -63,14 +64,18 @@ def measure_switches(
     plan: SwitchPlan,
     stop: StopFlag,
     note: Callable[[str], None] = lambda _: None,
+    *,
     known: Sequence[Variant] = VARIANTS,
+    batches: BatchEngine | None = None,
 ) -> dict[str, Any]:
     """`environment`, `rows` and `summary`. `note` hears how far it is; a set `stop` ends it with the rows so far.
+
+    `batches` measures the rows of several prompts at once; without it they are told as not here.
 
     Raises UserError when a model does not even run with everything off.
     """
     wanted = plan.variants(known)
-    bench = _Bench(engine, plan, stop)
+    bench = _Bench(engine, batches, plan, stop)
     asked = [(variant, role) for variant in wanted for role in variant.roles]
     rows: list[dict[str, Any]] = []
     is_stopped = False
@@ -84,7 +89,7 @@ def measure_switches(
     except Cancelled:
         is_stopped = True
     finally:
-        engine.close()
+        bench.close()
     return {
         "environment": bench.environment or engine.describe(),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -103,9 +108,10 @@ def measure_switches(
 class _Bench:
     """Measures one variant after another and keeps what is known of the plain models."""
 
-    def __init__(self, engine: Engine, plan: SwitchPlan, stop: StopFlag) -> None:
+    def __init__(self, engine: Engine, batches: BatchEngine | None, plan: SwitchPlan, stop: StopFlag) -> None:
         self.environment: dict[str, Any] = {}
         self._engine = engine
+        self._batches = batches
         self._plan = plan
         self._stop = stop
         self._plain: dict[str, RunLog] = {}
@@ -126,9 +132,28 @@ class _Bench:
             reason = f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}."
             return row_without(variant, title, role, plain, reason)
         try:
+            if variant.switch == BATCH:
+                return self._batch_row(variant, role, plain)
             return row_of(self._measure(variant, title, role, off, on))
         except NotHereError as problem:
             return row_without(variant, title, role, plain, str(problem))
+
+    def close(self) -> None:
+        """Frees everything."""
+        self._engine.close()
+        if self._batches is not None:
+            self._batches.close()
+
+    def _batch_row(self, variant: Variant, role: str, plain: RunLog) -> dict[str, Any]:
+        if self._batches is None:
+            raise NotHereError("This engine answers one prompt at a time.")
+        self._engine.close()
+        try:
+            return measure_batch(
+                self._batches, self._plan.plain(role), variant, plain, repeat=self._plan.repeat, stop=self._stop
+            )
+        except UserError as error:
+            raise NotHereError(error.sentence) from None
 
     def _measure(self, variant: Variant, title: str, role: str, off: Change, on: Change) -> Measured:
         """First runs of both sides, then pairs whose order alternates."""

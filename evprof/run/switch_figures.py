@@ -126,20 +126,29 @@ def row_of(measured: Measured) -> dict[str, Any]:
     variant, off, on = measured.variant, measured.off, measured.on
     whole = _ratio(measured, lambda run: total_ms(run, WITHOUT_LOAD))
     stage = _ratio(measured, lambda run: stages_ms(run, variant.stages))
+    head = measured_row(
+        variant, measured.title, measured.role, off.first, pairs=len(measured.pairs), whole=whole, stage=stage
+    )
+    return head | {
+        **_memory(measured),
+        "agreement": agreement(off.first, on.first),
+        "setup_off_ms": off.setup_ms,
+        "setup_on_ms": on.setup_ms,
+        "first_stage_on_ms": stages_ms(on.first, variant.stages),
+        "verdict": verdict(stage, variant.expects),
+        "warnings": [line for line in on.first.info.warnings if line not in off.first.info.warnings],
+    }
+
+
+def measured_row(
+    variant: Variant, title: str, role: str, plain: RunLog, *, pairs: int, whole: Ratio | None, stage: Ratio | None
+) -> dict[str, Any]:
+    """A measured row's head and both its ratios."""
     return (
-        head_of(variant, measured.title, measured.role, off.first)
-        | {"status": "measured", "reason": None, "pairs": len(measured.pairs)}
+        head_of(variant, title, role, plain)
+        | {"status": "measured", "reason": None, "pairs": pairs}
         | _ratio_json("run", whole)
         | _ratio_json("stage", stage)
-        | _memory(measured)
-        | {
-            "agreement": agreement(off.first, on.first),
-            "setup_off_ms": off.setup_ms,
-            "setup_on_ms": on.setup_ms,
-            "first_stage_on_ms": stages_ms(on.first, variant.stages),
-            "verdict": verdict(stage, variant.expects),
-            "warnings": [line for line in on.first.info.warnings if line not in off.first.info.warnings],
-        }
     )
 
 

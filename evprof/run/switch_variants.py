@@ -116,7 +116,7 @@ def _plain_name(text: str) -> str:
 SPECULATIVE = Expectation("2-3x", 2.0, 3.0)
 PRUNING = Expectation("10-20 %", 1 / 0.9, 1 / 0.8)
 QUANTIZATION = Expectation("1.5-2x", 1.5, 2.0)
-BATCH = Expectation("2-4x", 2.0, 4.0)
+BATCHING = Expectation("2-4x", 2.0, 4.0)
 """Document 004, "Possible Stage 4 optimizations"; a reduction by a tenth is a factor of 1 / 0.9."""
 
 
@@ -140,6 +140,9 @@ def _switch(**values: Any) -> Change:
 def _choice(**values: Any) -> Change:
     return Change(choice=values)
 
+
+BATCH = "batch"
+"""The switch that no run carries: its value is how many prompts are answered at once; `batch_bench` measures it."""
 
 NOTHING = Variant("nothing", "", MODEL, Change())
 """Off against off: what this machine's unrest alone makes of equal things."""
@@ -167,6 +170,11 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("image-layout", "grid", MODEL, Change(input={"image_layout": "grid"}), against="frames", families=_LLAVA),
     Variant("input", "video", MODEL, Change(input={"draft_input": "video"}), against="events", roles=(DRAFT,)),
     Variant("input", "events", MODEL, Change(input={"target_input": "events"}), against="video", roles=(TARGET,)),
+    *(
+        Variant(BATCH, str(size), LLM, Change(), against="one by one", expects=BATCHING, roles=(role,))
+        for role in (DRAFT, TARGET)
+        for size in (2, 4, 8)
+    ),
     Variant("speculative", "", LLM, Change(mode="speculative"), expects=SPECULATIVE, roles=(TARGET,)),
     *(
         Variant("dtype", name, MODEL, _choice(dtype=name), _choice(dtype="float32"), "float32")
@@ -176,6 +184,18 @@ VARIANTS: tuple[Variant, ...] = (
     *(
         Variant("quantization", kind, LLM, _choice(quantization=kind), expects=QUANTIZATION)
         for kind in ("int8", "int4", "nf4")
+    ),
+    *(
+        Variant(
+            "quantization",
+            f"{kind} compiled",
+            LLM,
+            Change({"step": "compiled"}, choice={"quantization": kind}),
+            _switch(step="compiled"),
+            "compiled",
+            expects=QUANTIZATION,
+        )
+        for kind in ("int8", "int4")
     ),
 )
 """In order of the table: those that share the plain model's weights first."""

@@ -72,7 +72,7 @@ def test_engine_as_markdown(evprof) -> None:
     pytest.importorskip("torch")
     found = evprof("bench", *QUICK_ENGINE, "--device", "cpu", "--markdown")
     rows = [line for line in found.output.splitlines() if line.startswith("|")]
-    assert len(rows) == 6
+    assert len(rows) == 8
     assert len({line.count("|") for line in rows}) == 1
 
 
@@ -106,19 +106,32 @@ def test_refusals(evprof, words) -> None:
 
 
 def test_switches_of_the_bundled_pair(computed, evprof) -> None:
-    words = ("bench", "switches", "--only", "nothing", "visual-keep 0.5 similarity", "projector", "--repeat", "3")
+    words = (
+        "bench",
+        "switches",
+        "--only",
+        "nothing",
+        "visual-keep 0.5 similarity",
+        "projector",
+        "batch 2",
+        "--repeat",
+        "3",
+    )
     found = evprof(*words, "--max-new-tokens", "4", "--json")
     assert found.code == 0, found.errors
     document = found.document
     assert set(document) == {"schema_version", "benchmark", "environment", "measured_at", "settings", "rows", "summary"}
     rows = {(row["switch"], row["role"]): row for row in document["rows"]}
-    assert len(rows) == 6
+    assert len(rows) == 8
     for role in ("draft", "target"):
         equal, pruned = rows["nothing", role], rows["visual-keep", role]
         assert equal["agreement"]["rate"] == 1.0
         assert 0.2 < equal["run_speed"] < 5
         assert pruned["kv_on_bytes"] < 0.8 * pruned["kv_off_bytes"]
         assert pruned["weights_on_bytes"] == pruned["weights_off_bytes"] > 1_000_000
+        batch = rows["batch", role]
+        assert batch["agreement"]["rate"] == 1.0
+        assert 1.5 * batch["kv_off_bytes"] < batch["kv_on_bytes"] < 2.5 * batch["kv_off_bytes"]
     assert "eventgpt" in rows["projector", "target"]["reason"]
 
 
@@ -127,7 +140,7 @@ ROW = {
     "role": "target", "model": "tiny", "stages": ["decode"], "expected": None, "status": "measured", "reason": None,
     "run_speed": 1.25, "run_speed_ci95": [1.2, 1.3], "stage_speed": 12.5, "stage_speed_ci95": None,
     "weights_off_bytes": 1 << 34, "weights_on_bytes": 1 << 33, "kv_off_bytes": 10 << 20, "kv_on_bytes": 5 << 20,
-    "peak_off_bytes": 900, "peak_on_bytes": 900, "verdict": "faster",
+    "peak_off_bytes": 900, "peak_on_bytes": 900, "setup_on_ms": None, "verdict": "faster",
     "agreement": {"matched": 30, "compared": 64, "first_divergence": 12},
 }  # fmt: skip
 REASON = "CUDA graphs need a GPU; leave --step out."
@@ -137,7 +150,13 @@ DOCUMENT = {
     "settings": {"dtype": "float32", "repeat": 15, "max_new_tokens": 64},
     "rows": [
         ROW,
-        {**ROW, "title": "visual-keep 0.5 similarity", "expected": "10-20 %", "verdict": "as expected"},
+        {
+            **ROW,
+            "title": "visual-keep 0.5 similarity",
+            "setup_on_ms": 2500.0,
+            "expected": "10-20 %",
+            "verdict": "as expected",
+        },
         {**ROW, "title": "step graphs", "status": "not here", "verdict": "not here", "reason": REASON},
         {**ROW, "title": "step graphs", "role": "draft", "status": "not here", "reason": REASON},
     ],
@@ -155,6 +174,7 @@ def test_the_table_of_switches_fits_a_terminal() -> None:
     ]
     assert stream.getvalue().count("not here (1)") == 2
     assert lines.count(f"(1) {REASON}") == 1
+    assert "Setup, in no figure above: visual-keep 0.5 similarity (target) 2.50 s." in lines
 
 
 def test_the_table_of_switches_as_markdown() -> None:
