@@ -16,6 +16,10 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.stages import Interval, settled_intervals, stage_ms, union_ns
+from evprof.view.settings_text import kind_read, settings_of
+
+_NO_QUESTION = ("gamma", "max_new_tokens")
+"""Settings that runs may differ in and still be weighed against each other, token by token."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ def _break_even_rate(needed: float | None, gamma: float) -> float | None:
 
 
 def plain_baseline(run: RunLog, others: list[RunLog]) -> RunLog | None:
-    """The latest finished plain run of the same target, device, dtype, video and prompt to weigh `run` against."""
+    """The latest finished plain run of the same target, input, prompt and settings to weigh `run` against."""
     mine = run.info.models.get(run.info.role)
     for other in sorted(others, key=lambda entry: entry.run_id, reverse=True):
         theirs = other.info.models.get(other.info.role)
@@ -210,8 +214,11 @@ def plain_step_ms(run: RunLog, others: list[RunLog]) -> float | None:
 
 
 def _question(run: RunLog) -> list[Any]:
-    """What the answering model was asked: a plain run of the target alone may lack the events."""
-    return [run.info.sample.get(key) for key in ("prompt", "video", "video_path")]
+    """What the answering model was asked, and how: a plain run of the target alone may lack the other input."""
+    role = run.info.role
+    kind = kind_read(run, role)
+    asked = [run.info.sample.get(key) for key in ("prompt", kind, f"{kind}_path")]
+    return asked + [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
 
 
 def speculation_sentence(run: RunLog, others: list[RunLog]) -> str:

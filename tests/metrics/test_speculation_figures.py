@@ -153,6 +153,27 @@ def test_another_question_is_no_baseline(script, plain_writer, speculative_write
     assert speculation.plain_baseline(run, [plain]) is None
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_same"),
+    [
+        ({"gamma": 9, "max_new_tokens": 7}, True),
+        ({"event_frames": 3, "input": {"prompt_style": "training", "target_input": "video"}}, True),
+        ({"switches": {"visual_keep": 0.5}}, False),
+        ({"switches": {"early_exit": 2}}, False),
+        ({"input": {"target_input": "events"}}, False),
+        ({"frames": 4}, False),
+        ({"temperature": 0.7}, False),
+    ],
+)
+def test_a_run_with_other_settings_of_the_target_is_no_baseline(
+    script, plain_writer, speculative_writer, settings, is_same
+) -> None:
+    plain = plain_writer(script(1))
+    run = speculative_writer(script(2, mode="speculative"))
+    plain.info.settings = run.info.settings | settings
+    assert speculation.plain_baseline(run, [plain]) is (plain if is_same else None)
+
+
 def test_the_plain_step_is_the_median_of_the_repeats(script, plain_writer, speculative_writer) -> None:
     repeats = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 5.0), (3, 1.2))]
     for number, repeat in enumerate(repeats):
