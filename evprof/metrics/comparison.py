@@ -20,6 +20,7 @@ from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
+from evprof.view.settings_text import run_label
 
 RESAMPLES = 2000
 """Bootstrap resamples behind a 95 % interval."""
@@ -44,10 +45,11 @@ class Column:
 
     @property
     def label(self) -> str:
-        """Number, mode and answering model, for headings."""
+        """Number, mode, answering model and what is not at its default, for headings."""
         run = self.runs[0]
         model = run.info.models.get(run.info.role)
-        return f"{run.run_id} · {run.info.mode} · {model.name if model else run.info.role}"
+        parts = (str(run.run_id), run.info.mode, model.name if model else run.info.role, run_label([run]))
+        return " · ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

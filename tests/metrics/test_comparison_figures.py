@@ -136,3 +136,12 @@ def test_what_two_columns_are_made_of_is_that_of_their_typical_repeats(script, p
     document = comparison.compare_document([first, second], first)
     by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
     assert by_stage["decode"] == pytest.approx(90 * (2.0 - 1.5))
+
+
+def test_columns_that_differ_in_a_switch_have_other_labels(script, plain_writer) -> None:
+    runs = [plain_writer(script(number)) for number in (1, 2)]
+    for run in runs:
+        run.info.group_id = run.run_id
+    runs[1].info.settings = {**runs[1].info.settings, "switches": {"visual_keep": 0.5}}
+    plain, pruned = (column.label for column in comparison.columns(runs))
+    assert pruned == plain.replace("1 ·", "2 ·", 1) + " · keep 0.5"
