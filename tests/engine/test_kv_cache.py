@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig
 
 from engines.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, make_cache, weigh
-from engines.quantized_kv import FP8, HQQ4, HQQ8, RESIDUAL
+from engines.quantized_kv import FP8, HQQ4, HQQ8, RESIDUAL, floats_of
 from engines.quantized_size import GROUP, cached_bytes
 from evprof.core.run_info import ModelFacts
 
@@ -179,6 +179,13 @@ def test_fp8_gives_what_transformers_gives() -> None:
             assert torch.equal(found[0], wanted[0])
             assert torch.equal(found[1], wanted[1])
         ours.advance(count)
+
+
+def test_every_8_bit_float_is_unpacked_exactly() -> None:
+    every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn)
+    finite = every[every.float().isfinite()]
+    assert len(finite) == 254
+    assert torch.equal(floats_of(finite), finite.float())
 
 
 def test_fp8_cuts_outliers_and_keeps_zeros() -> None:
