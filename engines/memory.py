@@ -223,25 +223,29 @@ def _layer_bytes(config: ModelConfig, positions: Positions, cache: str, size: in
 
 
 def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
-    """All frames at once: inside a tower's layer (residual, its input, three of the MLP's width), or the projector."""
+    """All frames at once, in a layer of the tower (four of its width, three of its MLP's) or in the projector."""
     vision, hidden = config.vision, config.text.hidden_size
     tokens = picture_count(config, settings) * (patches(vision) + 1)
     width, inside = number(vision.hidden_size), number(vision.intermediate_size)
-    return tokens * max(3 * width + 3 * inside, width + 3 * hidden) * size
+    return tokens * max(4 * width + 3 * inside, width + 4 * hidden) * size
 
 
 def _prefill_bytes(config: ModelConfig, positions: Positions, settings: GenerationSettings, size: int) -> int:
-    """One layer over the prompt or one chunk of it: the larger of attention and MLP, and one row of logits.
+    """The prompt's embeddings, and one layer over all of it or a chunk: its attention, its MLP, or a row of logits.
 
-    Attention holds queries, keys and values and their rotation (8 widths in all), the MLP its gate, up, activated and
-    product; beside either stand the residual and the prompt's embeddings.
+    Attention holds the residual before and after, queries, keys and values, and what rotating them takes; the MLP all
+    of these once, and gate, up, the activated gate and the product.
     """
     text = config.text
+    head_dim, kv_heads = _heads(config)
+    attended, kept = text.num_attention_heads * head_dim, kv_heads * head_dim
     chunk = settings.switches.prefill_chunk
     at_once = min(chunk, positions.prompt) if chunk else positions.prompt
-    layer = at_once * (text.hidden_size + max(8 * text.hidden_size, 4 * text.intermediate_size)) * size
-    scores = 0
+    projected = 2 * text.hidden_size + attended + 2 * kept
+    rotated = attended + kept
+    attention = at_once * (projected + 3 * rotated) * size
     if settings.switches.attention == "eager":
-        # The scores, masked, as float32 and back again.
-        scores = text.num_attention_heads * at_once * positions.prompt * (2 * size + 4)
-    return positions.prompt * text.hidden_size * size + layer + scores + text.vocab_size * (size + 4)
+        scores = text.num_attention_heads * at_once * positions.prompt * max(2 * size, size + 4)
+        attention = max(attention, at_once * (projected + rotated) * size + scores + at_once * positions.prompt)
+    mlp = at_once * (projected + rotated + attended + 4 * text.intermediate_size) * size
+    return positions.prompt * text.hidden_size * size + max(attention, mlp, text.vocab_size * (size + 4))
