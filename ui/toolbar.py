@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -18,7 +19,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPushButton,
-    QSizePolicy,
     QSpinBox,
     QToolButton,
     QWidget,
@@ -29,11 +29,11 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import MODES, ModelChoice
 from evprof.core.sample import Sample
 from ui.icons import icon
-from ui.models.controls import controls
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
-from ui.models.run_text import input_name, mode_name
+from ui.models.run_text import mode_name
 from ui.theme import GRID, ThemeHolder
+from ui.views.tool_buttons import ICON, ModelButton, SettingsButton, ToolButton
 
 if TYPE_CHECKING:
     from ui.dialogs.model_popover import ModelPopover
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ui.examiner import Examiner
 
 HEIGHT = 44
-ICON = 14
 COMPACT_BELOW = 1360
 """Narrower than this, buttons whose icon is plain lose their word."""
 
@@ -116,21 +115,20 @@ class Toolbar(QFrame):
     # Parts
 
     def _make_inputs(self) -> None:
-        self.events = _button("Events", "Open an event recording or a folder of event frames (Ctrl+E)")
+        self.events = ToolButton("Events", "Open an event recording or a folder of event frames (Ctrl+E)")
         menu = QMenu(self.events)
         menu.addAction("Event recording (.npy, .npz)…").triggered.connect(self.browse_events)
         menu.addAction("Folder of event frames (.png)…").triggered.connect(self._browse_event_folder)
         self.events.setMenu(menu)
         self.events.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.video = _button("Video", "Open the matching video (Ctrl+Shift+E)")
+        self.video = ToolButton("Video", "Open the matching video (Ctrl+Shift+E)")
         self.video.clicked.connect(self.browse_video)
 
     def _make_models(self) -> None:
         self._popovers: dict[str, ModelPopover] = {}
-        self._models: dict[str, QToolButton] = {}
+        self._models: dict[str, ModelButton] = {}
         for role in (DRAFT, TARGET):
-            button = _button("", "")
-            button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+            button = ModelButton(role)
             button.setFixedWidth(156)
             button.clicked.connect(self._open_draft if role == DRAFT else self._open_target)
             self._models[role] = button
@@ -147,7 +145,7 @@ class Toolbar(QFrame):
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _make_running(self) -> None:
-        self.mode = _button("", "What runs")
+        self.mode = ToolButton("", "What runs")
         self.mode.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
         self.mode.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._mode_menu = QMenu(self.mode)
@@ -168,18 +166,19 @@ class Toolbar(QFrame):
         self.tokens.setToolTip("Most tokens of an answer")
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.tokens.setFixedWidth(76)
+        self.tokens.valueChanged.connect(partial(self.form.take, "max_new_tokens"))
         self._settings: SettingsPopover | None = None
-        self.settings = _button("", "Settings")
+        self.settings = SettingsButton()
         self.settings.clicked.connect(self._open_settings)
-        self.trace = _button("Trace", "Repeat the run once under torch.profiler, as a run of its own")
+        self.trace = ToolButton("Trace", "Repeat the run once under torch.profiler, as a run of its own")
         self.trace.setCheckable(True)
         self.trace.setVisible(self._trace_folder is not None)
         self.run_button = QPushButton("Run")
         self.run_button.setProperty("role", "primary")
         self.run_button.clicked.connect(self.run)
-        self.stop_button = _button("Stop", "End the run and keep what was measured (Ctrl+.)")
+        self.stop_button = ToolButton("Stop", "End the run and keep what was measured (Ctrl+.)")
         self.stop_button.clicked.connect(self.stop_requested)
-        self.export = _button("Export", "Export")
+        self.export = ToolButton("Export", "Export")
         self.export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.export)
         for key, text in EXPORTS:
@@ -220,7 +219,7 @@ class Toolbar(QFrame):
         """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
         other = self.form.target if role == DRAFT else self.form.draft
         is_alone = self.form.mode in (DRAFT, TARGET)
-        return {"other": None if is_alone else other.to_json(), "settings": self.form.settings.to_json()}
+        return {"other": None if is_alone else other.to_json(), "settings": self.form.settings_in_force.to_json()}
 
     @property
     def settings_popover(self) -> SettingsPopover:
@@ -276,7 +275,6 @@ class Toolbar(QFrame):
         if self.form.problem:
             self.failed.emit(self.form.problem)
             return
-        self.form.take("max_new_tokens", self.tokens.value())
         traces = self._trace_folder is not None and self.trace.isChecked()
         self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
         try:
@@ -364,35 +362,14 @@ class Toolbar(QFrame):
         self.run_button.setToolTip(problem or f"{mode_name(mode)} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self._tensorboard.setEnabled(self._has_trace)
-        self._show_settings()
+        self.settings.show_form(form)
         self.hint.setText("" if self._is_busy else problem)
         self.hint.setVisible(bool(self.hint.text()))
         for role, choice in ((DRAFT, form.draft), (TARGET, form.target)):
-            self._show_model(self._models[role], choice, role)
+            self._models[role].show_choice(choice)
         for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
             if path is not None:
                 button.setToolTip(path)
-
-    def _show_settings(self) -> None:
-        """The button counts what is not at its default; the tool tip names it."""
-        names = {control.key: control.name for control in controls()}
-        changed, idle = self.form.changed, self.form.idle
-        style = Qt.ToolButtonStyle
-        self.settings.setText(str(len(changed)) if changed else "")
-        self.settings.setToolButtonStyle(style.ToolButtonTextBesideIcon if changed else style.ToolButtonIconOnly)
-        lines = ["Settings: measuring, sampling, input, optimizations"]
-        if changed:
-            lines.append("Not at their defaults: " + ", ".join(names[key] for key in changed))
-        lines += [f"Set, but not in use now: {names[key]}. {reason}" for key, reason in idle.items()]
-        self.settings.setToolTip("\n".join(lines))
-
-    def _show_model(self, button: QToolButton, choice: ModelChoice, role: str) -> None:
-        extras = [part for part in (choice.device, choice.dtype) if part != "auto"]
-        text = " · ".join([input_name(choice.name), *extras])
-        room = button.width() - 38
-        button.setText(QFontMetrics(button.font()).elidedText(text, Qt.TextElideMode.ElideRight, room))
-        side = "Event model (draft)" if role == DRAFT else "Video model (target)"
-        button.setToolTip(f"{side}\n{choice.name}\ndevice {choice.device}, arithmetic {choice.dtype}")
 
     def _restyle(self) -> None:
         theme = self._themes.theme
@@ -426,20 +403,6 @@ class Toolbar(QFrame):
             button.setToolButtonStyle(plain)
         for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
             room = next(room for least, room in _MODEL_WIDTHS if width >= least)
-            self._models[role].setFixedWidth(room)
-            self._show_model(self._models[role], choice, role)
+            self._models[role].show_choice(choice, room)
         self.tokens.setVisible(width >= TIGHT_BELOW)
         self.settings.setVisible(width >= TIGHT_BELOW)
-
-
-def _button(text: str, tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setToolTip(tip)
-    button.setAccessibleName(text or tip)
-    button.setIconSize(QSize(ICON, ICON))
-    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-    button.setFixedHeight(28)
-    button.setStyleSheet("QToolButton { padding: 0 8px; min-height: 0; }")
-    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-    return button

@@ -10,10 +10,13 @@ from evprof.core.units import ms_text
 NAMES_OF_FAMILIES = {
     "eventgpt": "EventGPT",
     "video_llava": "Video-LLaVA",
-    "llava": "LLaVA",
+    "llava": "LLaVA-1.5",
     "llava_next_video": "LLaVA-NeXT-Video",
 }
 """How people call the families."""
+
+SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+"""How people write arithmetic."""
 
 
 def model_title(run: RunLog, role: str) -> str:

@@ -15,11 +15,11 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.switches import InputSettings, Switches
 from evprof.view.columns import Column
+from evprof.view.labels import SHORT_DTYPES
 
 LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
 """KV caches that keep less than was computed."""
 
-_SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _TAKEN = (("attention", "attention"), ("cache", "KV cache"), ("step", "decode step"))
 """Settings whose "auto" the engine decides; it reports what it took under the same names. With the names of rows."""
 
@@ -157,7 +157,7 @@ def _input_settings(values: dict[str, Any], role: str, model: ModelFacts | None,
 def _computing(values: dict[str, Any], model: ModelFacts | None) -> Iterator[Setting]:
     if model is not None:
         kept = model.quantization
-        yield Setting("dtype", "arithmetic", _SHORT_DTYPES.get(model.dtype, model.dtype))
+        yield Setting("dtype", "arithmetic", SHORT_DTYPES.get(model.dtype, model.dtype))
         yield Setting("device", "device", model.device)
         yield Setting("quantization", "weights", kept or "as loaded", kept or "")
     for key, name in _TAKEN:

@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from evprof.core.request import RunRequest
+from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
 from ui.models.checkpoint_folder import family_of
@@ -20,6 +20,7 @@ from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.theme import ThemeHolder
 from ui.toolbar import Toolbar
+from ui.views.tool_buttons import ModelButton
 
 
 @pytest.fixture
@@ -173,3 +174,20 @@ def test_a_form_keeps_the_wanted_mode() -> None:
     assert form.mode == "target"
     form.sample = Sample("/a.npy", "/a.mp4")
     assert form.mode == "speculative"
+
+
+def test_a_models_button_names_what_was_chosen_for_it(themes: ThemeHolder) -> None:
+    button = ModelButton("target")
+    button.show_choice(ModelChoice("random:7b-llava", "cuda:1", "bfloat16", "int4"), 400)
+    assert button.text() == "random:7b-llava · cuda:1 · bfloat16 · int4"
+    assert "weights int4" in button.toolTip()
+    button.show_choice(ModelChoice("random:7b-llava"), 92)
+    assert button.text().endswith("…")
+    assert "weights" not in button.toolTip()
+
+
+def test_the_token_limit_reaches_the_settings_at_once(toolbar: Toolbar) -> None:
+    toolbar.tokens.setValue(17)
+    assert toolbar.form.settings.max_new_tokens == 17
+    toolbar.settings_popover.reset.click()
+    assert toolbar.form.settings.max_new_tokens == 17

@@ -24,13 +24,14 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import DTYPES, ModelChoice
 from evprof.core.switches import QUANTIZATIONS
+from evprof.view.labels import SHORT_DTYPES
 from ui.examiner import Examiner
 from ui.icons import icon
 from ui.models.checkpoint_folder import clip_problem, family_of
 from ui.models.model_report import model_report, pending_report
 from ui.models.recent import Recent
 from ui.models.request_form import BUNDLED_DRAFT, BUNDLED_TARGET
-from ui.models.run_text import SHORT_DTYPES, input_name
+from ui.models.run_text import input_name
 from ui.theme import GRID, ThemeHolder
 from ui.views.choice_box import ChoiceBox
 from ui.views.line_list import Line, LineList

@@ -16,8 +16,8 @@ from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
+from evprof.view.labels import NAMES_OF_FAMILIES
 from evprof.view.settings_text import differences
-from ui.models.run_text import FAMILY_NAMES
 
 NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
@@ -207,7 +207,7 @@ def _family(column: Column | None) -> str:
     if column is None:
         return ""
     model = column.run.info.models.get(column.role)
-    return FAMILY_NAMES.get(model.family, model.family) if model else column.role
+    return NAMES_OF_FAMILIES.get(model.family, model.family) if model else column.role
 
 
 __all__ = [

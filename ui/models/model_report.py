@@ -10,7 +10,7 @@ from typing import Any
 
 from evprof.core.records import DRAFT
 from evprof.core.units import memory_text
-from ui.models.run_text import FAMILY_NAMES, SHORT_DTYPES
+from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
@@ -79,7 +79,7 @@ def _content(document: dict[str, Any]) -> str:
     count = document["parameters"]
     size = f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.1f}M"
     missing, surplus = len(document["missing"]), len(document["surplus"])
-    parts = [FAMILY_NAMES.get(document["family"], document["family"]), size]
+    parts = [NAMES_OF_FAMILIES.get(document["family"], document["family"]), size]
     parts += [f"{missing} missing"] if missing else []
     parts += [f"{surplus} surplus"] if surplus else []
     return " · ".join(parts)

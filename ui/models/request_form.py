@@ -93,6 +93,11 @@ class RequestForm:
             self.take(control.key, default_of(control.key))
 
     @property
+    def settings_in_force(self) -> GenerationSettings:
+        """The settings that would run now."""
+        return setting_limits.in_force(self.circumstances)
+
+    @property
     def changed(self) -> list[str]:
         """Settings that differ from their defaults and will run so."""
         idle = self.idle
@@ -154,7 +159,7 @@ class RequestForm:
             sample=self.sample,
             draft=self.draft if DRAFT in roles else None,
             target=self.target if TARGET in roles else None,
-            settings=setting_limits.in_force(self.circumstances),
+            settings=self.settings_in_force,
             warmup=self.warmup,
             repeat=self.repeat,
             trace=TraceSettings(str(self.trace_folder)) if self.trace_folder is not None else None,

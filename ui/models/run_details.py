@@ -10,8 +10,8 @@ from evprof.core.records import STAGES, TensorRecord, TokenRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
+from evprof.view.labels import SHORT_DTYPES
 from ui.models.figures import NOTHING
-from ui.models.run_text import SHORT_DTYPES
 
 MAX_CHILDREN = 40
 """Parts listed; a decode stage has one per token or round."""

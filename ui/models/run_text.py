@@ -12,14 +12,8 @@ from evprof.core.units import NS_PER_S
 from evprof.metrics.decoding import decode_throughput_tok_s
 from evprof.metrics.kv_cache import live_bytes
 from evprof.view.columns import Column
+from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
 
-SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-FAMILY_NAMES = {
-    "eventgpt": "EventGPT",
-    "llava": "LLaVA-1.5",
-    "video_llava": "Video-LLaVA",
-    "llava_next_video": "LLaVA-NeXT-Video",
-}
 MODE_NAMES = {
     "side-by-side": "Side by side",
     "speculative": "Speculative",
@@ -43,7 +37,7 @@ def input_name(path: str) -> str:
 
 def chips(model: ModelFacts | None) -> str:
     """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model."""
-    return "" if model is None else f"{FAMILY_NAMES.get(model.family, model.family)} · {short_chips(model)}"
+    return "" if model is None else f"{NAMES_OF_FAMILIES.get(model.family, model.family)} · {short_chips(model)}"
 
 
 def short_chips(model: ModelFacts | None) -> str:
