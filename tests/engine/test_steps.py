@@ -1,0 +1,397 @@
+"""Compiled and captured decode steps: the eager step's tokens, one compilation for all lengths, fallbacks that say why.
+
+What a CUDA graph would hold runs here uncaptured, so that on a machine without a GPU only the capture goes untested.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engines import bucket_pass as buckets
+from engines.answer import Answer
+from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass
+from engines.compiled_step import CompiledStep, keep_compilations
+from engines.cuda_graphs import GraphStep
+from engines.decoding import CachedModel, Limits, decode
+from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
+from engines.llama import LlamaDecoder
+from engines.sampling import greedy
+from engines.speculation import speculate
+from engines.step_choice import DecodeSteps, StepPlan
+from engines.timing import NullClock
+from evprof.core.errors import UserError
+from evprof.core.messages import RunDescribed, RunWarned
+from evprof.core.records import TokenRecord
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.switches import Switches
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+CPU = torch.device("cpu")
+TOKENS = 64
+PIECES = [str(index) for index in range(257)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
+
+
+def llama(seed: int = 0, *, kv_heads: int = 2, positions: int = 4096) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=257,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=positions,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def prompt_of(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, 257, (1, length), generator=torch.Generator().manual_seed(seed))
+
+
+def opened(decoder: LlamaDecoder, capacity: int, step: Any = None, role: str = "target") -> CachedModel:
+    cache = StaticKv(decoder.config, capacity, device=CPU, dtype=torch.float32)
+    return CachedModel(decoder, role, CPU, decoder.rows, cache=cache, own_step=step)
+
+
+def answered(one: CachedModel, prompt: torch.Tensor, sink: Any, count: int = TOKENS) -> list[int]:
+    never, answer = threading.Event(), Answer(sink, 1, "target", PIECES)
+    first = greedy(one.prefill(one.decoder.embed(prompt), never))
+    answer.add(int(first))
+    decode(one, first, answer, Limits(count), sampler=greedy, clock=NullClock(), stop=never)
+    assert one.length == prompt.shape[1] + count - 1
+    return answer.ids
+
+
+@pytest.fixture(scope="module")
+def compiled_pair() -> tuple[LlamaForCausalLM, LlamaDecoder, CompiledStep]:
+    """A model and its compiled step, the verified block's too."""
+    with torch.inference_mode():
+        model = llama(1)
+        decoder = LlamaDecoder.take_over(model)
+        step = CompiledStep(decoder)
+        assert (step.compile_for((1, 4)) or 0) > 100
+        assert step.compile_for((1, 4, 6)) is None
+    return model, decoder, step
+
+
+def test_one_compilation_serves_all_lengths_capacities_and_runs(compiled_pair: Any, sink: Any) -> None:
+    model, decoder, step = compiled_pair
+    before = graphs_made()
+    for length, capacity in ((9, 128), (40, 104), (130, 500), (64, 128), (500, 600), (9, 73)):
+        prompt = prompt_of(length, length)
+        expected = model.generate(prompt, max_new_tokens=TOKENS, do_sample=False)[0, length:].tolist()
+        assert len(set(expected)) >= 40
+        assert answered(opened(decoder, capacity, step), prompt, sink) == expected
+    assert graphs_made() == before
+    assert step.problem is None
+
+
+def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any) -> None:
+    _, decoder, step = compiled_pair
+    before, limits, never = graphs_made(), Limits(TOKENS), threading.Event()
+    prompt = prompt_of(21, 5)
+    expected = answered(opened(decoder, 128), prompt, sink)
+    for gamma in (1, 3, 6):
+        target, draft = opened(decoder, 128, step), opened(decoder, 128, step, "draft")
+        answer = Answer(sink, 1, "target", PIECES)
+        for one in (target, draft):
+            first = greedy(one.prefill(decoder.embed(prompt), never))
+        answer.add(int(first))
+        speculate(target, draft, answer, limits, gamma=gamma, clock=NullClock(), stop=never)
+        assert answer.ids == expected
+    assert graphs_made() == before
+    assert step.problem is None
+
+
+def graphs_made() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+@pytest.mark.parametrize("attention", ["eager", "flash"])
+def test_every_attention_compiles(attention: str, sink: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(2))
+    decoder.attention = attention
+    step = CompiledStep(decoder)
+    step.compile_for((1,))
+    assert answered(opened(decoder, 128, step), prompt_of(20), sink) == answered(
+        opened(decoder, 128), prompt_of(20), sink
+    )
+    assert step.problem is None
+
+
+def test_a_step_that_cannot_be_compiled_says_why_and_runs_eagerly(sink: Any, monkeypatch: Any) -> None:
+    model = llama(3)
+    decoder = LlamaDecoder.take_over(model)
+    monkeypatch.setattr(decoder.layers[0], "activation", breaks_the_graph)
+    steps = DecodeSteps(decoder)
+    chosen = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128))
+    assert (chosen.step, chosen.kind) == (None, "eager")
+    assert str(chosen.sentence).startswith("The decode step is not compiled but runs eagerly: ")
+    assert steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128)).sentence == chosen.sentence
+
+    step = CompiledStep(decoder)
+    ids = answered(opened(decoder, 128, step), prompt_of(20), sink)
+    assert step.problem is not None
+    assert ids == answered(opened(decoder, 128), prompt_of(20), sink)
+
+
+def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
+    print(end="", file=sys.stderr)
+    return torch.nn.functional.silu(values) if float(values[0, 0, 0]) < 1e9 else values
+
+
+WITHOUT_COMPILER = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from engines.llama import LlamaDecoder
+from engines.step_choice import DecodeSteps, StepPlan
+from evprof.core.switches import Switches
+
+torch._inductor.config.cpp.cxx = ("no-such-compiler",)
+config = LlamaConfig(
+    vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1
+)
+steps = DecodeSteps(LlamaDecoder.take_over(LlamaForCausalLM(config)))
+chosen = steps.choose(Switches(step="compiled"), StepPlan((1,), 4, 8))
+print(chosen.step, chosen.kind, chosen.sentence)
+"""
+
+
+def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
+    """In a process of its own, because what a compiler search found stays found."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_COMPILER],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    assert done.stdout.startswith("None eager The decode step is not compiled but runs eagerly: ")
+    assert "compiler" in done.stdout.split(":", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "cache", "part"),
+    [("compiled", DYNAMIC, "this one is dynamic"), ("compiled", "fp8", "this one is fp8"), ("auto", STATIC, None)],
+)
+def test_what_runs_eagerly_and_why(asked: str, cache: str, part: str | None) -> None:
+    chosen = DecodeSteps(LlamaDecoder.take_over(llama())).choose(
+        Switches(step=asked), StepPlan((1,), 20, 128, cache=cache)
+    )
+    assert (chosen.step, chosen.kind, chosen.compile_ms) == (None, "eager", None)
+    assert chosen.sentence is None if part is None else part in str(chosen.sentence)
+
+
+def test_graphs_are_refused_on_a_cpu() -> None:
+    with pytest.raises(UserError, match="CUDA"):
+        DecodeSteps(LlamaDecoder.take_over(llama())).choose(Switches(step="graphs"), StepPlan((1,), 20, 128))
+
+
+def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    assert keep_compilations() == tmp_path
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
+    assert keep_compilations() == tmp_path / "cache" / "inductor"
+
+
+class Uncaptured(GraphStep):
+    """A GraphStep that runs its body where a graph would be replayed: buffers, buckets and blocks are the same."""
+
+    def __init__(self, decoder: LlamaDecoder, way: str, **options: Any) -> None:
+        super().__init__(decoder, **options)
+        self.way = way
+        self.made: list[tuple[int, Any]] = []
+
+    def _capture(self, block: int, cache: StaticKv, bucket: Any, start: int) -> Any:
+        self.made.append((block, bucket))
+        decoder = self._decoder
+        decoder.rotary.reach(cache.capacity)
+        ids, begin = torch.zeros(1, block, dtype=torch.long), torch.full((1,), start)
+        logits = torch.empty(1, block, decoder.rows)
+        way, body = self.way, self._body
+
+        class Replay:
+            def replay(self) -> None:
+                logits.copy_(body(decoder, ids, begin, cache, bucket, way=way))
+
+        from engines.cuda_graphs import _Captured
+
+        return _Captured(Replay(), ids, begin, logits, ())
+
+
+@pytest.mark.parametrize("way", [JOINED, MASKED])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("length", [5, STRIDE - 20, STRIDE, 3 * STRIDE - 1])
+def test_buckets_give_the_eager_tokens(way: str, kv_heads: int, length: int, sink: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(kv_heads, kv_heads=kv_heads))
+    prompt = prompt_of(length, length)
+    expected = answered(opened(decoder, length + 80), prompt, sink)
+    assert len(set(expected)) >= 40
+    step = Uncaptured(decoder, way)
+    step.capture_for((1,), length, length + TOKENS + 6)
+    made = len(step.made)
+    one = opened(decoder, 2, step)
+    one.cache = step.open_cache(length + TOKENS + 6)
+    assert answered(one, prompt, sink) == expected
+    # All that the run needs was made in setup: the prompt's bucket and those the answer grows into.
+    assert len(step.made) == made == len({start // STRIDE for start in range(length, length + TOKENS)})
+
+
+def test_buckets_follow_eager_logits_closely() -> None:
+    decoder = LlamaDecoder.take_over(llama(5))
+    ids = prompt_of(STRIDE + 40, 5)
+    eager, cache = opened(decoder, 700).opened, opened(decoder, 1200).opened
+    decoder(decoder.embed(ids[:, :-4]), eager)
+    decoder(decoder.embed(ids[:, :-4]), cache)
+    expected = decoder(decoder.embed(ids[:, -4:]), eager, keep=4)
+    start = torch.tensor([ids.shape[1] - 4])
+    bucket = bucket_of(int(start), 4, 1200)
+    assert bucket.front == STRIDE
+    for way in (JOINED, MASKED):
+        found = bucket_pass(decoder, ids[:, -4:], start, cache, bucket, way=way)
+        assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [1, 4])
+def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any) -> None:
+    decoder, never = LlamaDecoder.take_over(llama(6)), threading.Event()
+    other = LlamaDecoder.take_over(llama(7))
+    prompt = prompt_of(STRIDE - 10, 6)
+    expected = answered(opened(decoder, 1024), prompt, sink, 40)
+    target_step, draft_step = Uncaptured(decoder, JOINED), Uncaptured(other, JOINED)
+    capacity = prompt.shape[1] + 40 + gamma + 1
+    target_step.capture_for((1, gamma + 1), prompt.shape[1], capacity)
+    draft_step.capture_for((1, 2), prompt.shape[1], capacity)
+    target, draft = opened(decoder, 2, target_step), opened(other, 2, draft_step, "draft")
+    target.cache, draft.cache = target_step.open_cache(capacity), draft_step.open_cache(capacity)
+    answer = Answer(sink, 1, "target", PIECES)
+    draft.prefill(other.embed(prompt), never)
+    answer.add(int(greedy(target.prefill(decoder.embed(prompt), never))))
+    speculate(target, draft, answer, Limits(40), gamma=gamma, clock=NullClock(), stop=never)
+    assert answer.ids == expected
+    assert {block for block, _ in target_step.made} == {1, gamma + 1}
+
+
+def test_padded_rows_in_buckets() -> None:
+    decoder = LlamaDecoder.take_over(llama(8))
+    ids = torch.cat([prompt_of(30, 8), prompt_of(30, 9)])
+    caches = [StaticKv(decoder.config, 64, batch=2, device=CPU, dtype=torch.float32) for _ in range(2)]
+    for cache in caches:
+        cache.padding = torch.tensor([0, 11])
+        decoder(decoder.embed(ids), cache)
+    expected = decoder(decoder.embed(ids[:, :3]), caches[0], keep=3)
+    found = bucket_pass(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_a_kept_cache_is_used_again_and_replaced_when_too_small(sink: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(9))
+    step = Uncaptured(decoder, JOINED)
+    first = step.open_cache(100)
+    assert first.capacity == STRIDE
+    one = opened(decoder, 2, step)
+    for seed in (1, 2):
+        one.cache = step.open_cache(100)
+        assert one.cache is first
+        assert answered(one, prompt_of(20, seed), sink) == answered(opened(decoder, 128), prompt_of(20, seed), sink)
+    assert len(step.made) == 1
+    one.cache = step.open_cache(STRIDE + 1)
+    assert one.cache is not first
+    assert answered(one, prompt_of(20, 3), sink) == answered(opened(decoder, 128), prompt_of(20, 3), sink)
+    assert len(step.made) == 2
+
+
+def test_what_no_graph_is_for_runs_eagerly(sink: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(9))
+    step = Uncaptured(decoder, JOINED)
+    foreign = opened(decoder, 128, step)
+    step.open_cache(128)
+    assert answered(foreign, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
+    assert step.made == []
+
+
+def test_a_capture_that_fails_is_told_and_the_run_goes_on(sink: Any, monkeypatch: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(9))
+    step = Uncaptured(decoder, JOINED)
+    one = opened(decoder, 2, step)
+    one.cache = step.open_cache(128)
+    monkeypatch.setattr(step, "_capture", refused)
+    assert answered(one, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
+    assert step.problem == "capture refused"
+
+
+def refused(*_: Any) -> Any:
+    raise RuntimeError("capture refused.\nmore of it")
+
+
+def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
+    """A graph can be captured, and a host run ahead, only if no value is asked for between launches."""
+    decoder = LlamaDecoder.take_over(llama(9))
+    cache = opened(decoder, 1200).opened
+    decoder(decoder.embed(prompt_of(STRIDE + 3)), cache)
+    eager = make_cache(STATIC, decoder.config, capacity=64, device=CPU, dtype=torch.float32)
+    decoder(decoder.embed(prompt_of(9)), eager)
+    ids, start, asked = torch.tensor([[4]]), torch.tensor([cache.length]), []
+    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name, **__: asked.append(name) or 0)
+    for way in (JOINED, MASKED):
+        greedy(bucket_pass(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[:, -1])
+    greedy(decoder(decoder.embed(ids), eager)[:, -1])
+    monkeypatch.undo()
+    assert asked == []
+
+
+def test_a_run_compiles_in_setup_and_says_so(engine: Any, sample: Any, sink: Any, never: Any) -> None:
+    request = RunRequest(
+        "target", sample, None, ModelChoice("tiny"), GenerationSettings(max_new_tokens=9, ignore_eos=True), repeat=2
+    )
+    engine.run(request, sink, never)
+    eager = [record.token_id for record in sink.of(TokenRecord)]
+    sink.records.clear()
+    sink.messages.clear()
+    compiled = GenerationSettings(max_new_tokens=9, ignore_eos=True, switches=Switches(step="compiled"))
+    engine.run(RunRequest("target", sample, None, ModelChoice("tiny"), compiled, repeat=2), sink, never)
+    assert [record.token_id for record in sink.of(TokenRecord)] == eager
+    told = [message.facts for message in sink.messages if isinstance(message, RunDescribed)]
+    assert [facts["models"]["target"].step for facts in told if "models" in facts][1::2] == ["compiled"] * 2
+    took = [facts["setup"]["target"].compile_ms for facts in told if "setup" in facts][1::2]
+    assert took[0] > 100
+    assert took[1] is None
+    assert [message.sentence for message in sink.messages if isinstance(message, RunWarned)] == []
+
+
+def test_buckets_hold_what_is_asked_for() -> None:
+    for capacity in (40, STRIDE, 3 * STRIDE):
+        for new in (1, 6):
+            for start in range(1, capacity - new + 1):
+                bucket = bucket_of(start, new, capacity)
+                assert bucket.front <= start
+                assert start + new <= bucket.end <= capacity
+                assert bucket.front % buckets.STRIDE == 0
