@@ -37,7 +37,7 @@ def print_switches(document: Mapping[str, Any], console: Console) -> None:
     for line in (f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)):
         console.print(fill(line, WIDTH))
     console.print()
-    for line in (*plain_lines(document["rows"]), *setup_lines(document["rows"])):
+    for line in _lines(document["rows"]):
         console.print(fill(line, WIDTH))
     console.print(_MEANING)
 
@@ -58,8 +58,13 @@ def print_markdown(document: Mapping[str, Any], console: Console) -> None:
         title, *others = _cells(row, verdict, wide=True)
         console.print(f"| {' | '.join([title, row['against'], *others]).replace('  ', ' ')} |")
     console.print()
-    for line in (*plain_lines(document["rows"]), *setup_lines(document["rows"])):
+    for line in _lines(document["rows"]):
         console.print(f"- {line}")
+
+
+def _lines(rows: Sequence[Row]) -> list[str]:
+    """What stands below the table."""
+    return [*plain_lines(rows), *setup_lines(rows), *note_lines(rows)]
 
 
 def plain_lines(rows: Sequence[Row]) -> list[str]:
@@ -80,6 +85,16 @@ def setup_lines(rows: Sequence[Row]) -> list[str]:
         if row["status"] == "measured" and row["setup_on_ms"] is not None
     ]
     return [f"Setup, in no figure above: {', '.join(took)}."] if took else []
+
+
+def note_lines(rows: Sequence[Row]) -> list[str]:
+    """What runs with a switch on warned about, and those without did not."""
+    return [
+        f"{row['title']} ({row['role']}): {line}"
+        for row in rows
+        if row["status"] == "measured"
+        for line in row["warnings"]
+    ]
 
 
 def machine_line(document: Mapping[str, Any]) -> str:

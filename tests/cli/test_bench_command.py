@@ -140,7 +140,7 @@ ROW = {
     "role": "target", "model": "tiny", "stages": ["decode"], "expected": None, "status": "measured", "reason": None,
     "run_speed": 1.25, "run_speed_ci95": [1.2, 1.3], "stage_speed": 12.5, "stage_speed_ci95": None,
     "weights_off_bytes": 1 << 34, "weights_on_bytes": 1 << 33, "kv_off_bytes": 10 << 20, "kv_on_bytes": 5 << 20,
-    "peak_off_bytes": 900, "peak_on_bytes": 900, "setup_on_ms": None, "verdict": "faster",
+    "peak_off_bytes": 900, "peak_on_bytes": 900, "setup_on_ms": None, "warnings": [], "verdict": "faster",
     "agreement": {"matched": 30, "compared": 64, "first_divergence": 12},
 }  # fmt: skip
 REASON = "CUDA graphs need a GPU; leave --step out."
@@ -154,6 +154,7 @@ DOCUMENT = {
             **ROW,
             "title": "visual-keep 0.5 similarity",
             "setup_on_ms": 2500.0,
+            "warnings": ["Half is left."],
             "expected": "10-20 %",
             "verdict": "as expected",
         },
@@ -174,6 +175,7 @@ def test_the_table_of_switches_fits_a_terminal() -> None:
     ]
     assert stream.getvalue().count("not here (1)") == 2
     assert lines.count(f"(1) {REASON}") == 1
+    assert "visual-keep 0.5 similarity (target): Half is left." in lines
     assert "Setup, in no figure above: visual-keep 0.5 similarity (target) 2.50 s." in lines
 
 
