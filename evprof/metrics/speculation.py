@@ -185,12 +185,12 @@ def _break_even_rate(needed: float | None, gamma: float) -> float | None:
 
 def plain_baseline(run: RunLog, others: list[RunLog]) -> RunLog | None:
     """The latest finished plain run of the same target, input, prompt and settings to weigh `run` against."""
-    mine = run.info.models.get(run.info.role)
+    mine, question = run.info.models.get(run.info.role), _question(run)
     for other in sorted(others, key=lambda entry: entry.run_id, reverse=True):
         theirs = other.info.models.get(other.info.role)
         if other.info.warmup or other.info.profiled or other.info.mode == "speculative" or mine is None:
             continue
-        if other.info.status == FINISHED and theirs == mine and _question(other) == _question(run):
+        if other.info.status == FINISHED and theirs == mine and _question(other) == question:
             return other
     return None
 

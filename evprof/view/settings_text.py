@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
@@ -71,8 +71,32 @@ def kind_read(run: RunLog, role: str) -> str:
     return own if asked == "auto" else str(asked)
 
 
-def settings_of(run: RunLog, role: str) -> list[Setting]:
+def settings_of(run: RunLog, role: str) -> tuple[Setting, ...]:
     """Everything set that concerns one model of a run, defaults included, in order of reading."""
+    info = run.info
+    key = (id(info.settings), role, info.mode)
+    known = _known.get(key)
+    if known is None or known.settings is not info.settings or known.model is not info.models.get(role):
+        known = _Known(info.settings, info.models.get(role), tuple(_settings(run, role)))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = known
+    return known.listed
+
+
+class _Known(NamedTuple):
+    """What was worked out for a run's settings: lists of runs ask for it many times a second, and it never changes."""
+
+    settings: dict[str, Any]
+    model: ModelFacts | None
+    listed: tuple[Setting, ...]
+
+
+_known: dict[tuple[int, str, str], _Known] = {}
+_MOST_KNOWN = 2000
+
+
+def _settings(run: RunLog, role: str) -> list[Setting]:
     values = flat(run.info.settings)
     model = run.info.models.get(role)
     return [

@@ -113,10 +113,6 @@ class ModelPopover(QFrame):
         self.device = ChoiceBox(self._themes)
         self.device.addItems(DEVICES)
         self.device.setEditable(True)
-        typed = self.device.lineEdit()
-        if typed is not None:
-            # Words that can be typed begin where those of a list do.
-            typed.setTextMargins(-2, 0, 0, 0)
         self.device.setCurrentText(choice.device)
         self.device.currentTextChanged.connect(self._set_device)
         self.dtype = ChoiceBox(self._themes)

@@ -14,9 +14,6 @@ from ui.views.choice_box import ChoiceBox
 
 FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
 
-_INSET = (-2, 0, 0, 0)
-"""Words that can be typed begin where those of a list do."""
-
 PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
 """What a mark says of a setting: at its default, not so, not so and the answer may change, set but not in use now."""
 
@@ -144,9 +141,6 @@ class SettingRow(QWidget):
 def _list(control: Control, themes: ThemeHolder) -> ChoiceBox:
     box = ChoiceBox(themes)
     box.setEditable(control.is_free)
-    words = box.lineEdit()
-    if words is not None:
-        words.setTextMargins(*_INSET)
     for _, word in control.choices:
         box.addItem(word)
     return box
@@ -165,5 +159,5 @@ def _number(control: Control) -> QSpinBox | QDoubleSpinBox:
         box.setSingleStep(round(control.step))
     box.setSpecialValueText(control.low)
     box.setSuffix(control.suffix)
-    box.lineEdit().setTextMargins(*_INSET)
+    box.lineEdit().setTextMargins(-2, 0, 0, 0)
     return box

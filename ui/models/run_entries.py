@@ -47,7 +47,7 @@ def entries(runs: Mapping[int, RunLog]) -> list[RunEntry]:
 def _entry(group: list[RunLog], runs: Mapping[int, RunLog]) -> RunEntry:
     group.sort(key=lambda run: run.info.role != DRAFT)
     ids = tuple(sorted(run.run_id for run in group))
-    title = run_title(group[0])
+    title, label = run_title(group[0]), run_label(group)
     if len(ids) > 1:
         title = f"{ids[0]}–{ids[-1]} · {title.split(' · ', 1)[1]}"
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
@@ -59,7 +59,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog]) -> RunEntry:
         outcome, role = stage_now(running, running.info.role), ""
     else:
         outcome, role = _outcome(group, runs)
-    return RunEntry(ids, title, outcome, role, sentence, _tip(group), running is not None, run_label(group))
+    return RunEntry(ids, title, outcome, role, sentence, _tip(group, label), running is not None, label)
 
 
 def _outcome(group: list[RunLog], runs: Mapping[int, RunLog]) -> tuple[str, str]:
@@ -76,12 +76,12 @@ def _outcome(group: list[RunLog], runs: Mapping[int, RunLog]) -> tuple[str, str]
     return (ms_text(sum(known)), "") if len(known) == len(whole) and known else ("", "")
 
 
-def _tip(group: list[RunLog]) -> str:
+def _tip(group: list[RunLog], label: str) -> str:
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.get("name") or ""
     lines = [mode_name(run.info.mode) + (f" · {sample}" if sample else ""), *dict.fromkeys(names)]
-    lines += [label for label in (run_label(group),) if label]
+    lines += [label] if label else []
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     if run.info.mode == "speculative":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.run_log import RunLog
@@ -18,16 +17,20 @@ from ui.models.run_text import mode_name
 _ALWAYS = ("attention", "cache", "step", "reads")
 """Settings that are told even at their defaults, after the weights."""
 
-_ORIGINS = {
-    "system": ("system", "the words before the question that are always there"),
-    "text": ("text", "the question and the words around it"),
-    "visual": ("visual", "positions that carry pictures"),
-    "generated": ("generated", "the answer; its last token is never fed back"),
-    "draft_accepted": ("of accepted drafts", "the part of the answer that the draft proposed"),
-    "draft_rolled_back": ("rolled back", "written for drafted tokens that were rejected, and cut off again"),
+_KEPT = "; counted unquantized"
+_CACHE = {
+    "in use": "the positions that count, in the form they are kept in",
+    "stored": "the memory these lie in, of which less may be in use",
+    "set aside": "all memory that the cache holds",
+    "system": f"the words before the question that are always there{_KEPT}",
+    "text": f"the question and the words around it{_KEPT}",
+    "visual": f"positions that carry pictures{_KEPT}",
+    "of single frames": f"what frames share, such as means over space, is not among them{_KEPT}",
+    "generated": f"the answer; its last token is never fed back{_KEPT}",
+    "of accepted drafts": f"the part of the answer that the draft proposed{_KEPT}",
+    "rolled back": f"written for drafted tokens that were rejected, and cut off again{_KEPT}",
 }
-_NOT_SHARED = "what frames share, such as means over space, is not among them"
-_UNQUANTIZED = "; counted unquantized"
+"""Lines about a cache, and what each means."""
 
 _GPU = (
     ("clocks_mhz", "clock", "MHz"),
@@ -110,27 +113,29 @@ def _beside(name: str, texts: Sequence[str], roles: Sequence[str] = (), tip: str
 
 def _caches(columns: Sequence[Column]) -> list[Detail]:
     """Bytes in use, stored and set aside, then what filled them; lines that no column fills are left out."""
-    readings: list[tuple[str, str, Callable[[Column], str]]] = [
-        ("in use", "the positions that count, in the form they are kept in", lambda one: _kv(one, "measured_bytes")),
-        ("stored", "the memory these lie in, of which less may be in use", lambda one: _kv(one, "stored_bytes")),
-        ("set aside", "all memory that the cache holds", lambda one: _kv(one, "reserved_bytes")),
-    ]
-    for key, (name, tip) in _ORIGINS.items():
-        readings.append((name, tip + _UNQUANTIZED, partial(_origin, key)))
-        if key == "visual":
-            readings.append(("of single frames", _NOT_SHARED + _UNQUANTIZED, _per_frame))
-    found = [(name, tip, [read(column) for column in columns]) for name, tip, read in readings]
+    caches = [_cache_of(column) for column in columns]
+    found = [(name, tip, [cache[name] for cache in caches]) for name, tip in _CACHE.items()]
     return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
 
 
-def _kv(column: Column, name: str) -> str:
+def _cache_of(column: Column) -> dict[str, str]:
     facts = column.run.info.kv.get(column.role)
-    count = None if facts is None else getattr(facts, name)
-    return "" if count is None else bytes_text(count)
+    filled = kv_cache.bytes_by_origin(*column)
+    return {
+        "in use": _size(facts.measured_bytes if facts else None),
+        "stored": _size(facts.stored_bytes if facts else None),
+        "set aside": _size(facts.reserved_bytes if facts else None),
+        "system": _size(filled["system"]),
+        "text": _size(filled["text"]),
+        "visual": _size(filled["visual"]),
+        "of single frames": _per_frame(column),
+        "generated": _size(filled["generated"]),
+        "of accepted drafts": _size(filled["draft_accepted"]),
+        "rolled back": _size(filled["draft_rolled_back"]),
+    }
 
 
-def _origin(key: str, column: Column) -> str:
-    count = kv_cache.bytes_by_origin(*column).get(key)
+def _size(count: int | None) -> str:
     return bytes_text(count) if count else ""
 
 

@@ -19,6 +19,13 @@ class ChoiceBox(QComboBox):
         super().__init__(parent)
         self._themes = themes
 
+    def setEditable(self, editable: bool) -> None:
+        """Words that can be typed begin where those of a list do."""
+        super().setEditable(editable)
+        words = self.lineEdit()
+        if words is not None:
+            words.setTextMargins(-2, 0, 0, 0)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         theme = self._themes.theme
