@@ -25,10 +25,13 @@ class BatchCapacity:
 def batch_capacity(need: MemoryNeed, free_bytes: int) -> BatchCapacity:
     """What a model alone on its device holds; every sample as long as the one `need` is for."""
     activations = need.activation_bytes - need.workspace_bytes
+    # Batches are not captured, so that nothing is set aside beyond what a sample fills.
+    positions = need.positions
+    cache = need.kv_bytes * (positions.total - positions.spare) // (positions.total or 1) or need.kv_bytes
     left = free_bytes - need.weight_bytes - need.workspace_bytes
     return BatchCapacity(
-        naive=free_bytes // need.kv_bytes,
-        real=max(left // (need.kv_bytes + activations), 0),
-        kv_bytes_per_sample=need.kv_bytes,
+        naive=free_bytes // cache,
+        real=max(left // (cache + activations), 0),
+        kv_bytes_per_sample=cache,
         activation_bytes_per_sample=activations,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from engines.bucket_pass import STRIDE
 from engines.config import EventGptConfig, ModelConfig, number, patches
 from engines.device import dtype_name
 from engines.event_model import DEFAULT_EVENT_FRAMES
@@ -20,6 +21,7 @@ from engines.quantized_size import cached_bytes, weight_bytes
 from engines.video_model import DEFAULT_FRAMES
 from engines.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.switches import Switches
 
 TEMPLATE_POSITIONS = 64
 """Positions granted to a template's own words: the published ones take 20 to 50."""
@@ -43,11 +45,15 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens."""
+    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens.
+
+    `spare` are set aside and never filled: a captured step's cache ends where a bucket ends.
+    """
 
     visual: int
     text: int
     answer: int
+    spare: int = 0
 
     @property
     def prompt(self) -> int:
@@ -56,8 +62,8 @@ class Positions:
 
     @property
     def total(self) -> int:
-        """What the cache holds at the end."""
-        return self.prompt + self.answer
+        """What the cache has room for."""
+        return self.prompt + self.answer + self.spare
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,8 @@ def memory_need(
         settings.max_new_tokens + settings.gamma + 1,
     )
     is_cuda = device.type == "cuda"
+    if is_cuda and _is_captured(settings.switches):
+        positions = replace(positions, spare=-positions.total % STRIDE)
     weights = stored_weights(shape, choice.quantization, size, is_cuda=is_cuda)
     unpacked = shape.parameters * size if choice.quantization is not None else 0
     workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
@@ -194,6 +202,11 @@ def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
         counts = framewise_counts if settings.input.pooling == "none" else pooled_counts
         return counts(pictures, patches(config.vision) + 1, keep).total
     return framewise_counts(pictures, config.tokens_per_frame, keep).total
+
+
+def _is_captured(switches: Switches) -> bool:
+    """Whether a run on a GPU decodes by captured steps, for which `step_choice` asks a static cache."""
+    return switches.step != "eager" and switches.early_exit is None and switches.cache in ("auto", "static")
 
 
 def _heads(config: ModelConfig) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def _place(model: dict[str, Any]) -> str:
 
 
 def _positions(positions: dict[str, int]) -> str:
-    return f"{positions['visual']} visual + {positions['text']} text + {positions['answer']} new"
+    return f"{sum(positions.values())}: {positions['visual']} visual, {positions['text']} text"
 
 
 def _batch(capacity: dict[str, int]) -> str:

@@ -27,7 +27,7 @@ def test_what_is_read_is_the_sentence(evprof) -> None:
     found = evprof("inspect", *PAIR, "--memory", "12GB")
     assert found.code == 0
     text = " ".join(found.output.split())
-    assert "random:7b-eventgpt needs 14.18 GiB on cuda:0" in text
+    assert "random:7b-eventgpt needs 14.29 GiB on cuda:0" in text
     assert "what fits: --draft-quant" in text
     assert "placement refused" in text
     assert max(len(line) for line in found.output.splitlines()) <= 110
@@ -45,7 +45,7 @@ def test_this_machine_and_its_own_dtype(evprof) -> None:
 def test_settings_change_the_need(evprof) -> None:
     def kv(*words: object) -> int:
         document = evprof("inspect", "random:7b-llava", "--memory", "80GB", *words, "--json").document
-        size: int = document["fit"]["models"][0]["kv_bytes"]
+        size: int = document["fit"]["models"][0]["batch_capacity"]["kv_bytes_per_sample"]
         return size
 
     position = 1 << 19

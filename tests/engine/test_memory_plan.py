@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from engines import CATALOGUE, FAMILIES, WANTS
+from engines.capacity import batch_capacity
 from engines.inspection import inspect_checkpoint, tensor_names
 from engines.kv_cache import DynamicKv
 from engines.loading import load_model
@@ -86,6 +87,23 @@ def test_switches_change_the_need() -> None:
     waiting = 128 * position
     assert switched(cache="hqq8").kv_bytes == (plain.kv_bytes - waiting) * (1 + 4 / 64) / 2 + waiting
     assert switched(cache="hqq4").kv_bytes == (plain.kv_bytes - waiting) * (0.5 + 4 / 64) / 2 + waiting
+
+
+def test_captured_steps_end_their_cache_at_a_bucket() -> None:
+    """On a GPU, unless steps are eager; nobody's device is touched."""
+
+    def need_on_a_gpu(**switches: object) -> MemoryNeed:
+        choice = ModelChoice("random:7b-eventgpt", device="cuda:0", dtype="bfloat16")
+        settings = GenerationSettings(switches=Switches(**switches))  # type: ignore[arg-type]  # as the test says
+        return memory_need(choice, "draft", settings, machine=AssumedMachine(GIB))
+
+    captured, eager = need_on_a_gpu(), need_on_a_gpu(step="eager")
+    assert eager.positions.spare == need_on_a_gpu(cache="dynamic").positions.spare == 0
+    assert eager.positions.total == 582 + 80 + 134
+    assert captured.positions.total == 1024
+    assert captured.kv_bytes == 1024 * 512 * 1024
+    per_sample = batch_capacity(captured, 24 * GIB).kv_bytes_per_sample
+    assert per_sample == batch_capacity(eager, 24 * GIB).kv_bytes_per_sample == eager.kv_bytes
 
 
 def test_weights_wait_unpacked_until_they_are_quantized() -> None:

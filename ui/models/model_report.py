@@ -100,7 +100,7 @@ def _positions(model: dict[str, Any]) -> str:
     counts = model["positions"]
     return (
         f"{sum(counts.values())} positions: {counts['visual']} of {model['frames']} frames, {counts['text']} of text, "
-        f"{counts['answer']} to come"
+        f"{counts['answer']} to come" + (f", {counts['spare']} spare" if counts.get("spare") else "")
     )
 
 
