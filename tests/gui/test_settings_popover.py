@@ -147,6 +147,12 @@ def test_a_canvas_can_be_typed(popover: SettingsPopover, form: RequestForm) -> N
     QTest.keyClicks(field.lineEdit(), "480X320")
     assert form.settings.input.canvas == "480x320"
     assert field.currentText().lower() == "480x320"
+    field.lineEdit().setCursorPosition(1)
+    QTest.keyClicks(field.lineEdit(), "0")
+    assert form.settings.input.canvas == "4080x320"
+    assert field.lineEdit().cursorPosition() == 2
+    popover.reset.click()
+    assert field.currentText() == "auto"
 
 
 def test_marks_tell_exact_from_inexact(popover: SettingsPopover, form: RequestForm) -> None:

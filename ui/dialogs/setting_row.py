@@ -99,11 +99,13 @@ class SettingRow(QWidget):
     def show_value(self, value: Any) -> None:
         """Makes the field show a value."""
         was_blocked = self.field.blockSignals(True)
-        if isinstance(self.field, ChoiceBox):
+        if isinstance(self.field, ChoiceBox) and self.control.is_free:
+            # What is being typed is left as it stands, and the cursor in its place.
+            if _words_of(self.field) != value:
+                self.field.setEditText(str(value))
+        elif isinstance(self.field, ChoiceBox):
             index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
             self.field.setCurrentIndex(index)
-            if index < 0 and self.control.is_free:
-                self.field.setEditText(str(value))
         elif isinstance(self.field, QDoubleSpinBox):
             self.field.setValue(self.control.number(value))
         else:
@@ -121,7 +123,7 @@ class SettingRow(QWidget):
         tip = "\n".join(filter(None, (obstacle or reason, self.control.tip)))
         for widget in (self.field, self.name):
             widget.setToolTip(tip)
-        if isinstance(self.field, ChoiceBox):
+        if isinstance(self.field, ChoiceBox) and not self.control.is_free:
             items = self.field.model()
             for place, (value, _) in enumerate(self.control.choices):
                 if isinstance(items, QStandardItemModel):
@@ -132,10 +134,14 @@ class SettingRow(QWidget):
         self.changed.emit(self.control.key, self.control.choices[index][0])
 
     def _take_words(self, words: str) -> None:
-        self.changed.emit(self.control.key, words.strip().lower() or self.control.choices[0][0])
+        self.changed.emit(self.control.key, _words_of(self.field) if words.strip() else self.control.choices[0][0])
 
     def _take_number(self, number: float) -> None:
         self.changed.emit(self.control.key, self.control.value(number))
+
+
+def _words_of(box: QWidget) -> str:
+    return box.currentText().strip().lower() if isinstance(box, ChoiceBox) else ""
 
 
 def _list(control: Control, themes: ThemeHolder) -> ChoiceBox:
