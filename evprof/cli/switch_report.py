@@ -29,10 +29,8 @@ def print_switches(document: Mapping[str, Any], console: Console) -> None:
     for name in _HEADINGS:
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "verdict")
     for row in document["rows"]:
-        title, *others = _cells(row, _note(row, reasons))
-        table.add_row(
-            title if row["off_is_plain"] or row["against"] in title else f"{title} / {row['against']}", *others
-        )
+        _, *others = _cells(row, _note(row, reasons))
+        table.add_row(_label(row), *others)
     RichConsole(file=console.output, width=WIDTH, highlight=False, markup=False, color_system=None).print(table)
     for line in (f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)):
         console.print(fill(line, WIDTH))
@@ -80,7 +78,7 @@ def plain_lines(rows: Sequence[Row]) -> list[str]:
 def setup_lines(rows: Sequence[Row]) -> list[str]:
     """What loading, quantizing and compiling took for sides that needed any: before a run's zero, so in no figure."""
     took = [
-        f"{row['title']} ({row['role']}) {ms_text(row['setup_on_ms'])}"
+        f"{_label(row)} ({row['role']}) {ms_text(row['setup_on_ms'])}"
         for row in rows
         if row["status"] == "measured" and row["setup_on_ms"] is not None
     ]
@@ -90,7 +88,7 @@ def setup_lines(rows: Sequence[Row]) -> list[str]:
 def note_lines(rows: Sequence[Row]) -> list[str]:
     """What runs with a switch on warned about, and those without did not."""
     return [
-        f"{row['title']} ({row['role']}): {line}"
+        f"{_label(row)} ({row['role']}): {line}"
         for row in rows
         if row["status"] == "measured"
         for line in row["warnings"]
@@ -105,6 +103,12 @@ def machine_line(document: Mapping[str, Any]) -> str:
         f"{found.get('device')}{threads}, torch {found.get('torch')}, transformers {found.get('transformers')}, "
         f"{document['measured_at'][:10]}; {how['dtype']}, {how['repeat']} pairs, {how['max_new_tokens']} tokens a run."
     )
+
+
+def _label(row: Row) -> str:
+    """The title, with what it is held against where that is not everything off and not told yet."""
+    title, against = str(row["title"]), row["against"]
+    return title if row["off_is_plain"] or against in title.split() else f"{title} / {against}"
 
 
 def _note(row: Row, reasons: list[str]) -> str:

@@ -84,7 +84,7 @@ def measure_switches(
         for variant, role in asked:
             rows.append(bench.row(variant, role))
             left_s = (time.monotonic() - began) / len(rows) * (len(asked) - len(rows))
-            done = f"{len(rows)} of {len(asked)}: {rows[-1]['title']}, {role}: {rows[-1]['verdict']}"
+            done = f"{len(rows)} of {len(asked)}: {rows[-1]['title']}, {role}: {rows[-1]['verdict'] or 'measured'}"
             note(f"{done}; about {left_s:.0f} s left")
     except Cancelled:
         is_stopped = True

@@ -158,6 +158,7 @@ DOCUMENT = {
             "expected": "10-20 %",
             "verdict": "as expected",
         },
+        {**ROW, "title": "dtype bfloat16", "against": "float16", "off_is_plain": False},
         {**ROW, "title": "step graphs", "status": "not here", "verdict": "not here", "reason": REASON},
         {**ROW, "title": "step graphs", "role": "draft", "status": "not here", "reason": REASON},
     ],
@@ -172,6 +173,7 @@ def test_the_table_of_switches_fits_a_terminal() -> None:
     assert [" ".join(line.split()) for line in lines if "±" in line and "run:" not in line] == [
         "cache fp8 target decode 1.25 ±0.05 12.5 8.0G 5.0M 900B 30/64 @12 - faster",
         "visual-keep 0.5 similarity target decode 1.25 ±0.05 12.5 8.0G 5.0M 900B 30/64 @12 10-20 % as expected",
+        "dtype bfloat16 / float16 target decode 1.25 ±0.05 12.5 8.0G 5.0M 900B 30/64 @12 - faster",
     ]
     assert stream.getvalue().count("not here (1)") == 2
     assert lines.count(f"(1) {REASON}") == 1
@@ -187,4 +189,4 @@ def test_the_table_of_switches_as_markdown() -> None:
     table = [line for line in lines if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 1
     assert "| 16.00 GiB → 8192.0 MiB | 10.00 MiB → 5.00 MiB | 900 B |" in table[2]
-    assert table[4].endswith(f"| not here: {REASON} |")
+    assert table[5].endswith(f"| not here: {REASON} |")
