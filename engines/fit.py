@@ -57,6 +57,7 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
         "placement": placement,
         "sentence": sentence,
         "advice": advice,
+        "warnings": [said for need in needs if (said := _past_context(plan, need)) is not None],
     }
 
 
@@ -117,6 +118,18 @@ def _verdict(
         f"{shortage(needs, free)}: side by side loads, runs and frees them in turn; for both at once, as a "
         f"speculative mode needs them, {at_once}.",
         advice,
+    )
+
+
+def _past_context(plan: Plan, need: MemoryNeed) -> str | None:
+    """A sentence when a run would pass the positions the model was trained for."""
+    limit = plan.shapes[need.role].config.text.max_position_embeddings
+    wanted = need.positions.prompt + plan.settings.max_new_tokens
+    if wanted <= limit:
+        return None
+    return (
+        f"Prompt (about {need.positions.prompt}) and answer (up to {plan.settings.max_new_tokens} tokens) can pass the "
+        f"{limit} positions {need.name} was trained for; text beyond them degrades."
     )
 
 

@@ -33,15 +33,19 @@ def _model(text: str) -> dict[str, Any]:
     from engines.fit import FitQuestion
     from evprof.cli.inspect import checkpoint_document
 
-    asked = json.loads(text)
-    other = asked.get("other")
+    try:
+        asked = json.loads(text)
+        role, other = asked["role"], asked.get("other")
+        model = ModelChoice.from_json(asked["model"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError("evprof _examine model is used by the window, not by people.", exit_code=USAGE) from error
     try:
         return checkpoint_document(
             FitQuestion(
-                ModelChoice.from_json(asked["model"]),
+                model,
                 ModelChoice.from_json(other) if other else None,
                 GenerationSettings.from_json(asked.get("settings") or {}),
-                role=asked["role"],
+                role=role,
                 held_bytes=_held_by_the_engine(),
             )
         )

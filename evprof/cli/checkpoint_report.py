@@ -65,7 +65,8 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
         console.print(f"{f'  free on {device}':<{_LABEL}}{memory_text(free)}{assumed}")
     console.print(f"{'  placement':<{_LABEL}}{fit['placement']}")
     console.print()
-    console.print(textwrap.fill(fit["sentence"], _WIDTH, break_long_words=False, break_on_hyphens=False))
+    for said in (fit["sentence"], *(f"warning: {sentence}" for sentence in fit["warnings"])):
+        console.print(textwrap.fill(said, _WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def _print_sentences(head: str, sentences: Sequence[str], console: Console) -> None:

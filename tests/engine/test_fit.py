@@ -184,3 +184,11 @@ def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyP
     assert found["placement"] == REFUSED
     assert found["sentence"].startswith("random:7b-video-llava needs 15.79 GiB on cuda:1")
     assert found["advice"][0]["change"] == "--target-device cuda:0"
+
+
+def test_more_positions_than_the_model_was_trained_for() -> None:
+    found = fit(40, model=ModelChoice("random:7b-llava"), other=None)
+    (said,) = found["warnings"]
+    assert said.startswith("Prompt (about 4688) and answer (up to 128 tokens) can pass the 4096 positions")
+    fewer = GenerationSettings(frames=6)
+    assert fit(40, model=ModelChoice("random:7b-llava"), other=None, settings=fewer)["warnings"] == []

@@ -120,6 +120,12 @@ def test_a_report_on_one_that_does_not_fit() -> None:
     assert model_report(other).reason == "No arithmetic, quantization or cache makes it fit."
 
 
+def test_a_report_on_one_that_is_warned_about() -> None:
+    shown = document(model("draft", 14), model("target", 15), free_gib=40, placement="both")
+    shown["fit"]["warnings"] = ["Prompt and answer can pass a-draft's positions.", "The same of a-target."]
+    assert model_report(shown).reason == "Prompt and answer can pass a-draft's positions."
+
+
 def test_a_report_on_a_damaged_one() -> None:
     found = model_report(
         document(

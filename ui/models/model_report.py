@@ -70,7 +70,7 @@ def model_report(document: dict[str, Any]) -> ModelReport:
         ),
         verdict=verdict,
         role=role,
-        reason=_reason(fit),
+        reason=" ".join(part for part in (_reason(fit), _warning(fit, own)) if part),
         problem=problems[0] + more if problems else "",
     )
 
@@ -133,6 +133,11 @@ def _reason(fit: dict[str, Any]) -> str:
         return f"{said}No arithmetic, quantization or cache makes {'both' if said else 'it'} fit."
     wanted = "For both at once: " if said else "What fits: "
     return f"{said}{wanted}{'; or '.join(ways)}."
+
+
+def _warning(fit: dict[str, Any], own: dict[str, Any]) -> str:
+    """What this side's model is warned about; the other side says its own."""
+    return " ".join(sentence for sentence in fit.get("warnings", ()) if own["name"] in sentence)
 
 
 def change_text(options: str) -> str:
