@@ -25,6 +25,7 @@ ENTRIES: tuple[Entry | None, ...] = (
     None,
     Entry("open_events", "Open events…", "Ctrl+E"),
     Entry("open_video", "Open video…", "Ctrl+Shift+E"),
+    Entry("settings", "Settings…", "Ctrl+,"),
     Entry("run", "Run", "Ctrl+R"),
     Entry("stop", "Stop", "Ctrl+."),
     Entry("demo", "Run the bundled demo"),

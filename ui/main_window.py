@@ -169,6 +169,7 @@ class MainWindow(QMainWindow):
             "save_session": lambda: self.exporting.ask("session"),
             "open_events": self.toolbar.browse_events,
             "open_video": self.toolbar.browse_video,
+            "settings": self.toolbar.open_settings,
             "run": self.toolbar.run,
             "stop": self.controller.stop,
             "demo": self.run_demo,

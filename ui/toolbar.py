@@ -169,7 +169,7 @@ class Toolbar(QFrame):
         self.tokens.valueChanged.connect(partial(self.form.take, "max_new_tokens"))
         self._settings: SettingsPopover | None = None
         self.settings = SettingsButton()
-        self.settings.clicked.connect(self._open_settings)
+        self.settings.clicked.connect(self.open_settings)
         self.trace = ToolButton("Trace", "Repeat the run once under torch.profiler, as a run of its own")
         self.trace.setCheckable(True)
         self.trace.setVisible(self._trace_folder is not None)
@@ -320,8 +320,9 @@ class Toolbar(QFrame):
     def _open_target(self) -> None:
         self.popover(TARGET).open_below(self._models[TARGET])
 
-    def _open_settings(self) -> None:
-        self.settings_popover.open_below(self.settings)
+    def open_settings(self) -> None:
+        """Shows everything that can be set, below its button or, where that made room, below Run."""
+        self.settings_popover.open_below(self.run_button if self.settings.isHidden() else self.settings)
 
     def _remember_settings(self) -> None:
         self._recent.note_settings(self.form.settings)

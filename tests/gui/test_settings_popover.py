@@ -415,3 +415,15 @@ def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_p
     (tmp_path / "recent.json").write_text('{"settings": {"switches": {"cache": "magic"}}}')
     assert Recent(tmp_path / "recent.json").settings == GenerationSettings()
     again.deleteLater()
+
+
+@pytest.mark.parametrize("width", [1600, 880])
+def test_settings_open_in_windows_of_any_width(toolbar: Toolbar, application: QApplication, width: int) -> None:
+    toolbar.resize(width, 44)
+    application.processEvents()
+    toolbar.open_settings()
+    popover = toolbar.settings_popover
+    assert popover.isVisible()
+    assert popover.x() >= popover.screen().availableGeometry().left()
+    assert popover.y() >= toolbar.mapToGlobal(toolbar.rect().center()).y()
+    popover.hide()

@@ -70,7 +70,7 @@ class SettingsButton(ToolButton):
         style = Qt.ToolButtonStyle
         self.setText(str(len(changed)) if changed else "")
         self.setToolButtonStyle(style.ToolButtonTextBesideIcon if changed else style.ToolButtonIconOnly)
-        lines = ["Settings: measuring, sampling, input, optimizations"]
+        lines = ["Settings: measuring, sampling, input, optimizations (Ctrl+,)"]
         if changed:
             lines.append("Not at their defaults: " + ", ".join(names[key] for key in changed))
         lines += [f"Set, but not in use now: {names[key]}. {reason}" for key, reason in idle.items()]
