@@ -20,6 +20,7 @@ from evprof.loaders.bundled import bundled_sample
 from evprof.view.settings_text import flat
 from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN
 from ui.dialogs.settings_popover import SettingsPopover
+from ui.models.checkpoint_folder import family_named
 from ui.models.controls import MEASURING, controls, default_of
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
@@ -427,3 +428,22 @@ def test_settings_open_in_windows_of_any_width(toolbar: Toolbar, application: QA
     assert popover.x() >= popover.screen().availableGeometry().left()
     assert popover.y() >= toolbar.mapToGlobal(toolbar.rect().center()).y()
     popover.hide()
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("evprof-tiny-video-llava", "video_llava"),
+        ("evprof-tiny-eventgpt", "eventgpt"),
+        ("random:7b-llava", "llava"),
+        ("random:7b-llava-next-video", "llava_next_video"),
+        ("random:7b-video-llava", "video_llava"),
+        ("llava-hf/llava-1.5-7b-hf", None),
+        ("{folder}", "llava"),
+        ("{folder}/nothing", None),
+    ],
+)
+def test_families_by_name(tmp_path: Path, name: str, family: str | None) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llava"}')
+    (tmp_path / "nothing").mkdir()
+    assert family_named(name.format(folder=tmp_path)) == family

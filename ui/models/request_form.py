@@ -43,6 +43,7 @@ class RequestForm:
         self.trace_folder: Path | None = None
         self.environment: dict[str, Any] = {}
         self._wanted_mode = MODES[0]
+        self._family: tuple[str, str | None] = ("", None)
 
     @property
     def mode(self) -> str:
@@ -68,7 +69,13 @@ class RequestForm:
     def circumstances(self) -> Circumstances:
         """What decides which settings make sense."""
         mode = self.mode
-        return Circumstances(mode, self.settings, family_named(self.target.name), self._has_cuda(mode))
+        return Circumstances(mode, self.settings, self._target_family(), self._has_cuda(mode))
+
+    def _target_family(self) -> str | None:
+        """Looked up once for each name: a folder's config lies on a disk."""
+        if self._family[0] != self.target.name:
+            self._family = (self.target.name, family_named(self.target.name))
+        return self._family[1]
 
     def _has_cuda(self, mode: str) -> bool:
         """False where the engine's PyTorch knows no CUDA, or every model that will run was put on the CPU."""

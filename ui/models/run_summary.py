@@ -49,7 +49,7 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
     columns = [column for column in (a, b) if column is not None]
     if not columns:
         return []
-    heads = column_heads(a, b)[:2] if len(columns) == 2 else ()
+    heads = column_heads(a, b) if len(columns) == 2 else ()
     runs = list({column.run.run_id: column.run for column in columns}.values())
     title = " and ".join(str(run.run_id) for run in runs)
     title = f"Run {title} · {mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
@@ -85,14 +85,10 @@ def _models(columns: Sequence[Column]) -> list[Detail]:
 
 def _weights(settings: dict[str, Setting]) -> str:
     """`int4`, or the arithmetic the weights are kept in; empty while the model is not known."""
-    return next(
-        (
-            settings[key].text
-            for key in ("quantization", "dtype")
-            if key in settings and (key == "dtype" or not settings[key].is_default)
-        ),
-        "",
-    )
+    kept = settings.get("quantization")
+    if kept is None:
+        return ""
+    return settings["dtype"].text if kept.is_default else kept.text
 
 
 def _weight_bytes(column: Column) -> str:
