@@ -20,6 +20,9 @@ from engines.llama import LlamaDecoder
 STRIDE = 512
 """Positions from one bucket to the next."""
 
+_ALIGNED = 16
+"""Masks whose rows are so long need no padding by the kernels that take them."""
+
 JOINED, MASKED = "joined", "masked"
 """Front and window apart, or one masked attention over both."""
 
@@ -40,7 +43,8 @@ class Bucket:
 def bucket_of(start: int, new: int, capacity: int) -> Bucket:
     """The bucket for `new` positions from `start` on, in a cache of `capacity`; it holds until the next STRIDE."""
     front = start // STRIDE * STRIDE
-    return Bucket(front, min(STRIDE + new, capacity - front))
+    window = -(-(STRIDE + new) // _ALIGNED) * _ALIGNED
+    return Bucket(front, min(window, capacity - front))
 
 
 def bucket_pass(

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engines.attention import EAGER
+from engines.attention import FLASH, SDPA
 from engines.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_pass
 from engines.kv_cache import KvCache, StaticKv
 from engines.llama import LlamaDecoder
@@ -62,7 +62,9 @@ class GraphStep:
             rounded = -(-capacity // STRIDE) * STRIDE
             decoder = self._decoder
             dtype = decoder.embed_tokens.weight.dtype
-            self._cache = StaticKv(decoder.config, rounded, device=decoder.device, dtype=dtype)
+            # In inference mode like the runs it serves: what is compiled for its tensors tells the two apart.
+            with torch.inference_mode():
+                self._cache = StaticKv(decoder.config, rounded, device=decoder.device, dtype=dtype)
         self._cache.clear()
         return self._cache
 
@@ -109,6 +111,7 @@ class GraphStep:
             found = self._graphs[key] = self._capture(block, cache, bucket, start)
         return found
 
+    @torch.inference_mode()
     def _capture(self, block: int, cache: StaticKv, bucket: Bucket, start: int) -> _Captured:
         decoder, device = self._decoder, self._decoder.device
         decoder.rotary.reach(cache.capacity)
@@ -116,48 +119,32 @@ class GraphStep:
         begin = torch.full((1,), start, device=device, dtype=torch.long)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         way = self._way(block, cache, bucket, begin)
-
-        def body() -> torch.Tensor:
-            return self._body(decoder, ids, begin, cache, bucket, way=way)
-
         # What the passes write at `start` onward is overwritten by the step that asked, or not counted.
-        side = torch.cuda.Stream(device)
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.device(device), torch.inference_mode():
-            with torch.cuda.stream(side):
-                for _ in range(_WARM_UPS):
-                    body()
-            torch.cuda.current_stream(device).wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                logits = body()
+        graph, logits = _recorded(
+            device, self._pool, lambda: self._body(decoder, ids, begin, cache, bucket, way=way), warm_ups=_WARM_UPS
+        )
         return _Captured(graph, ids, begin, logits, (decoder.rotary.cos, decoder.rotary.sin, cache))
 
     def _way(self, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> str:
         """The faster of the two ways to attend over a bucket, measured once on this device."""
-        if self._decoder.attention == EAGER or bucket.front == 0:
-            return MASKED
+        if self._decoder.attention != SDPA:
+            return JOINED if self._decoder.attention == FLASH else MASKED
         if bucket not in self._ways:
             self._ways[bucket] = min((JOINED, MASKED), key=lambda way: self._time(way, block, cache, bucket, begin))
         return self._ways[bucket]
 
     def _time(self, way: str, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> float:
-        decoder, device = self._decoder, self._decoder.device
-        config = decoder.config
-        head_dim = cache.keys[0].shape[-1]
-        queries = torch.zeros(1, config.num_attention_heads, block, head_dim, device=device, dtype=cache.keys[0].dtype)
+        """Ms of some layers' attention, captured as it will run: launches one by one would measure the host."""
+        device, heads = self._decoder.device, self._decoder.config.num_attention_heads
+        held = cache.keys[0]
+        queries = torch.zeros(1, heads, block, held.shape[-1], device=device, dtype=held.dtype)
         places = begin + torch.arange(block, device=device)
-        with torch.cuda.device(device), torch.inference_mode():
-            # Timed as it will run, captured: launches one by one would measure the host.
-            side = torch.cuda.Stream(device)
-            side.wait_stream(torch.cuda.current_stream(device))
-            with torch.cuda.stream(side):
-                attention_alone(queries, cache, places, bucket, way)
-            torch.cuda.current_stream(device).wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                for _ in range(_TIMED):
-                    attention_alone(queries, cache, places, bucket, way)
+
+        def layers() -> list[torch.Tensor]:
+            return [attention_alone(queries, cache, places, bucket, way) for _ in range(_TIMED)]
+
+        graph, _ = _recorded(device, self._pool, layers, warm_ups=1)
+        with torch.cuda.device(device):
             first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             graph.replay()
             first.record()
@@ -171,3 +158,18 @@ class GraphStep:
         self._graphs.clear()
         self._ways.clear()
         self._cache = None
+
+
+def _recorded(device: torch.device, pool: Any, body: Callable[[], Any], *, warm_ups: int) -> tuple[Any, Any]:
+    """A graph of `body`, run some times before so that libraries are loaded and kernels chosen, and what it returns."""
+    with torch.cuda.device(device):
+        side, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(warm_ups):
+                body()
+        torch.cuda.current_stream(device).wait_stream(side)
+        # A stream named: the one torch would take belongs to the first device that ever captured.
+        with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
+            made = body()
+    return graph, made

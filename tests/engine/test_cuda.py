@@ -1,4 +1,4 @@
-"""On a GPU: late token ids, device times and both decode loops. Skipped where there is none."""
+"""On a GPU: late token ids, device times, both decode loops, captured and compiled steps. Skipped where there is none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from engines.answer import Answer
+from engines.batching import decode_batch
+from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass
+from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, LateReader, Limits, decode
+from engines.kv_cache import StaticKv
 from engines.llama import LlamaDecoder
 from engines.sampling import greedy
 from engines.speculation import speculate
-from engines.timing import StageClock, make_timers
+from engines.step_choice import DecodeSteps, StepPlan
+from engines.timing import NullClock, StageClock, make_timers
 from evprof.core.records import RoundRecord, SpanRecord
+from evprof.core.switches import Switches
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
@@ -79,3 +85,99 @@ def test_plain_and_speculative_agree_and_spans_are_device_times(
     settled = [record for record in sink.of(SpanRecord) if record.phase == 2]
     start_ns, end_ns = span.device_ns
     assert all(start_ns <= record.start_ns <= record.end_ns <= end_ns for record in settled)
+
+
+def long_prompt(length: int) -> torch.Tensor:
+    return torch.randint(0, 257, (1, length), generator=torch.Generator().manual_seed(length)).cuda()
+
+
+def plain(decoder: LlamaDecoder, prompt: torch.Tensor, count: int, sink: Any, stop: Any, step: Any = None) -> list[int]:
+    one = CachedModel.over(decoder, "target")
+    one.own_step = step
+    if isinstance(step, GraphStep):
+        one.cache = step.open_cache(prompt.shape[1] + count + 8)
+    answer = Answer(sink, 1, "target", PIECES)
+    first = greedy(one.prefill(decoder.embed(prompt), stop))
+    answer.add(int(first))
+    decode(one, first, answer, Limits(count), sampler=greedy, clock=NullClock(), stop=stop)
+    return answer.ids
+
+
+@pytest.mark.parametrize("kv_heads", [2, 4])
+@pytest.mark.parametrize("kind", ["auto", "graphs", "compiled"])
+def test_captured_and_compiled_steps_give_the_eager_tokens(
+    make_llama: Any, sink: Any, never: Any, kind: str, kv_heads: int
+) -> None:
+    decoder = LlamaDecoder.take_over(make_llama(1, kv_heads=kv_heads).cuda())
+    steps = DecodeSteps(decoder)
+    for length in (20, STRIDE - 12, 2 * STRIDE + 3):
+        prompt = long_prompt(length)
+        chosen = steps.choose(Switches(step=kind), StepPlan((1,), length, length + 72))
+        assert chosen.sentence is None
+        assert chosen.kind == ("graphs" if kind == "auto" else kind)
+        assert isinstance(chosen.step, GraphStep)
+        expected = plain(decoder, prompt, 64, sink, never)
+        for _ in range(2):
+            assert plain(decoder, prompt, 64, sink, never, chosen.step) == expected
+        assert chosen.step.problem is None
+
+
+def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never: Any) -> None:
+    target_decoder, draft_decoder = (LlamaDecoder.take_over(make_llama(seed).cuda()) for seed in (1, 2))
+    prompt, gamma = long_prompt(STRIDE - 10), 4
+    expected = plain(target_decoder, prompt, 40, sink, never)
+    capacity = prompt.shape[1] + 40 + gamma + 1
+    models = []
+    for decoder, role, blocks in ((target_decoder, "target", (1, gamma + 1)), (draft_decoder, "draft", (1, 2))):
+        step = GraphStep(decoder)
+        step.capture_for(blocks, prompt.shape[1], capacity)
+        one = CachedModel.over(decoder, role)
+        one.own_step, one.cache = step, step.open_cache(capacity)
+        models.append((one, greedy(one.prefill(decoder.embed(prompt), never))))
+    (target, first), (draft, _) = models
+    answer = Answer(sink, 1, "target", PIECES)
+    answer.add(int(first))
+    speculate(target, draft, answer, Limits(40), gamma=gamma, clock=NullClock(), stop=never)
+    assert answer.ids == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_joined_attention_is_the_masked_one(make_llama: Any, dtype: torch.dtype) -> None:
+    """In half precision the front goes to the flash kernel, whose log-sum-exp joins it to the window."""
+    decoder = LlamaDecoder.take_over(make_llama(3, std=0.05).to("cuda", dtype))
+    ids = long_prompt(2 * STRIDE + 100)
+    cache = StaticKv(decoder.config, 4 * STRIDE, device=decoder.device, dtype=dtype)
+    decoder(decoder.embed(ids[:, :-3]), cache)
+    start = torch.tensor([ids.shape[1] - 3], device="cuda")
+    bucket = bucket_of(ids.shape[1] - 3, 3, cache.capacity)
+    assert bucket.front == 2 * STRIDE
+    joined, masked = (bucket_pass(decoder, ids[:, -3:], start, cache, bucket, way=way) for way in (JOINED, MASKED))
+    assert torch.allclose(joined, masked, atol=0.03 * float(masked.abs().max()), rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["eager", "graphs"])
+def test_a_decode_step_never_waits_for_the_device(make_llama: Any, sink: Any, never: Any, kind: str) -> None:
+    decoder = LlamaDecoder.take_over(make_llama(1).cuda())
+    step = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), 20, 128)).step
+    one = CachedModel.over(decoder, "target")
+    one.own_step = step
+    if isinstance(step, GraphStep):
+        one.cache = step.open_cache(128)
+    answer = Answer(sink, 1, "target", PIECES)
+    first = greedy(one.prefill(decoder.embed(long_prompt(20)), never))
+    answer.add(int(first))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        decode(one, first, answer, Limits(40), sampler=greedy, clock=NullClock(), stop=never)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(answer.ids) == 40
+
+
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_rows_of_a_batch_equal_their_answers_alone(make_llama: Any, never: Any, kind: str) -> None:
+    decoder = LlamaDecoder.take_over(make_llama(1).cuda())
+    prompts = [decoder.embed(long_prompt(length))[0] for length in (9, 30, 14)]
+    step = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), 30, 128, batch=3)).step
+    together = decode_batch(decoder, prompts, Limits(40), stop=never, step=step)
+    assert together.ids == tuple(decode_batch(decoder, [prompt], Limits(40), stop=never).ids[0] for prompt in prompts)

@@ -19,7 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engines import bucket_pass as buckets
 from engines.answer import Answer
 from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass
-from engines.compiled_step import CompiledStep, keep_compilations
+from engines.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, Limits, decode
 from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
@@ -326,6 +326,22 @@ def test_a_kept_cache_is_used_again_and_replaced_when_too_small(sink: Any) -> No
     assert one.cache is not first
     assert answered(one, prompt_of(20, 3), sink) == answered(opened(decoder, 128), prompt_of(20, 3), sink)
     assert len(step.made) == 2
+
+
+def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
+    """What CUDA takes for --step compiled: compiled and then captured."""
+    decoder = LlamaDecoder.take_over(llama(10))
+    step = Uncaptured(decoder, JOINED, body=compiled(bucket_pass), kind="compiled")
+    lengths = (STRIDE + 5, 2 * STRIDE + 9, 3 * STRIDE + 2)
+    step.open_cache(4 * STRIDE)
+    one, made = opened(decoder, 2, step), []
+    for length in lengths:
+        one.cache = step.open_cache(length + 40)
+        prompt = prompt_of(length, length)
+        assert answered(one, prompt, sink, 30) == answered(opened(decoder, length + 40), prompt, sink, 30)
+        made.append(graphs_made())
+    assert len(set(made)) == 1
+    assert step.problem is None
 
 
 def test_what_no_graph_is_for_runs_eagerly(sink: Any) -> None:
