@@ -146,6 +146,8 @@ def _model(plan: Plan, need: MemoryNeed, free: int) -> dict[str, Any]:
         "weight_bytes": need.weight_bytes,
         "kv_bytes": need.kv_bytes,
         "activation_bytes": need.activation_bytes,
+        "loading_bytes": need.loading_bytes,
+        "host_bytes": need.host_bytes,
         "total_bytes": need.total_bytes,
         "batch_capacity": asdict(batch_capacity(need, free)),
     }

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
@@ -29,26 +30,33 @@ def main(words: Sequence[str]) -> int:
 
 
 def _model(text: str) -> dict[str, Any]:
-    """The `inspect` document for a question in JSON (`role`, `model`, `other`, `settings`), or its `error`."""
+    """The `inspect` document for a question in JSON (`role`, `model`, `other`, `settings`), or its `error`.
+
+    `other_error` says why the other model was left out.
+    """
     from engines.fit import FitQuestion
     from evprof.cli.inspect import checkpoint_document
 
     try:
         asked = json.loads(text)
-        role, other = asked["role"], asked.get("other")
-        model = ModelChoice.from_json(asked["model"])
+        question = FitQuestion(
+            ModelChoice.from_json(asked["model"]),
+            ModelChoice.from_json(asked["other"]) if asked.get("other") else None,
+            GenerationSettings.from_json(asked.get("settings") or {}),
+            role=asked["role"],
+            held_bytes=_held_by_the_engine(),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError("evprof _examine model is used by the window, not by people.", exit_code=USAGE) from error
     try:
-        return checkpoint_document(
-            FitQuestion(
-                model,
-                ModelChoice.from_json(other) if other else None,
-                GenerationSettings.from_json(asked.get("settings") or {}),
-                role=role,
-                held_bytes=_held_by_the_engine(),
-            )
-        )
+        return checkpoint_document(question)
+    except UserError as error:
+        if question.other is None:
+            return {"error": error.sentence}
+        reason = error.sentence
+    try:
+        # The other side's trouble must not hide what is known of this one.
+        return checkpoint_document(replace(question, other=None)) | {"other_error": reason}
     except UserError as error:
         return {"error": error.sentence}
 

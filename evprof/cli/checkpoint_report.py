@@ -15,7 +15,15 @@ _WIDTH = 110
 _NAMES = 10
 """Tensors named of those missing or too many."""
 
-_PARTS = (("weights", "weight"), ("KV cache", "kv"), ("activations", "activation"), ("total", "total"))
+_PARTS = (
+    ("weights", "weight"),
+    ("KV cache", "kv"),
+    ("activations", "activation"),
+    ("waiting to be packed", "loading"),
+    ("packed on the host", "host"),
+    ("most at once", "total"),
+)
+_SOMETIMES = ("loading", "host")
 
 
 def print_checkpoint(document: dict[str, Any], console: Console) -> None:
@@ -53,7 +61,11 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
         ("  on", [_place(model) for model in models]),
         ("  frames", [str(model["frames"]) for model in models]),
         ("  positions", [_positions(model["positions"]) for model in models]),
-        *((f"  {name}", [memory_text(model[f"{key}_bytes"]) for model in models]) for name, key in _PARTS),
+        *(
+            (f"  {name}", [memory_text(model[f"{key}_bytes"]) for model in models])
+            for name, key in _PARTS
+            if key not in _SOMETIMES or any(model[f"{key}_bytes"] for model in models)
+        ),
         ("  samples in a batch", [_batch(model["batch_capacity"]) for model in models]),
     ]
     widths = [max(len(cells[index]) for _, cells in rows) for index in range(len(models))]

@@ -42,6 +42,15 @@ def test_what_cannot_be_found_is_an_answer_too(evprof, tmp_path) -> None:
     assert "gone" in found.document["error"]
 
 
+def test_the_other_side_hides_nothing_of_this_one(evprof, tmp_path) -> None:
+    other = ModelChoice(str(tmp_path / "gone")).to_json()
+    found = evprof("_examine", "model", question("evprof-tiny-eventgpt", other=other)).document
+    assert "gone" in found["other_error"]
+    assert [model["name"] for model in found["fit"]["models"]] == ["evprof-tiny-eventgpt"]
+    mine = evprof("_examine", "model", question(str(tmp_path / "lost"), other=other)).document
+    assert "lost" in mine["error"]
+
+
 @pytest.mark.parametrize("words", [("model", "{"), ("model", "[]"), ("model", "{}"), ("model",), ("else",)])
 def test_it_is_not_for_people(evprof, words) -> None:
     found = evprof("_examine", *words)

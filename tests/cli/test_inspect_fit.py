@@ -42,6 +42,14 @@ def test_this_machine_and_its_own_dtype(evprof) -> None:
     assert document["fit"]["placement"] == "both"
 
 
+def test_what_waits_to_be_packed_is_named(evprof) -> None:
+    here = evprof("inspect", "random:7b-eventgpt", "--device", "cpu", "--quant", "nf4", "--memory", "40GB")
+    assert "waiting to be packed" in here.output
+    assert "packed on the host" not in here.output
+    there = evprof("inspect", "random:7b-eventgpt", "--quant", "nf4", "--memory", "40GB")
+    assert "packed on the host" in there.output
+
+
 def test_settings_change_the_need(evprof) -> None:
     def kv(*words: object) -> int:
         document = evprof("inspect", "random:7b-llava", "--memory", "80GB", *words, "--json").document

@@ -126,6 +126,25 @@ def test_a_report_on_one_that_is_warned_about() -> None:
     assert model_report(shown).reason == "Prompt and answer can pass a-draft's positions."
 
 
+def test_weights_that_wait_to_be_packed() -> None:
+    waiting = model("draft", 14, quantization="int8", weight_bytes=7 * GIB, loading_bytes=7 * GIB)
+    assert figures(model_report(document(waiting, free_gib=40, placement="both")))["Needed"] == (
+        "14.00 GiB while loading"
+    )
+    on_a_gpu = model("draft", 8, quantization="int8", host_bytes=13 * GIB)
+    report = model_report(document(on_a_gpu, free_gib=40, placement="both"))
+    (needed,) = [figure for figure in report.figures if figure.name == "Needed"]
+    assert (needed.text, needed.tip[:13]) == ("8.00 GiB", "and 13.00 GiB")
+
+
+def test_a_report_beside_one_that_cannot_be_found() -> None:
+    shown = document(model("target", 14), free_gib=40, placement="both", other_error="There is no such model.")
+    assert (model_report(shown).verdict, model_report(shown).role) == (
+        "Fits alone; the event model cannot be looked at.",
+        "warn",
+    )
+
+
 def test_a_report_on_a_damaged_one() -> None:
     found = model_report(
         document(

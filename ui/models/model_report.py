@@ -56,6 +56,9 @@ def model_report(document: dict[str, Any]) -> ModelReport:
     own = next(model for model in fit["models"] if model["role"] == fit["role"])
     free = fit["free_bytes"][own["device"]]
     verdict, role = _verdict(fit, own)
+    if "other_error" in document and role == GOOD:
+        other = "video" if own["role"] == DRAFT else "event"
+        verdict, role = f"Fits alone; the {other} model cannot be looked at.", WARN
     problems = document["problems"]
     more = f" And {len(problems) - 1} more problems." if len(problems) > 2 else ""
     return ModelReport(
@@ -65,7 +68,7 @@ def model_report(document: dict[str, Any]) -> ModelReport:
             Figure(_NAMES[2], _weights(own)),
             Figure(_NAMES[3], memory_text(own["kv_bytes"]), tip=_positions(own)),
             Figure(_NAMES[4], memory_text(own["activation_bytes"]), tip="the largest moment of vision and prefill"),
-            Figure(_NAMES[5], memory_text(own["total_bytes"]), BAD if own["total_bytes"] > free else ""),
+            Figure(_NAMES[5], _needed(own), BAD if own["total_bytes"] > free else "", tip=_host(own)),
             Figure(_NAMES[6], f"{memory_text(free)} on {own['device']}"),
         ),
         verdict=verdict,
@@ -94,6 +97,17 @@ def _stored(document: dict[str, Any]) -> str:
 
 def _weights(model: dict[str, Any]) -> str:
     return f"{memory_text(model['weight_bytes'])} · {model['quantization'] or SHORT_DTYPES.get(model['dtype'], '')}"
+
+
+def _needed(model: dict[str, Any]) -> str:
+    """The most there is at once; weights that are packed on the CPU wait there as they are stored."""
+    loads = model["total_bytes"] > model["weight_bytes"] + model["kv_bytes"] + model["activation_bytes"]
+    return memory_text(model["total_bytes"]) + (" while loading" if loads else "")
+
+
+def _host(model: dict[str, Any]) -> str:
+    waiting = model.get("host_bytes")
+    return f"and {memory_text(waiting)} of the machine's own memory while weights are packed" if waiting else ""
 
 
 def _positions(model: dict[str, Any]) -> str:
