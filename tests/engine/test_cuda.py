@@ -1,4 +1,4 @@
-"""On a GPU: late token ids, device times, both decode loops, captured and compiled steps. Skipped where there is none."""
+"""On a GPU: late token ids, device times, both loops, captured and compiled steps. Skipped where there is none."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def long_prompt(length: int) -> torch.Tensor:
     return torch.randint(0, 257, (1, length), generator=torch.Generator().manual_seed(length)).cuda()
 
 
-def plain(decoder: LlamaDecoder, prompt: torch.Tensor, count: int, sink: Any, stop: Any, step: Any = None) -> list[int]:
+def plain(
+    decoder: LlamaDecoder, prompt: torch.Tensor, count: int, sink: Any, stop: Any, *, step: Any = None
+) -> list[int]:
     one = CachedModel.over(decoder, "target")
     one.own_step = step
     if isinstance(step, GraphStep):
@@ -118,7 +120,7 @@ def test_captured_and_compiled_steps_give_the_eager_tokens(
         assert isinstance(chosen.step, GraphStep)
         expected = plain(decoder, prompt, 64, sink, never)
         for _ in range(2):
-            assert plain(decoder, prompt, 64, sink, never, chosen.step) == expected
+            assert plain(decoder, prompt, 64, sink, never, step=chosen.step) == expected
         assert chosen.step.problem is None
 
 
