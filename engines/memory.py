@@ -33,6 +33,10 @@ _CUDA_WORKSPACE_BYTES = 512 << 20
 """What CUDA's libraries and the allocator's rounding take besides tensors."""
 
 
+_UNPACKED_TO_COMPUTE = ("int8", "nf4")
+"""Their libraries bring one matrix at a time back to the model's dtype; int4's kernel computes with packed numbers."""
+
+
 @dataclass(frozen=True)
 class ModelShape:
     """Sizes of a model: all `parameters`, and rows and columns of the matrices that can be quantized."""
@@ -156,6 +160,8 @@ def memory_need(
     workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
     cache = settings.switches.cache
     prefill = _prefill_bytes(config, positions, settings, size) + _layer_bytes(config, positions, cache, size)
+    if choice.quantization in _UNPACKED_TO_COMPUTE:
+        prefill += max(rows * columns for rows, columns in shape.matrices) * size
     moment = max(_vision_bytes(config, settings, size), prefill)
     return MemoryNeed(
         name=shape.name,

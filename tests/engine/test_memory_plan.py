@@ -116,6 +116,8 @@ def test_weights_wait_unpacked_until_they_are_quantized() -> None:
     there = memory_need(replace(choice, device="cuda:0"), "draft", GenerationSettings(), machine=AssumedMachine(GIB))
     assert there.loading_bytes == 0
     assert there.host_bytes == 2 * 7_079_684_096
+    plain = memory_need(replace(choice, quantization=None), "draft", GenerationSettings())
+    assert here.activation_bytes - plain.activation_bytes == 2 * 11008 * 4096 * 2
     assert there.loaded().host_bytes == here.loaded().loading_bytes == 0
 
 
