@@ -27,6 +27,8 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
     needed = {role: choices[role] for role in roles}
     if all(warm.holds(choice, role) for role, choice in needed.items()):
         return
+    # What captured steps keep between runs would be counted twice: as taken, and as what the run will need.
+    warm.release_caches()
     plan = Plan(
         choices,
         {role: model_shape(choice) for role, choice in choices.items()},

@@ -63,11 +63,14 @@ class DecodeSteps:
     def choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         """The step for a run, made if need be. Raises UserError for what cannot be asked of this model or device."""
         chosen = self._choose(switches, plan)
-        for step in self._made.values():
-            if isinstance(step, GraphStep) and step is not chosen.step:
-                # Its cache stands beside the run's own otherwise.
-                step.release()
+        self.release(kept=chosen.step)
         return chosen
+
+    def release(self, kept: DecodeStep | None = None) -> None:
+        """Gives back the caches of captured steps, all but one's: they stand beside the run's own otherwise."""
+        for step in self._made.values():
+            if isinstance(step, GraphStep) and step is not kept:
+                step.release()
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         is_cuda = self._decoder.device.type == "cuda"

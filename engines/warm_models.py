@@ -59,6 +59,11 @@ class WarmModels:
         self._held[(choice, role)], self._steps[(choice, role)] = model, steps
         return Warm(model, setup, steps)
 
+    def release_caches(self) -> None:
+        """Gives back the KV caches that captured steps keep between runs."""
+        for steps in self._steps.values():
+            steps.release()
+
     def keep_only(self, wanted: set[_Key]) -> None:
         """Frees every model but those."""
         surplus = [key for key in self._held if key not in wanted]

@@ -328,6 +328,22 @@ def test_a_kept_cache_is_used_again_and_replaced_when_too_small(sink: Any) -> No
     assert len(step.made) == 2
 
 
+def test_a_step_that_is_not_taken_gives_its_cache_back(sink: Any, monkeypatch: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(9))
+    steps, step = DecodeSteps(decoder), Uncaptured(decoder, MASKED)
+    monkeypatch.setitem(steps._made, "graphs", step)
+    first = step.open_cache(100)
+    step.capture_for((1,), 20, 100)
+    steps.release(kept=step)
+    assert step.open_cache(100) is first
+    steps.choose(Switches(step="eager"), StepPlan((1,), 20, 100))
+    one = opened(decoder, 2, step)
+    one.cache = step.open_cache(100)
+    assert one.cache is not first
+    assert answered(one, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
+    assert len(step.made) == 2
+
+
 def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
     """What CUDA takes for --step compiled: compiled and then captured."""
     decoder = LlamaDecoder.take_over(llama(10))
