@@ -27,7 +27,7 @@ def print_switches(document: Mapping[str, Any], console: Console) -> None:
     reasons: list[str] = []
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in _HEADINGS:
-        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "verdict")
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
     for row in document["rows"]:
         _, *others = _cells(row, _note(row, reasons))
         table.add_row(_label(row), *others)
@@ -128,21 +128,21 @@ def _cells(row: Row, verdict: str, *, wide: bool = False) -> list[str]:
         return [*head, *("-" for _ in range(6)), row["expected"] or "-", verdict]
     return [
         *head,
-        _ratio(row, "run"),
-        _ratio(row, "stage"),
+        _ratio(row, "run", wide=wide),
+        _ratio(row, "stage", wide=wide),
         *(_bytes(row, name, wide=wide) for name in ("weights", "kv", "peak")),
-        _agreement(row["agreement"]),
+        _agreement(row["agreement"], wide=wide),
         row["expected"] or "-",
         verdict,
     ]
 
 
-def _ratio(row: Row, name: str) -> str:
+def _ratio(row: Row, name: str, *, wide: bool) -> str:
     speed, bounds = row[f"{name}_speed"], row[f"{name}_speed_ci95"]
     if speed is None:
         return "n/a"
-    digits = 2 if speed < 10 else 1
-    spread = f" ±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
+    digits = 2 if speed < 10 else 1 if speed < 100 else 0
+    spread = f"{' ' if wide else ''}±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
     return f"{speed:.{digits}f}{spread}"
 
 
@@ -165,6 +165,7 @@ def short_bytes(count: int | None) -> str:
     return f"{value:.1f}G"
 
 
-def _agreement(found: Mapping[str, Any]) -> str:
+def _agreement(found: Mapping[str, Any], *, wide: bool) -> str:
     parted = found["first_divergence"]
-    return f"{found['matched']}/{found['compared']}{'' if parted is None else f' @{parted}'}"
+    where = "" if parted is None else f"{' ' if wide else ''}@{parted}"
+    return f"{found['matched']}/{found['compared']}{where}"
