@@ -25,6 +25,8 @@ _SCRATCH_CAPACITY = 37
 _SCRATCH_START = 11
 """Sizes nothing else has: equal numbers would be taken for one symbol when a step is compiled."""
 
+_FOLDER_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
 _BLOCK = 3
 """Tokens of the block compiled for; every count from 2 on shares its code."""
 
@@ -145,14 +147,22 @@ def keep_compilations() -> Path:
     """
     import platformdirs
     import torch._inductor.config as inductor
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    folder = os.environ.setdefault(
-        "TORCHINDUCTOR_CACHE_DIR", str(platformdirs.user_cache_path("evprof", appauthor=False) / "inductor")
-    )
     if getattr(sys, "frozen", False) or not torch.cuda.is_available():
         # A pool's processes are started as `sys.executable`, which in a frozen program is that program.
         inductor.compile_threads = 1
-    return Path(folder)
+    # torch writes its own default, a temporary folder, into the variable as soon as it is imported.
+    named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
+    if named is not None and Path(named) != Path(default):
+        return Path(named)
+    folder = platformdirs.user_cache_path("evprof", appauthor=False) / "inductor"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(default)
+    os.environ[_FOLDER_VARIABLE] = str(folder)
+    return folder
 
 
 def first_line(problem: BaseException) -> str:

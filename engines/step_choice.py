@@ -112,7 +112,7 @@ class DecodeSteps:
                     return ChosenStep(step, kind, compile_ms=_prepare(step, plan))
                 except torch.OutOfMemoryError:
                     raise
-                except RuntimeError as error:
+                except (RuntimeError, OSError) as error:
                     step.problem = first_line(error)
             problem = problem or step.problem
         return ChosenStep(None, sentence=_because(kind, problem))

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines import bucket_pass as buckets
@@ -214,11 +216,18 @@ def test_graphs_are_refused_on_a_cpu() -> None:
 
 
 def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    variable = "TORCHINDUCTOR_CACHE_DIR"
+    monkeypatch.setenv(variable, str(tmp_path))
     assert keep_compilations() == tmp_path
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
-    assert keep_compilations() == tmp_path / "cache" / "inductor"
+    # By itself torch takes a temporary folder, and says so in the same variable.
+    own, file = tmp_path / "cache", tmp_path / "file"
+    file.touch()
+    for before in (None, default_cache_dir()):
+        for given, expected in ((own, own / "inductor"), (file, Path(default_cache_dir()))):
+            monkeypatch.setenv(variable, before) if before else monkeypatch.delenv(variable)
+            monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, given=given, **__: given)
+            assert keep_compilations() == expected
+            assert os.environ[variable] == str(expected)
 
 
 class Uncaptured(GraphStep):
