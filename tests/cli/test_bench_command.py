@@ -72,7 +72,7 @@ def test_engine_as_markdown(evprof) -> None:
     pytest.importorskip("torch")
     found = evprof("bench", *QUICK_ENGINE, "--device", "cpu", "--markdown")
     rows = [line for line in found.output.splitlines() if line.startswith("|")]
-    assert len(rows) == 8
+    assert len(rows) == 6
     assert len({line.count("|") for line in rows}) == 1
 
 
