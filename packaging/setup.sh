@@ -58,6 +58,18 @@ python=$(find_python) || { install_debian python3 python3-venv && python=$(find_
   echo "evprof needs Python 3.11, 3.12 or 3.13; none was found." >&2
   exit 1
 }
+# Compiled decode steps need a C++ compiler and Python's headers; without them they run eagerly, and their tests fail.
+if [ "$(uname -s)" = Linux ] && [[ " $extras " == *" dev "* ]]; then
+  tools=()
+  command -v g++ >/dev/null || tools+=(g++)
+  "$python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())' ||
+    tools+=("$("$python" -c 'import sys; print("python%d.%d-dev" % sys.version_info[:2])')")
+  if [ "${#tools[@]}" -gt 0 ]; then
+    echo "Installing what compiled decode steps need: ${tools[*]}"
+    install_debian "${tools[@]}"
+  fi
+fi
+
 if [ ! -x .venv/bin/pip ]; then
   echo "Creating .venv with $("$python" --version)"
   if ! "$python" -m venv .venv 2>/dev/null; then
