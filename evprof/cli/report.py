@@ -13,6 +13,7 @@ from evprof.metrics import decoding, kv_cache
 from evprof.metrics.comparison import Row
 from evprof.metrics.speculation import acceptance, speculation_sentence
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
+from evprof.view.settings_text import run_label
 
 
 def print_runs(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog] | None = None) -> None:
@@ -32,6 +33,10 @@ def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
         console.print(f"  warning: {warning}")
     if run.info.trace_path:
         console.print(f"  torch trace: {run.info.trace_path}")
+    if label := run_label([run]):
+        console.print(f"  {label}")
+    if run.info.is_over and not run.stages():
+        return  # nothing was measured
     for line in _stage_lines(run):
         console.print(f"  {line}")
     for name, value in _figures(run):

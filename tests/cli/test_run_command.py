@@ -62,6 +62,28 @@ def test_text_for_people(evprof, session) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_what_was_switched_is_said(evprof, inputs, tmp_path) -> None:
+    session = tmp_path / "s.evprof"
+    plain = evprof("run", "--video", inputs[1], "-o", session).output
+    switched = evprof("run", "--video", inputs[1], "--visual-keep", "0.5", "-o", session).output
+    assert "keep 0.5" not in plain
+    assert "keep 0.5" in switched.splitlines()[1]
+
+
+def test_a_run_without_room_is_told_in_two_lines(evprof, inputs, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    from engines import machine
+
+    monkeypatch.setattr(machine, "free_bytes", lambda device: 1_000_000)
+    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof")
+    assert found.code == 1
+    head, reason = found.output.splitlines()
+    assert head.endswith("failed")
+    assert "needs" in reason
+    assert "is free" in reason
+
+
+@pytest.mark.usefixtures("scripted")
 def test_no_output_named_means_a_new_session_that_is_named(evprof, inputs) -> None:
     found = evprof("run", "--video", inputs[1])
     assert found.code == 0
