@@ -6,6 +6,7 @@ It knows pieces and lengths, neither models nor tensors, so nothing in it can wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.protocols import Sink
@@ -19,6 +20,21 @@ from evprof.core.records import (
 )
 
 OUTSIDE_ROUNDS = -1
+
+
+@dataclass(frozen=True)
+class Round:
+    """One draft-verify turn: when it began, how long drafting, verifying and rolling back took, what was drafted,
+    how much of it stands, and how many tokens it gave the answer."""
+
+    index: int
+    start_ns: int
+    draft_ns: int
+    verify_ns: int
+    rollback_ns: int
+    drafted_ids: Sequence[int]
+    accepted: int
+    emitted: int
 
 
 class Answer:
@@ -67,30 +83,20 @@ class Answer:
         """Notes how long one model's cache is now and what that takes."""
         self._append(KvRecord(self._run_id, role, self.now(), length, nbytes))
 
-    def note_round(
-        self,
-        round_index: int,
-        *,
-        start_ns: int,
-        durations_ns: tuple[int, int, int],
-        drafted_ids: Sequence[int],
-        accepted: int,
-        emitted: int,
-    ) -> None:
-        """Notes one draft-verify turn; `durations_ns` are drafting, verifying and rolling back."""
-        draft_ns, verify_ns, rollback_ns = durations_ns
+    def note_round(self, turn: Round) -> None:
+        """Notes one draft-verify turn."""
         self._append(
             RoundRecord(
                 self._run_id,
-                round_index,
-                start_ns,
-                draft_ns,
-                verify_ns,
-                rollback_ns,
-                len(drafted_ids),
-                accepted,
-                emitted,
-                ",".join(map(str, drafted_ids)),
+                turn.index,
+                turn.start_ns,
+                turn.draft_ns,
+                turn.verify_ns,
+                turn.rollback_ns,
+                len(turn.drafted_ids),
+                turn.accepted,
+                turn.emitted,
+                ",".join(map(str, turn.drafted_ids)),
                 0,
             )
         )
@@ -123,14 +129,5 @@ class SilentAnswer(Answer):
     def note_cache(self, role: str, length: int, nbytes: int) -> None:
         """Nothing."""
 
-    def note_round(
-        self,
-        round_index: int,
-        *,
-        start_ns: int,
-        durations_ns: tuple[int, int, int],
-        drafted_ids: Sequence[int],
-        accepted: int,
-        emitted: int,
-    ) -> None:
+    def note_round(self, turn: Round) -> None:
         """Nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from engines.answer import Answer
+from engines.answer import Answer, Round
 from engines.decoding import CachedModel, Limits
 from engines.timing import StageClock
 from evprof.core.errors import Cancelled
@@ -95,14 +95,18 @@ class _Rounds:
         self._emit(drafted, emitted, accepted, known_ns)
         rollback_start_ns = now()
         self._roll_back(len(drafted) - accepted)
-        durations_ns = (drafting.duration_ns, verifying.duration_ns, now() - rollback_start_ns)
+        rollback_ns = now() - rollback_start_ns
         answer.note_round(
-            self._index,
-            start_ns=start_ns,
-            durations_ns=durations_ns,
-            drafted_ids=drafted,
-            accepted=accepted,
-            emitted=len(emitted),
+            Round(
+                self._index,
+                start_ns,
+                drafting.duration_ns,
+                verifying.duration_ns,
+                rollback_ns,
+                drafted,
+                accepted,
+                len(emitted),
+            )
         )
         self._target.note_length(answer)
         self._draft.note_length(answer)

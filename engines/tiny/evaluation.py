@@ -12,7 +12,7 @@ from threading import Event
 import numpy as np
 import torch
 
-from engines.answer import SilentAnswer
+from engines.answer import Round, SilentAnswer
 from engines.decoding import CachedModel, Limits
 from engines.speculation import speculate
 from engines.timing import NullClock
@@ -143,19 +143,10 @@ class _Tally(SilentAnswer):
         super().__init__()
         self.rounds = self.drafted = self.accepted = 0
 
-    def note_round(
-        self,
-        round_index: int,
-        *,
-        start_ns: int,
-        durations_ns: tuple[int, int, int],
-        drafted_ids: Sequence[int],
-        accepted: int,
-        emitted: int,
-    ) -> None:
+    def note_round(self, turn: Round) -> None:
         self.rounds += 1
-        self.drafted += len(drafted_ids)
-        self.accepted += accepted
+        self.drafted += len(turn.drafted_ids)
+        self.accepted += turn.accepted
 
 
 @torch.no_grad()
