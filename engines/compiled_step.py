@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FunctionType
@@ -50,6 +51,7 @@ class CompiledStep:
         wanted = {(self._decoder.attention, min(block, 2), batch > 1) for block in blocks} - self._ready
         if not wanted:
             return None
+        check_headers()
         keep_compilations()
         began_ns = monotonic_ns()
         device, dtype = self._decoder.device, self._decoder.embed_tokens.weight.dtype
@@ -138,6 +140,13 @@ def _own_code(function: Callable[..., torch.Tensor]) -> Any:
         function.__defaults__,
         function.__closure__,
     )
+
+
+def check_headers() -> None:
+    """Raises RuntimeError where Python's headers are not, as in an installed program: what inductor generates includes
+    them, and its compiler's own complaint would be pages long."""
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        raise RuntimeError("Python's headers (Python.h) are not installed, and compiled code needs them")
 
 
 def keep_compilations() -> Path:

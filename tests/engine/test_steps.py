@@ -198,6 +198,17 @@ def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
     assert "compiler" in done.stdout.split(":", 1)[1]
 
 
+def test_without_headers_it_is_said_before_compiling(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / name))
+    steps = DecodeSteps(LlamaDecoder.take_over(llama()))
+    chosen = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128))
+    assert (chosen.step, chosen.kind) == (None, "eager")
+    assert chosen.sentence == (
+        "The decode step is not compiled but runs eagerly: Python's headers (Python.h) are not installed, and compiled "
+        "code needs them."
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "cache", "part"),
     [("compiled", DYNAMIC, "this one is dynamic"), ("compiled", "fp8", "this one is fp8"), ("auto", STATIC, None)],
