@@ -79,7 +79,8 @@ def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
     run_id = request.first_run_id
     for repeat in range(-request.warmup, request.repeat):
         for role in ROLES_OF[request.mode]:
-            yield RunPlan(run_id, role, repeat, request.settings)
+            number = repeat if repeat < 0 else request.first_repeat + repeat
+            yield RunPlan(run_id, role, number, request.settings)
             run_id += 1
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.

@@ -153,11 +153,13 @@ class MeasuredRun:
                 "video": {"path": sample.video_path} if sample.video_path else None,
                 "prompt": sample.prompt,
                 "name": sample.name,
+                "reference": sample.reference,
             },
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             warmup=plan.repeat < 0,
             profiled=plan.profiled,
             environment=self._environment,
+            cell=self._request.cell,
         )
 
     def _set_up(self) -> dict[str, VisionLanguageModel]:
@@ -319,6 +321,8 @@ class MeasuredRun:
             return
         for sentence in inputs.warnings:
             self._warn(sentence)
+        if not self._request.keeps_frames:
+            return
         for index, frame in enumerate(inputs.frames):
             self._sink.append(
                 FrameRecord(self._plan.run_id, role, index, frame.start_us, frame.end_us, frame.label, frame.png)

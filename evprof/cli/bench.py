@@ -50,7 +50,7 @@ class Bench(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Measures and prints rows and summary."""
-        from evprof.cli.report import facts_lines
+        from evprof.cli.run_text import facts_lines
 
         document = {"schema_version": 1, "benchmark": options.benchmark} | _measure(options, console)
         if console.is_json:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.cli.console import Console
-from evprof.cli.report import facts_lines
+from evprof.cli.run_text import facts_lines
 from evprof.core.units import memory_text
 
 _LABEL = 24

@@ -37,7 +37,7 @@ class Compare(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads, compares and prints."""
-        from evprof.cli.report import print_rows
+        from evprof.cli.run_text import print_rows
         from evprof.metrics.comparison import compare_document, comparison_rows
 
         listed = _columns(options.sessions, console)

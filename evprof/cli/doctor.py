@@ -49,7 +49,7 @@ class Doctor(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Examines every part, each on its own, so that a broken one hides no other."""
-        from evprof.cli.report import facts_lines
+        from evprof.cli.run_text import facts_lines
 
         document = examine()
         if console.is_json:

@@ -46,7 +46,7 @@ class Inspect(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.checkpoint_report import print_checkpoint
-        from evprof.cli.report import facts_lines
+        from evprof.cli.run_text import facts_lines
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)

@@ -136,7 +136,7 @@ def default_session_path() -> Path:
 
 def conclude(session: RecordedSession, console: Console) -> int:
     """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
-    from evprof.cli.report import print_runs
+    from evprof.cli.run_text import print_runs
     from evprof.metrics.document import session_document
 
     known = session.saved()

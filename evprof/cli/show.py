@@ -24,7 +24,7 @@ class Show(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads and prints; the file is not touched."""
         from evprof.cli.recorded_session import read_environment, read_runs
-        from evprof.cli.report import print_runs
+        from evprof.cli.run_text import print_runs
         from evprof.metrics.document import session_document
 
         runs = read_runs(options.session)

@@ -27,12 +27,16 @@ ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED = (
 STAGES = ("load", "preprocess", "vision", "prefill", "decode")
 """The five stages, in order."""
 
+COVERS = "+"
+"""Joins the names of stages that imported data measured as one interval: "vision+prefill+decode"."""
+
 
 class SpanRecord(NamedTuple):
     """One phase of a measured interval.
 
     `span_id` is unique within the run; `parent_id` is -1 for a stage. `role` says whose work it is, `name` is one of
-    STAGES for a stage and a child's own name (`tower`, `projector`, `draft`, `verify`, …) otherwise.
+    STAGES for a stage (several joined by COVERS for an interval that holds them all) and a child's own name (`tower`,
+    `projector`, `draft`, `verify`, …) otherwise.
     begin: start_ns is the host time of dispatch, end_ns = -1. end: end_ns is the host time of return.
     settled: both are device times on the host's clock, equal to the host's on a CPU.
     """

@@ -98,7 +98,8 @@ class TraceSettings(Plain):
 class RunRequest:
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
 
-    `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them.
+    `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
+    `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
     """
 
     mode: str
@@ -111,6 +112,9 @@ class RunRequest:
     trace: TraceSettings | None = None
     first_run_id: int = 1
     group_id: int = 1
+    cell: str = ""
+    first_repeat: int = 0
+    keeps_frames: bool = True
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) when the mode lacks an input or a model, or settings mean nothing."""

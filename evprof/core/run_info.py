@@ -89,10 +89,28 @@ class MemoryFacts(Plain):
     by_stage: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ImportedFacts(Plain):
+    """Where a run that was not made here comes from: `row` of the file `path` of result files of a `family`.
+
+    `output_tokens` and `decode_steps` are what the file counted. `figures` are other numbers it gives, under our names
+    with our units; `notes` is what is wrong with this row or has to be known of it, in sentences.
+    """
+
+    path: str
+    family: str
+    row: int
+    output_tokens: int | None = None
+    decode_steps: int | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
 @dataclass
 class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
 
+    `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC.
     """
@@ -120,6 +138,8 @@ class RunInfo:
     text: str | None = None
     trace_path: str | None = None
     warnings: list[str] = field(default_factory=list)
+    cell: str = ""
+    imported: ImportedFacts | None = None
 
     @property
     def is_over(self) -> bool:
@@ -167,4 +187,6 @@ def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
             }
     if isinstance(parts.get("memory"), dict):
         parts["memory"] = MemoryFacts.from_json(parts["memory"])
+    if isinstance(parts.get("imported"), dict):
+        parts["imported"] = ImportedFacts.from_json(parts["imported"])
     return parts

@@ -11,6 +11,7 @@ from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import Recording
 from evprof.core.records import (
     BEGIN,
+    COVERS,
     END,
     ORIGIN_REJECTED,
     STAGES,
@@ -47,9 +48,19 @@ class Span:
         return None if self.end_ns is None else self.end_ns - self.start_ns
 
     @property
+    def covers(self) -> tuple[str, ...]:
+        """The stages this one interval holds: itself, or several that imported data measured in one piece."""
+        return tuple(self.name.split(COVERS))
+
+    @property
+    def stage_name(self) -> str:
+        """The stage it is told under: the last one that it covers."""
+        return self.covers[-1]
+
+    @property
     def is_stage(self) -> bool:
-        """Whether this is one of the five stages rather than a part of one."""
-        return self.parent_id < 0 and self.name in STAGES
+        """Whether this is one or several of the five stages rather than a part of one."""
+        return self.parent_id < 0 and (self.name in STAGES or all(name in STAGES for name in self.covers))
 
 
 @dataclass
@@ -86,8 +97,16 @@ class RunLog:
         return sorted(found, key=lambda span: span.start_ns)
 
     def stage(self, name: str, role: str) -> Span | None:
-        """The stage of that name and role, if it began."""
-        return next((span for span in self._stages if (span.name, span.role) == (name, role)), None)
+        """The stage of that name and role, if it began and was measured apart from the others."""
+        mine = (span for span in self._stages if span.role == role)
+        return next((span for span in mine if span.name == name or self.accounts_for(span) == (name,)), None)
+
+    def accounts_for(self, span: Span) -> tuple[str, ...]:
+        """The stages whose time is this span's alone: what it covers, less what was measured apart from it."""
+        if span.name in STAGES:
+            return (span.name,)
+        apart = {other.name for other in self._stages if other.role == span.role}
+        return tuple(name for name in span.covers if name not in apart)
 
     def children(self, span_id: int) -> list[Span]:
         """Parts of a span in order of start."""

@@ -11,10 +11,12 @@ from evprof.core.plain import Plain
 class Sample(Plain):
     """One scene. At least one of `events_path` and `video_path` is given.
 
-    `events_path`: `.npy`, `.npz` or a folder of PNG event frames; `video_path`: anything FFmpeg opens.
+    `events_path`: `.npy`, `.npz` or a folder of PNG event frames; `video_path`: anything FFmpeg opens. `name` tells
+    samples of one dataset apart; `reference` is the answer a dataset gives, None where it gives none.
     """
 
     events_path: str | None = None
     video_path: str | None = None
     prompt: str = "What are the key elements in this scene?"
     name: str = ""
+    reference: str | None = None

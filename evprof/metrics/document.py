@@ -69,6 +69,8 @@ def run_document(run: RunLog) -> dict[str, Any]:
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,
+        "cell": info.cell,
+        "imported": info.imported.to_json() if info.imported else None,
         "model": _model(info.models.get(info.role)),
         "settings": _settings(run),
         "sample": _sample(info.sample),
@@ -95,7 +97,7 @@ def metrics_document(run: RunLog) -> dict[str, float | int | None]:
         "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
         "input_sequence_length": decoding.input_length(run),
-        "output_sequence_length": len(run.tokens),
+        "output_sequence_length": len(run.tokens) if run.info.imported is None else decoding.output_length(run),
         "visual_tokens": decoding.visual_tokens(run),
         "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
         "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),
@@ -125,6 +127,7 @@ def _sample(sample: dict[str, Any]) -> dict[str, Any]:
         "video": _input(sample, "video"),
         "prompt": sample.get("prompt"),
         "name": sample.get("name", ""),
+        "reference": sample.get("reference"),
     }
 
 
@@ -212,7 +215,7 @@ def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
     for span in run.spans.values():
         by_parent.setdefault(span.parent_id, []).append(span)
     return [
-        {"name": span.name, "covers": [span.name]}
+        {"name": span.stage_name, "covers": list(span.covers)}
         | _span(run, span)
         | {"children": [_child(run, child, by_parent) for child in _in_order(by_parent.get(span.span_id, []))]}
         for span in run.stages(role)

@@ -68,6 +68,9 @@ def _accepted_positions(run: RunLog) -> int | None:
 def measured_bytes(run: RunLog, role: str | None = None) -> int | None:
     """Bytes in use at the end of the run, walked in the cache's tensors; None until the run has ended."""
     kv = run.info.kv.get(role or run.info.role)
+    if kv is None and run.info.imported is not None and role in (None, run.info.role):
+        told = run.info.imported.figures.get("kv_cache_bytes")
+        return None if told is None else round(told)
     return kv.measured_bytes if kv else None
 
 

@@ -36,13 +36,23 @@ def union_ns(intervals: Iterable[Interval]) -> int:
 
 
 def settled_intervals(run: RunLog, names: Iterable[str] = STAGES, role: str | None = None) -> list[Interval]:
-    """Device intervals of the stages called `names`, of one role or of all; unsettled stages are left out."""
+    """Device intervals of the stages called `names`, of one role or of all; unsettled stages are left out.
+
+    An interval that covers several stages counts when all that it accounts for is wanted (see `is_separable`).
+    """
     wanted = frozenset(names)
     return [
         (span.start_ns, span.end_ns)
         for span in run.stages(role)
-        if span.name in wanted and span.is_settled and span.end_ns is not None
+        if span.is_settled and span.end_ns is not None and wanted.issuperset(run.accounts_for(span))
     ]
+
+
+def is_separable(run: RunLog, names: Iterable[str]) -> bool:
+    """Whether these stages' time can be told from the others': no interval accounts for some of each."""
+    wanted = frozenset(names)
+    owned = [frozenset(run.accounts_for(span)) for span in run.stages()]
+    return all(not part & wanted or part <= wanted for part in owned)
 
 
 def is_measured(span: Span) -> bool:
@@ -95,8 +105,14 @@ def unattributed_ms(run: RunLog) -> float | None:
 def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) -> float | None:
     """Time in ms from the run's zero to `until_ns` (its end by default) counted on one of `BASES`.
 
-    None while the run's zero or end is unknown, and for model-only when no model stage was measured.
+    None while the run's zero or end is unknown, for model-only when no model stage was measured, and when an imported
+    run's intervals do not tell what the basis counts. An imported run without a wall of its own has the union of the
+    stages that its file measured, and no end-to-end total when loading is not among them.
     """
+    if run.info.imported is not None and run.info.end_ns is None:
+        return None if until_ns is not None else _imported_total_ms(run, basis)
+    if not is_separable(run, MODEL_STAGES if basis == MODEL_ONLY else ("load",)) and basis != END_TO_END:
+        return None
     start = run.info.start_ns
     end = run.info.end_ns if until_ns is None else until_ns
     if start is None or end is None:
@@ -108,6 +124,16 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     if basis == WITHOUT_LOAD:
         whole -= union_ns(_clipped(settled_intervals(run, ("load",)), start, end))
     return ms_from_ns(whole)
+
+
+def _imported_total_ms(run: RunLog, basis: str) -> float | None:
+    names = STAGES if basis == END_TO_END else STAGES[1:] if basis == WITHOUT_LOAD else MODEL_STAGES
+    covered = {name for span in run.stages(run.info.role) for name in span.covers}
+    needed = {"load", "decode"} if basis == END_TO_END else {"preprocess", "decode"} if basis == WITHOUT_LOAD else set()
+    if not (needed <= covered and set(MODEL_STAGES) <= covered and is_separable(run, names)):
+        return None
+    intervals = settled_intervals(run, names)
+    return ms_from_ns(union_ns(intervals)) if intervals else None
 
 
 def _clipped(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:

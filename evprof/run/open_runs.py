@@ -72,14 +72,17 @@ def _unstarted(request: RunRequest) -> RunInfo:
         "events": {"path": request.sample.events_path} if request.sample.events_path else None,
         "video": {"path": request.sample.video_path} if request.sample.video_path else None,
         "prompt": request.sample.prompt,
+        "name": request.sample.name,
+        "reference": request.sample.reference,
     }
     return RunInfo(
         run_id=request.first_run_id,
         group_id=request.group_id,
-        repeat=0,
+        repeat=request.first_repeat,
         role=DRAFT if request.mode in ("draft", "side-by-side") else TARGET,
         mode=request.mode,
         settings=request.settings.to_json(),
         sample=sample,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        cell=request.cell,
     )

@@ -142,7 +142,7 @@ class _Play:
         return RunInfo(
             run_id=self.run_id,
             group_id=self.request.group_id,
-            repeat=max(self.repeat, 0),
+            repeat=max(self.repeat, 0) + self.request.first_repeat,
             role=self.role,
             mode=self.request.mode,
             settings=settings.to_json(),
@@ -150,10 +150,13 @@ class _Play:
                 "events": {"path": sample.events_path} if sample.events_path else None,
                 "video": {"path": sample.video_path} if sample.video_path else None,
                 "prompt": sample.prompt,
+                "name": sample.name,
+                "reference": sample.reference,
             },
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             warmup=self.repeat < 0,
             environment=dict(ENVIRONMENT),
+            cell=self.request.cell,
         )
 
     def _set_up(self, role: str, warm: set[str]) -> None:

@@ -50,6 +50,7 @@ class SessionWriter:
         self._message_place = recording.message_count if skips_existing else 0
         self._infos: dict[int, RunInfo] = {}
         self._pending = Commit()
+        self._facts: dict[str, Any] = {}
         self._dirty: set[int] = set()
         self._untold: list[int] = []
         self._unhashed: list[SampleFile] = []
@@ -87,6 +88,11 @@ class SessionWriter:
         """The number of the next group in this session."""
         in_file = self._file.next_group_id if self._file else 1
         return max([in_file, *(info.group_id + 1 for info in list(self._infos.values()))])
+
+    def note(self, key: str, value: Any) -> None:
+        """Saves a fact of the session (plain JSON values) with the next commit, in place of an earlier one."""
+        with self._bell:
+            self._facts[key] = value
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Waits until everything recorded so far was committed (or refused: see `problem`). False when time ran out."""
@@ -150,7 +156,7 @@ class SessionWriter:
             if not news:
                 return
             if self._file is None:
-                if not self._infos:
+                if not (self._infos or news.facts):
                     return  # an engine that starts is no reason for a file
                 self._open()
             if self._file is not None:
@@ -161,6 +167,10 @@ class SessionWriter:
             return
         for name, (_, stop) in news.ranges.items():
             self._places[name] = stop
+        with self._bell:
+            for key, value in news.facts.items():
+                if self._facts.get(key) is value:
+                    del self._facts[key]
         self._dirty.clear()
         self._pending = Commit()
         self._problem = None
@@ -205,7 +215,9 @@ class SessionWriter:
             if len(stream) > self._places[name]
         }
         infos = [self._infos[run_id] for run_id in sorted(self._dirty)]
-        return Commit(ranges, infos, self._pending.samples, self._pending.environment)
+        with self._bell:
+            facts = dict(self._facts)
+        return Commit(ranges, infos, self._pending.samples, self._pending.environment, facts)
 
     def _remember(self, messages: list[Message]) -> None:
         for message in messages:

@@ -27,7 +27,7 @@ from evprof.session import chunk
 from evprof.session.header import check_header
 from evprof.session.migrations import format_of, migrate
 from evprof.session.presence import is_alive
-from evprof.session.schema import FORMAT, ROW_STREAMS, TABLES
+from evprof.session.schema import FACT_PREFIX, FORMAT, ROW_STREAMS, TABLES
 from evprof.session.store import abandoned_sentence
 from evprof.session.validation import run_info_from
 
@@ -43,13 +43,14 @@ _ATTEMPTS = 8
 
 @dataclass
 class Session:
-    """A session as read: its recording, and what is known of it apart from its runs."""
+    """A session as read: its recording, and what is known of it apart from its runs (`facts`, as JSON gives them)."""
 
     path: Path
     recording: Recording
     environment: dict[str, Any] = field(default_factory=dict)
     created_at: str | None = None
     evprof_version: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def read_session(path: Path) -> Recording:
@@ -175,6 +176,7 @@ class _Reading:
             environment if isinstance(environment, dict) else {},
             created_at if isinstance(created_at, str) else None,
             version if isinstance(version, str) else None,
+            {key.removeprefix(FACT_PREFIX): value for key, value in facts.items() if key.startswith(FACT_PREFIX)},
         )
 
     def _migrated(self) -> sqlite3.Connection:

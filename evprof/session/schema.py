@@ -39,7 +39,14 @@ TABLES: dict[str, str] = {
         "first_ns INTEGER, last_ns INTEGER, content BLOB NOT NULL)"
     ),
 }
-"""Table name -> how it is made. `session` holds JSON: created_at, evprof_version, environment, writer."""
+"""Table name -> how it is made.
+
+`session` holds JSON: created_at, evprof_version, environment, writer; and, behind FACT_PREFIX, what a session is apart
+from its runs: the suite it records, the files it was imported from, the comparisons saved with it.
+"""
+
+FACT_PREFIX = "fact:"
+"""Before the key of everything in `session` that this module knows nothing of."""
 
 
 def create(connection: sqlite3.Connection) -> None:

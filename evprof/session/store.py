@@ -23,7 +23,7 @@ from evprof.session.filesystem import network_kind
 from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import is_alive, is_elsewhere, name_tag
-from evprof.session.schema import ROW_STREAMS, create
+from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
 from evprof.session.validation import fitting, run_info_from
 
 WRITER_GONE = "The program ended during this run."
@@ -53,15 +53,16 @@ class SampleFile:
 
 @dataclass
 class Commit:
-    """What one transaction takes in."""
+    """What one transaction takes in. `facts` are of the session, JSON under names of their own."""
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     infos: list[RunInfo] = field(default_factory=list)
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.ranges or self.infos or self.samples or self.environment)
+        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts)
 
 
 class SessionFile:
@@ -147,6 +148,8 @@ class SessionFile:
                 )
             if news.environment:
                 self._put("environment", news.environment)
+            for key, value in news.facts.items():
+                self._put(FACT_PREFIX + key, value)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
