@@ -310,3 +310,24 @@ def test_ten_thousand_records_a_second_through_pipe_recording_and_file(recorded_
     assert len(again.streams["tokens"]) == 7500
     # 30,000 records: less than 10 bytes each on disk.
     assert writer.path.stat().st_size < 300_000
+
+
+def test_facts_of_a_session_are_kept_and_replaced(tmp_path):
+    recording = Recording()
+    path = tmp_path / "s.evprof"
+    with SessionWriter(recording, path) as writer:
+        begin(recording)
+        writer.note("suite", {"name": "stages"})
+        assert writer.flush()
+        writer.note("suite", {"name": "shapes"})
+        writer.note("views", {})
+    session = load_session(path)
+    assert session.facts == {"suite": {"name": "shapes"}, "views": {}}
+    assert session.created_at
+
+
+def test_facts_alone_make_a_file(tmp_path):
+    path = tmp_path / "s.evprof"
+    with SessionWriter(Recording(), path, waits_for_run=True) as writer:
+        writer.note("suite", {"name": "stages"})
+    assert load_session(path).facts == {"suite": {"name": "stages"}}
