@@ -258,7 +258,7 @@ def test_a_defect_after_the_measurement_still_ends_the_run(engine: Any, sample: 
 def test_a_row_of_a_suite_says_which_it_is_and_may_leave_pictures_out(engine: Any, sample: Any) -> None:
     request = request_for("draft", sample, cell="draft · 5 frames", first_repeat=3, warmup=1, keeps_frames=False)
     runs, _ = carry_out(engine, request)
-    warm_up, measured = runs.values()
+    warm_up, measured = runs
     assert (warm_up.info.warmup, measured.info.warmup) == (True, False)
     assert (measured.info.cell, measured.info.repeat) == ("draft · 5 frames", 3)
     assert not measured.frames
