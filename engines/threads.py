@@ -23,8 +23,12 @@ def use_threads(models: Iterable[VisionLanguageModel]) -> int:
 
     `OMP_NUM_THREADS`, which PyTorch read at its start, stays the upper limit.
     """
-    is_small = all(model.facts.parameters < SMALL_PARAMETERS for model in models if model.device.type == "cpu")
-    count = 1 if is_small else _DEFAULT
+    count = thread_count(model.facts.parameters for model in models if model.device.type == "cpu")
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)
     return count
+
+
+def thread_count(parameters: Iterable[int]) -> int:
+    """Threads a run takes whose models on the CPU have so many parameters each."""
+    return 1 if all(count < SMALL_PARAMETERS for count in parameters) else _DEFAULT
