@@ -25,7 +25,7 @@ def write_export(
 
     `tell` is given a sentence for each thing that the format cannot hold.
     """
-    _refuse_session(path)
+    refuse_session(path)
     try:
         if kind == "csv":
             from evprof.export.tables import write_tables
@@ -53,13 +53,24 @@ def _document(runs: Sequence[RunLog], kind: str) -> dict[str, Any]:
 
 
 def _write_json(document: dict[str, Any], path: Path) -> Path:
-    """Whole or not at all: a reader never meets half a file."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     # A path may hold bytes that are no text; JSON can say them only as escapes.
     data = text.encode("utf-8", "backslashreplace")
+    return _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_whole(path: Path, data: bytes) -> Path:
+    """Writes a file whole or not at all: a reader never meets half of it. Raises UserError when it cannot be."""
+    try:
+        return _replace(path, data)
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+
+
+def _replace(path: Path, data: bytes) -> Path:
     unfinished = path.with_name(f"{path.name}.part")
     try:
-        unfinished.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+        unfinished.write_bytes(data)
         os.replace(unfinished, path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -68,7 +79,8 @@ def _write_json(document: dict[str, Any], path: Path) -> Path:
     return path
 
 
-def _refuse_session(path: Path) -> None:
+def refuse_session(path: Path) -> None:
+    """Raises UserError when a session lies at `path`: nothing we write may take its place."""
     if not path.is_file():
         return
     with path.open("rb") as stream:

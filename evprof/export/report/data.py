@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.export.report.configurations import configuration_names
 from evprof.metrics.comparison import Column, columns, is_comparable
+from evprof.metrics.stages import END_TO_END
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,13 @@ class ReportData:
     columns: tuple[Column, ...]
     failures: tuple[RunLog, ...]
     warmups: tuple[RunLog, ...]
+    basis: str = END_TO_END
+    command: str = ""
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What each of `columns` is called, in order; no two are equal."""
+        return configuration_names(self.columns)
 
     @property
     def runs(self) -> list[RunLog]:
@@ -51,7 +61,7 @@ class ReportData:
         return [source.facts[key] for source in self.sources if key in source.facts]
 
 
-def gather(sources: Iterable[Source]) -> ReportData:
+def gather(sources: Iterable[Source], basis: str = END_TO_END, command: str = "") -> ReportData:
     """The data of a report. Raises UserError, listing the errors, when not a single run finished."""
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
@@ -64,7 +74,7 @@ def gather(sources: Iterable[Source]) -> ReportData:
     if not found:
         raise UserError(_nothing_finished(listed, failures))
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and not is_comparable(run))
-    return ReportData(listed, tuple(found), failures, warmups)
+    return ReportData(listed, tuple(found), failures, warmups, basis, command)
 
 
 def last_attempts(runs: Iterable[RunLog]) -> list[RunLog]:

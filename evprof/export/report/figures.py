@@ -1,0 +1,206 @@
+"""Figures as cells of a report: rounded to what they are worth, with their unit, and with a badge.
+
+The only place where a section's numbers become text; it does not know where they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evprof.core.units import bytes_text
+from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
+
+if TYPE_CHECKING:
+    from evprof.metrics.statistics import Summary
+
+MOST_DECIMALS = 3
+"""Of a millisecond: no clock of ours tells less than a µs."""
+
+NO_SAMPLES = "(n = 0)"
+
+
+def nothing_measured(note: str = "") -> Cell:
+    """The cell for a statistic over no values: "n/a (n = 0)"."""
+    cell = not_available(NO_SAMPLES)
+    return Cell(cell.text, tone=cell.tone, note=note)
+
+
+def number_cell(
+    value: float | Summary | None,
+    unit: str = "",
+    badge: Badge = Badge.MEASURED,
+    *,
+    tone: str = "",
+    note: str = "",
+) -> Cell:
+    """A number, or mean ± standard deviation of several, with its unit; "n/a (n = 0)" for None."""
+    if value is None:
+        return nothing_measured(note)
+    text = number_text(value) if isinstance(value, int | float) else spread_text(value.mean, value.std)
+    return Cell(f"{text} {unit}".rstrip(), badge, tone, note)
+
+
+def ms_cell(
+    value: float | Summary | None,
+    badge: Badge = Badge.MEASURED,
+    *,
+    tone: str = "",
+    note: str = "",
+    has_unit: bool = True,
+) -> Cell:
+    """Milliseconds, `66.2 ± 1.1 ms`: always ms, so that the rows of a column can be compared at a glance.
+
+    `has_unit` False where the head of the column says ms.
+    """
+    return number_cell(value, "ms" if has_unit else "", badge, tone=tone, note=note)
+
+
+def rate_cell(
+    value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = ""
+) -> Cell:
+    """Something per second."""
+    return number_cell(value, unit, badge, tone=tone, note=note)
+
+
+def count_cell(
+    value: float | Summary | None,
+    unit: str = "",
+    badge: Badge = Badge.MEASURED,
+    *,
+    tone: str = "",
+    note: str = "",
+) -> Cell:
+    """A count: whole numbers whole, `4,643` from 10,000 on with commas; a mean of counts with its spread."""
+    if value is None:
+        return nothing_measured(note)
+    if not isinstance(value, int | float):
+        # Counts that never differ are one count, not a mean with a spread of zero.
+        if value.minimum != value.maximum:
+            return number_cell(value, unit, badge, tone=tone, note=note)
+        value = value.mean
+    return Cell(f"{count_text(value)} {unit}".rstrip(), badge, tone, note)
+
+
+def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = "") -> Cell:
+    """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
+    if value is None:
+        return nothing_measured(note)
+    return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, tone, note)
+
+
+def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = "") -> Cell:
+    """A share of 0…1 in percent."""
+    return nothing_measured(note) if value is None else Cell(share_text(value), badge, tone, note)
+
+
+def ratio_cell(
+    value: float | None,
+    interval: Sequence[float] | None = None,
+    *,
+    lower_is_better: bool | None = None,
+    badge: Badge = Badge.DERIVED,
+    note: str = "",
+) -> Cell:
+    """A ratio to a baseline, `8.59x [8.51, 8.66]`, with its 95 % interval where there is one.
+
+    Says good or bad only when `lower_is_better` tells which and the interval, or without one the ratio itself as it is
+    printed, leaves 1 out.
+    """
+    if value is None:
+        return not_available()
+    text = f"{ratio_text(value)}{'' if interval is None else f' {interval_text(interval)}'}"
+    return Cell(text, badge, ratio_tone(value, interval, lower_is_better), note)
+
+
+def ratio_tone(value: float, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
+    """ "good", "bad" or "": whether a ratio is a difference at all, and which way."""
+    if lower_is_better is None:
+        return ""
+    low, high = (value, value) if interval is None else (interval[0], interval[1])
+    if interval is None and ratio_text(value) == ratio_text(1.0):
+        return ""
+    if low <= 1.0 <= high:
+        return ""
+    return "good" if (high < 1.0) == lower_is_better else "bad"
+
+
+def number_text(value: float, decimals: int | None = None) -> str:
+    """Four significant digits, at most three of them behind the point: `66.16`, `568.1`, `0.012`.
+
+    `decimals` sets the digits behind the point. What is too small for them is given in powers of ten, never as 0.
+    """
+    if not math.isfinite(value):
+        return NOT_AVAILABLE if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    digits = _decimals_of(value) if decimals is None else decimals
+    text = f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
+    if value and not any(character in "123456789" for character in text):
+        return f"{value:.1e}" if decimals is None else text.lstrip("-")
+    return text
+
+
+def count_text(value: float) -> str:
+    """A count; a mean of counts with up to two digits behind the point."""
+    if not math.isfinite(value):
+        return number_text(value)
+    if value == int(value):
+        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
+    return number_text(value, 2 if abs(value) < 100 else 1)
+
+
+def spread_text(mean: float, std: float | None) -> str:
+    """`66.2 ± 1.1`: the spread to two significant digits, the mean to the same place (GUM 7.2.6).
+
+    Nothing is rounded before the point, and no more than a µs is told behind it.
+    """
+    if std is None or not math.isfinite(std):
+        return number_text(mean)
+    if std == 0:
+        return f"{number_text(mean)} ± 0"
+    decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(std))))
+    if abs(mean) < 10**-MOST_DECIMALS and std < 10**-MOST_DECIMALS:
+        return f"{mean:.1e} ± {std:.1e}"
+    return f"{number_text(mean, decimals)} ± {number_text(std, decimals)}"
+
+
+def share_text(value: float) -> str:
+    """`84.2 %`; small shares keep two significant digits, `0.43 %`."""
+    percent = 100 * value
+    if percent == 0 or not math.isfinite(percent):
+        return "0 %" if percent == 0 else NOT_AVAILABLE
+    return f"{percent:.{2 if abs(percent) < 1 else 1}f} %"
+
+
+def ratio_text(value: float) -> str:
+    """`8.59x`; below 0.1 two significant digits."""
+    if not math.isfinite(value):
+        return number_text(value)
+    return f"{value:.{2 if abs(value) >= 0.1 or value == 0 else 1 - math.floor(math.log10(abs(value)))}f}x"
+
+
+def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
+    """`[65.9, 66.4] ms`, to the place where the ends differ by two digits; "" without an interval."""
+    if interval is None:
+        return ""
+    low, high = interval[0], interval[1]
+    width = abs(high - low)
+    decimals = 2 if not width else min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width))))
+    if not unit:
+        decimals = max(decimals, 2)
+    return f"[{number_text(low, decimals)}, {number_text(high, decimals)}] {unit}".rstrip()
+
+
+def interval_cell(
+    interval: Sequence[float] | None, unit: str = "ms", badge: Badge = Badge.DERIVED, *, note: str = ""
+) -> Cell:
+    """A 95 % interval; n/a where too few values give one."""
+    if interval is None:
+        return Cell(NOT_AVAILABLE, tone="dim", note=note or "fewer than three values give no interval")
+    return Cell(interval_text(interval, unit), badge, note=note)
+
+
+def _decimals_of(value: float) -> int:
+    if value == 0:
+        return 0
+    return min(MOST_DECIMALS, max(0, 3 - math.floor(math.log10(abs(value)))))

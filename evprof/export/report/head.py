@@ -1,0 +1,61 @@
+"""The head of a report: which sessions, when, how many samples, configurations, rows and failures."""
+
+from __future__ import annotations
+
+from evprof.export.report.data import ReportData
+
+
+def summary_of(data: ReportData) -> str:
+    """One sentence: what was measured, how often, and what is missing."""
+    rows = len(data.runs)
+    said = f"{counted(rows, 'run')} of {counted(len(data.columns), 'configuration')}"
+    if samples := sample_count(data):
+        said += f" on {counted(samples, 'sample')}"
+    if data.failures:
+        said += f"; {counted(len(data.failures), 'run')} failed and {_enter(len(data.failures))} no figure"
+    return f"{said}."
+
+
+def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
+    """Names and texts for the head; only what is known."""
+    planned = sum(int(suite.get("planned_rows") or 0) for suite in data.facts("suite") if isinstance(suite, dict))
+    done = f"{len(data.runs)} of {planned} planned" if planned else str(len(data.runs))
+    said = {
+        "Sessions": ", ".join(str(source.path) for source in data.sources),
+        "Recorded": dates(data),
+        "Device": str(data.environment.get("device") or ""),
+        "Configurations": str(len(data.columns)),
+        "Samples": str(sample_count(data) or ""),
+        "Runs": f"{done}, {len(data.failures)} failed, {len(data.warmups)} for warming up",
+        "Totals": f"{data.basis} unless said otherwise",
+    }
+    return tuple((name, text) for name, text in said.items() if text)
+
+
+def sample_count(data: ReportData) -> int:
+    """How many different (sample, prompt) pairs the comparable runs took; 0 where nothing is known of them."""
+    return len(
+        {
+            (info.sample.get("name"), info.sample.get("prompt"))
+            for info in (run.info for run in data.runs)
+            if info.sample
+        }
+    )
+
+
+def dates(data: ReportData) -> str:
+    """First and last moment a run began, UTC; empty where none says so (imported files do not)."""
+    known = sorted(run.info.started_at for run in (*data.runs, *data.failures) if run.info.started_at)
+    if not known:
+        return ""
+    first, last = (moment.replace("T", " ")[:16] for moment in (known[0], known[-1]))
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 run`, `20 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}" if count >= 10_000 else f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _enter(count: int) -> str:
+    return "enters" if count == 1 else "enter"

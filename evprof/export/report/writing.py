@@ -1,0 +1,81 @@
+"""Reports from session files to one Markdown or HTML file: reads, gathers, sets, writes; whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.run_log import RunBook
+from evprof.export.files import refuse_session, write_whole
+from evprof.export.report.contents import SECTIONS
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.head import facts_of, summary_of
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Report
+from evprof.metrics.stages import BASES, END_TO_END
+
+SUFFIXES = (".md", ".html")
+
+
+def write_report(
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    title: str | None = None,
+    command: str = "",
+    basis: str = END_TO_END,
+) -> None:
+    """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
+
+    `command` is what the report tells as the way to make it again. Raises UserError for another suffix or basis (exit
+    code 2), for what is no session, when no run finished, and when the place cannot be used.
+    """
+    check_output(output)
+    if basis not in BASES:
+        raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
+    data = gather([read_source(Path(path)) for path in paths], basis, command)
+    write_whole(output, document(build_report(data, title), output.suffix.lower()).encode("utf-8", "replace"))
+
+
+def check_output(output: Path) -> None:
+    """Raises UserError unless a report may be written there: known by its suffix, no folder, no session."""
+    if output.suffix.lower() not in SUFFIXES:
+        raise UserError(
+            f"A report is Markdown or HTML: name '{output}' with the ending {' or '.join(SUFFIXES)}.", exit_code=USAGE
+        )
+    if not output.absolute().parent.is_dir():
+        raise UserError(f"There is no folder '{output.absolute().parent}' to write '{output.name}' to; make it first.")
+    if output.is_dir():
+        raise UserError(f"'{output}' is a folder; name a file.")
+    refuse_session(output)
+
+
+def read_source(path: Path) -> Source:
+    """One session as sections want it. Raises UserError for anything else."""
+    from evprof.session.reading import load_session
+
+    session = load_session(path)
+    book = RunBook(session.recording)
+    book.update()
+    runs = [book.runs[run_id] for run_id in sorted(book.runs)]
+    return Source(path, runs, session.environment, session.facts)
+
+
+def build_report(data: ReportData, title: str | None = None) -> Report:
+    """All sections in reading order under a head."""
+    return Report(
+        title or default_title(data), summary_of(data), facts_of(data), tuple(section(data) for section in SECTIONS)
+    )
+
+
+def default_title(data: ReportData) -> str:
+    """The suite's title where there is one; otherwise the names of the sessions."""
+    suites = [suite for suite in data.facts("suite") if isinstance(suite, dict)]
+    titles = dict.fromkeys(str(suite.get("title") or suite.get("name")) for suite in suites)
+    return " and ".join(titles or [", ".join(source.path.stem for source in data.sources)])
+
+
+def document(report: Report, suffix: str) -> str:
+    """The report as text in the format that a file's suffix asks for."""
+    return markdown(report)
