@@ -11,7 +11,8 @@ from evprof.cli.export import Export
 from evprof.cli.gui import Gui
 from evprof.cli.inspect import Inspect
 from evprof.cli.models import Models
+from evprof.cli.report import Report
 from evprof.cli.run import Run
 from evprof.cli.show import Show
 
-COMMANDS: tuple[type[Command], ...] = (Gui, Demo, Run, Models, Inspect, Show, Compare, Export, Bench, Doctor)
+COMMANDS: tuple[type[Command], ...] = (Gui, Demo, Run, Models, Inspect, Show, Compare, Report, Export, Bench, Doctor)

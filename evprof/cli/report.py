@@ -1,0 +1,53 @@
+"""`evprof report`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from evprof.cli.command import Command
+from evprof.cli.console import Console
+
+BASES = ("end-to-end", "without-load", "model-only")
+
+
+class Report(Command):
+    """Write what runs say as Markdown or as one HTML file.
+
+    Of one or more sessions: stages, shapes, statistics with intervals, scaling, theory beside measurement, texts,
+    claims, failures, and how to make it again. Every figure says whether it is measured, derived, theoretical or
+    imported. Warm-up, profiled and failed runs enter no figure; a report over no finished run is refused with the errors
+    listed.
+    """
+
+    name = "report"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Sessions, place, title and basis."""
+        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", type=Path, required=True, help="where to write: FILE.md or FILE.html"
+        )
+        parser.add_argument("--title", metavar="T", help="heading (default: the suite's title, or the sessions' names)")
+        parser.add_argument("--basis", choices=BASES, default=BASES[0], help="what totals count (default: %(default)s)")
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads the sessions and writes the report."""
+        from evprof.export.report.writing import check_output, write_report
+
+        check_output(options.output)
+        paths = [Path(session) for session in options.sessions]
+        write_report(paths, options.output, title=options.title, command=command_of(options), basis=options.basis)
+        console.note(f"report saved: {options.output}")
+        return 0
+
+
+def command_of(options: argparse.Namespace) -> str:
+    """The command that writes this report, as a shell takes it."""
+    words = ["evprof", "report", *options.sessions, "-o", str(options.output)]
+    if options.title is not None:
+        words += ["--title", options.title]
+    if options.basis != BASES[0]:
+        words += ["--basis", options.basis]
+    return shlex.join(words)
