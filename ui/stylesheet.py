@@ -54,6 +54,8 @@ QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: $window; color: $text;
     border: 1px solid $line; border-radius: 5px; padding: 4px 8px; min-height: 18px;
     selection-background-color: $selection; selection-color: $text; }
+QPlainTextEdit[role="answer"], QPlainTextEdit[role="answer"]:focus { background: transparent; border: none;
+    padding: 0; font-size: ${text_pt}pt; }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button { width: 0; }
 QComboBox { background: $raised; }
@@ -109,6 +111,6 @@ QGroupBox::title { subcontrol-origin: margin; left: 8px; color: $text_dim; font-
 """)
 
 
-def sheet(colors: dict[str, str], *, small_pt: float) -> str:
-    """The style sheet for colours by name; `small_pt` is the size of heads and chips in points."""
-    return _TEMPLATE.substitute(colors, small_pt=f"{small_pt:.3f}")
+def sheet(colors: dict[str, str], *, small_pt: float, text_pt: float) -> str:
+    """The style sheet for colours by name; sizes in points: `small_pt` of heads and chips, `text_pt` of answers."""
+    return _TEMPLATE.substitute(colors, small_pt=f"{small_pt:.3f}", text_pt=f"{text_pt:.3f}")

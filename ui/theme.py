@@ -29,6 +29,9 @@ BASE_PX = 12.5
 SMALL_PX = 11.0
 """Size of section heads (upper case), axis labels and chips in logical px."""
 
+ANSWER_PX = 14.0
+"""Size of generated text in logical px."""
+
 _WEIGHTS = ("Regular", "Medium", "SemiBold")
 
 
@@ -97,6 +100,7 @@ class Theme:
                 "faint": _between(self.raised, self.text_dim, 0.55),
             },
             small_pt=points(SMALL_PX),
+            text_pt=points(ANSWER_PX),
         )
 
     def palette(self) -> QPalette:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 
@@ -19,6 +20,25 @@ SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 """How people write arithmetic."""
 
 
+def stages_in(name: str) -> tuple[str, ...]:
+    """The stages that an interval of that name covers; empty for a name that is no stage's (a part of one)."""
+    names = tuple(name.split(COVERS))
+    return names if all(part in STAGES for part in names) else ()
+
+
+def stage_title(name: str) -> str:
+    """`vision + prefill` for an interval that covers several stages; any other name as it is."""
+    return " + ".join(name.split(COVERS))
+
+
+def short_stage_titles(name: str) -> list[str]:
+    """The title and what is left of it where there is less room, longest first."""
+    parts = name.split(COVERS)
+    if len(parts) == 1:
+        return [name, name[:3]]
+    return [stage_title(name), " + ".join(part[:3] for part in parts), "+".join(part[0] for part in parts)]
+
+
 def model_title(run: RunLog, role: str) -> str:
     """The family's name of a run's model, or what the role loads while nothing is known of it yet."""
     facts = run.info.models.get(role)
@@ -31,7 +51,9 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
     """Wordings for a stage's bar, longest first: what it handled, how long it took, its name."""
     duration_ms = duration_ns / 1e6
     took = ms_text(duration_ms)
-    wordings = [f"{name}  {took}", name]
+    titles = short_stage_titles(name)
+    # One stage has no shorter name worth reading on its bar; several do.
+    wordings = [f"{titles[0]}  {took}", *(titles if len(stages_in(name)) > 1 else titles[:1])]
     lengths = run.info.lengths.get(role)
     if name == "prefill" and lengths is not None:
         wordings.insert(0, f"{name}  {took} · {lengths.input} tokens")

@@ -207,7 +207,8 @@ class Track:
         return bool(new)
 
     def _take_tokens(self) -> bool:
-        if not self.is_answer:
+        # An imported file gives token ids at most; the moments on their records are made up.
+        if not self.is_answer or self.run.info.imported is not None:
             return False
         new = self.run.tokens[self._seen["tokens"] :]
         self._seen["tokens"] += len(new)

@@ -5,10 +5,10 @@ Figures come from `evprof.metrics`, so that the window and the command line say 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evprof.core.records import STAGES
+from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.metrics import decoding, kv_cache, stages
@@ -16,7 +16,7 @@ from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
-from evprof.view.labels import NAMES_OF_FAMILIES
+from evprof.view.labels import NAMES_OF_FAMILIES, stage_title
 from evprof.view.settings_text import differences
 
 NOTHING = "–"
@@ -47,8 +47,6 @@ _ORDER = tuple(_DEFINITIONS)
 _GROUPS = frozenset(("load_ms", "preprocess_ms", "time_to_first_token_ms", "kv_cache_bytes", "total_ms"))
 """Rows that may begin a group: the first of the stages, and what follows them."""
 
-_LOWER_IS_BETTER = frozenset(name for name in _ORDER if name.endswith("_ms")) | {"kv_cache_bytes"}
-
 
 @dataclass(frozen=True)
 class FigureRow:
@@ -70,9 +68,9 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list
     values = _values(a, b, basis)
     units = {metric: unit for metric, unit, _ in _figures(basis)}
     rows: list[FigureRow] = []
-    for metric in (metric for metric in _ORDER if metric in units):
-        unit, first, second = values.get(metric, (units[metric], None, None))
-        name, tip = _DEFINITIONS[metric]
+    for metric in _listed(units, a, b):
+        unit, first, second = values.get(metric, (units.get(metric, "ms"), None, None))
+        name, tip = _definition(metric)
         share = ratio_of(second, first)
         rows.append(
             FigureRow(
@@ -90,20 +88,57 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list
     return rows
 
 
+def _listed(units: Mapping[str, str], *columns: Column | None) -> list[str]:
+    """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
+    none where no column measured them apart."""
+    whole, apart = _intervals(columns)
+    hidden = {name for covers in whole for name in covers if name not in apart}
+    found: list[str] = []
+    for metric in (metric for metric in _ORDER if metric in units):
+        stage = metric.removesuffix("_ms")
+        found += [f"{COVERS.join(covers)}_ms" for covers in whole if covers[0] == stage]
+        if stage not in hidden:
+            found.append(metric)
+    return found
+
+
+def _intervals(columns: Sequence[Column | None]) -> tuple[list[tuple[str, ...]], set[str]]:
+    """What intervals over several stages cover, in order; and the stages that were measured apart."""
+    spans = [span for column in columns if column is not None for span in column.run.stages(column.role)]
+    whole = dict.fromkeys(span.covers for span in spans if len(span.covers) > 1)
+    return list(whole), {span.name for span in spans if len(span.covers) == 1}
+
+
+def _definition(metric: str) -> tuple[str, str]:
+    if metric in _DEFINITIONS:
+        return _DEFINITIONS[metric]
+    name = stage_title(metric.removesuffix("_ms"))
+    return name, "one measurement of an imported file for all of these"
+
+
 def _values(a: Column | None, b: Column | None, basis: str) -> dict[str, tuple[str, float | None, float | None]]:
+    found: dict[str, tuple[str, float | None, float | None]] = {
+        f"{COVERS.join(covers)}_ms": ("ms", _interval_ms(a, covers), _interval_ms(b, covers))
+        for covers in _intervals((a, b))[0]
+    }
     if a is not None and b is not None and a.run is not b.run:
         listed = (Repeats((a.run,)), Repeats((b.run,)))
-        return {
+        return found | {
             row.metric: (row.unit, row.values[0], row.values[1])
             for row in comparison_rows(listed, 0, basis)
             if row.metric in _DEFINITIONS
         }
-    found: dict[str, tuple[str, float | None, float | None]] = {}
     for metric, unit, figure in _figures(basis):
         first, second = (None if column is None else figure(column) for column in (a, b))
         if first is not None or second is not None:
             found[metric] = (unit, first, second)
     return found
+
+
+def _interval_ms(column: Column | None, covers: tuple[str, ...]) -> float | None:
+    """Time of the one interval that covers these stages, in ms."""
+    spans = column.run.stages(column.role) if column is not None else []
+    return next((stages.span_ms(span) for span in spans if span.covers == covers), None)
 
 
 def _figures(basis: str) -> list[tuple[str, str, Callable[[Column], float | None]]]:
@@ -137,7 +172,7 @@ def judge(metric: str, ratio: float | None) -> str:
     """ "good" or "bad" for B against A where the metric has a better side; "" otherwise or when nearly even."""
     if ratio is None or abs(ratio - 1) <= _EVEN:
         return ""
-    if metric in _LOWER_IS_BETTER:
+    if metric.endswith("_ms") or metric == "kv_cache_bytes":
         return "good" if ratio < 1 else "bad"
     if metric.endswith("_tok_s"):
         return "good" if ratio > 1 else "bad"

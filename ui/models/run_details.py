@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from evprof.core.records import STAGES, TensorRecord, TokenRecord
+from evprof.core.records import TensorRecord, TokenRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
-from evprof.view.labels import SHORT_DTYPES
+from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.models.figures import NOTHING
 
 MAX_CHILDREN = 40
@@ -56,27 +56,37 @@ def span_sections(run: RunLog, span: Span) -> list[Section]:
         facts.append(Detail("throughput", rate))
     parent = run.spans.get(span.parent_id)
     if parent is not None:
-        facts.append(Detail("part of", parent.name, parent.name if parent.name in STAGES else ""))
+        facts.append(Detail("part of", stage_title(parent.name), _swatch(parent)))
     if span.is_settled and span.host_end_ns is not None and span.end_ns is not None:
         lag = span.end_ns - span.host_end_ns
         if lag > 0:
             facts.append(
                 Detail("device behind host", ms_text(ms_from_ns(lag)), tip="end on the device less end on the host")
             )
-    sections = [Section(f"{span.name} · {model.name if model else span.role}", facts)]
+    sections = [Section(f"{stage_title(span.name)} · {model.name if model else span.role}", facts, _note(run, span))]
     for head, direction in (("Inputs", "in"), ("Outputs", "out")):
         tensors = [record for record in span.tensors if record.direction == direction]
         if tensors:
             sections.append(Section(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
     children = run.children(span.span_id)
     if children:
-        listed = [
-            Detail(child.name, _duration_text(child), child.name if child.name in STAGES else "")
-            for child in children[:MAX_CHILDREN]
-        ]
+        listed = [Detail(child.name, _duration_text(child), _swatch(child)) for child in children[:MAX_CHILDREN]]
         more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
         sections.append(Section("Parts", listed, more))
     return sections
+
+
+def _swatch(span: Span) -> str:
+    return span.name if stages_in(span.name) else ""
+
+
+def _note(run: RunLog, span: Span) -> str:
+    """What has to be known of an interval that an imported file measured in one piece."""
+    if len(span.covers) < 2:
+        return ""
+    apart = [name for name in span.covers if name not in run.accounts_for(span)]
+    more = f" {', '.join(apart).capitalize()} was measured apart, too, and counts there." if apart else ""
+    return f"The file gives one time for {', '.join(span.covers)}; it is not divided among them.{more}"
 
 
 def _rate(run: RunLog, span: Span) -> str:
@@ -179,7 +189,7 @@ def _range_of(column: Column, start_ns: int, end_ns: int) -> Section:
         covered = min(stop, end_ns) - max(span.start_ns, start_ns)
         if covered > 0:
             share = f" · {covered / (end_ns - start_ns):.0%}"
-            details.append(Detail(span.name, ms_text(ms_from_ns(covered)) + share, span.name))
+            details.append(Detail(stage_title(span.name), ms_text(ms_from_ns(covered)) + share, span.name))
     if column.is_answer:
         details += _tokens_in(run, start_ns, end_ns)
     points = [record for record in run.kv.get(role, []) if record.t_ns <= end_ns]

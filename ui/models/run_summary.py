@@ -11,6 +11,7 @@ from evprof.metrics import kv_cache
 from evprof.view.columns import Column
 from evprof.view.settings_text import Setting, settings_of
 from ui.models.figures import NOTHING, column_heads
+from ui.models.provenance import provenance_lines
 from ui.models.run_details import Detail, Section
 from ui.models.run_text import mode_name
 
@@ -55,6 +56,7 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
     title = f"Run {title} · {mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
     sections = [
         Section(title, _models(columns), heads=heads),
+        *(Section(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run)) for run in runs),
         Section("KV cache", _caches(columns)),
         Section("GPU", _gpus(runs)),
         Section("Warnings", note="\n".join(_warnings(runs))),
@@ -169,6 +171,12 @@ def _states(environment: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _figure(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _imported(run: RunLog) -> tuple[list[Detail], str]:
+    """The file and row an imported run comes from, and what has to be known of it."""
+    notes = run.info.imported.notes if run.info.imported is not None else []
+    return [Detail(name, text, tip=tip) for name, text, tip in provenance_lines(run)], "\n".join(notes)
 
 
 def _warnings(runs: Sequence[RunLog]) -> list[str]:

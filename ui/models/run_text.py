@@ -71,7 +71,7 @@ def stage_now(run: RunLog, role: str) -> str:
     if run.info.status == CANCELLED:
         return "cancelled"
     if run.info.status == FINISHED:
-        return "finished"
+        return "imported" if run.info.imported is not None else "finished"
     running = open_stage(run, role)
     if running is not None:
         return running.name
@@ -87,8 +87,8 @@ def open_stage(run: RunLog, role: str) -> Span | None:
 
 
 def stages_in_order(run: RunLog, role: str) -> list[Span]:
-    """Stages of one model, in the order of STAGES."""
-    return sorted(run.stages(role), key=lambda span: STAGES.index(span.name))
+    """Stages of one model, in the order of STAGES; an interval that covers several stands where its first would."""
+    return sorted(run.stages(role), key=lambda span: STAGES.index(span.covers[0]))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ def counters(column: Column) -> Counters:
     if not column.is_answer:
         drafted = sum(entry.drafted for entry in run.rounds)
         return Counters(drafted, None, None, live_bytes(run, role))
-    tokens = run.tokens
+    # The records of an imported run's tokens have no times of their own.
+    tokens = run.tokens if run.info.imported is None else []
     zero = run.info.start_ns
     return Counters(
         tokens=len(tokens),

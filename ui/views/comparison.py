@@ -6,6 +6,7 @@ from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from evprof.view.columns import Column
+from evprof.view.labels import stages_in
 from evprof.view.settings_text import difference_sentence
 from ui.models import figures
 from ui.theme import GRID, ThemeHolder
@@ -15,8 +16,6 @@ from ui.views.panel_parts import WordSwitch, say, section_head, sentence
 
 INTERVAL_MS = 250
 """Figures change at most this often while a run goes on; nobody reads faster."""
-
-_STAGES = ("load", "preprocess", "vision", "prefill", "decode")
 
 
 class ComparisonPanel(QWidget):
@@ -104,5 +103,5 @@ def _table_row(row: figures.FigureRow) -> TableRow:
         ),
         tip=row.tip,
         has_line=row.begins_group,
-        swatch=stage if stage in _STAGES else "",
+        swatch=stage if stages_in(stage) else "",
     )

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from ui.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.views.stage_fill import paint_swatch
 
 ROW = 24
 _GAP = 10.0
@@ -128,7 +129,7 @@ class FigureTable(QWidget):
     def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
         left = 0.0
         if row.swatch:
-            painter.fillRect(QRectF(0, top + ROW / 2 - 4, 3, 8), theme.stage(row.swatch))
+            paint_swatch(painter, theme, row.swatch, QRectF(0, top + ROW / 2 - 4, 3, 8))
             left = GRID
         boxes = self._boxes(top)
         used = [(box, cell) for box, cell in zip(boxes, row.cells, strict=False) if cell]

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from evprof.core.records import DRAFT
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
-from ui.theme import ThemeHolder
+from ui.theme import SMALL_PX, ThemeHolder
 
 GAP = 4.0
 LABEL = 14.0
@@ -50,6 +50,7 @@ class FrameStrip(QWidget):
         self._clock = clock
         self._pictures: FramePictures | None = None
         self._current: int | None = None
+        self._lack = ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Frames the model saw")
         themes.changed.connect(self._redraw)
@@ -58,9 +59,10 @@ class FrameStrip(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(240, 112)
 
-    def show_pictures(self, pictures: FramePictures | None) -> None:
-        """Shows a model's frames."""
+    def show_pictures(self, pictures: FramePictures | None, lack: str = "") -> None:
+        """Shows a model's frames; `lack` is said where there can be none."""
         self._pictures = pictures
+        self._lack = lack
         self._current = None
         self._follow(self._clock.position_us)
         self.update()
@@ -95,6 +97,12 @@ class FrameStrip(QWidget):
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
+        if self._lack and not pictures.images:
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(theme.text_dim)
+            flags = int(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+            painter.drawText(QRectF(self.rect()), flags, self._lack)
+            return
         painter.setFont(theme.font(_LABEL_PX))
         metrics = QFontMetricsF(painter.font())
         # A run that has frames from another build of it may hold fewer pictures than cells: zip stops at the shorter.

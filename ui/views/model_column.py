@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QStackedLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.metrics.decoding import output_length
 from evprof.view.columns import Column
 from evprof.view.settings_text import kind_read
 from ui.models.frame_pictures import FramePictures
 from ui.models.play_clock import PlayClock
+from ui.models.provenance import has_pieces, lacking, provenance_tip
 from ui.models.run_text import chips, counters, input_path, short_chips, stage_now
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
@@ -40,6 +42,21 @@ _EMPTY = {
     "target": "The video model's answer appears here. In speculative runs accepted tokens are underlined, "
     "rejected ones struck through, the target's own dotted.",
 }
+
+
+_NO_TEXT = "It gives times and counts of this row, and no generated text."
+_TOKENS, _NOTHING_YET, _PLAIN, _LACKING = range(4)
+"""Pages of the answer."""
+
+
+def _plain_text() -> QPlainTextEdit:
+    """Text without tokens, to read and copy."""
+    made = QPlainTextEdit()
+    made.setReadOnly(True)
+    made.setProperty("role", "answer")
+    made.setAccessibleName("Generated text, without its tokens")
+    made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    return made
 
 
 class ModelHead(QWidget):
@@ -83,6 +100,7 @@ class ModelHead(QWidget):
             return
         state = stage_now(column.run, column.role)
         self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
+        self._state.setToolTip(provenance_tip(column.run))
 
     def minimumSizeHint(self) -> QSize:
         """The name's beginning and the state: everything else gives way."""
@@ -138,6 +156,9 @@ class ModelColumn:
         self._stack = QStackedLayout(self.answer)
         self._stack.addWidget(self.text)
         self._stack.addWidget(EmptyState("No answer yet", _EMPTY[side]))
+        self.plain = _plain_text()
+        self._stack.addWidget(self.plain)
+        self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
         self.pictures: FramePictures | None = None
         self._column: Column | None = None
         self._version = -1
@@ -167,7 +188,7 @@ class ModelColumn:
             self.pictures = FramePictures(column) if column else None
             if self.pictures is not None:
                 self.pictures.update()
-            self.frames.show_pictures(self.pictures)
+            self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
             self.text.show_column(column)
         self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
@@ -189,7 +210,7 @@ class ModelColumn:
         if column is None:
             self.head.show_column(None)
             self.counters.set_entries([])
-            self._stack.setCurrentIndex(1)
+            self._stack.setCurrentIndex(_NOTHING_YET)
             self.failure.hide()
             return
         if column.run.version == self._version:
@@ -204,12 +225,26 @@ class ModelColumn:
         sentence = column.run.info.error or ""
         self.failure.setText(sentence)
         self.failure.setVisible(bool(sentence) and column.is_answer)
-        self._stack.setCurrentIndex(0)
+        self._show_answer(column)
+
+    def _show_answer(self, column: Column) -> None:
+        """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
+        run = column.run
+        if run.info.imported is None or has_pieces(run):
+            self._stack.setCurrentIndex(_TOKENS)
+            return
+        text = run.info.text if column.is_answer else None
+        self.plain.setPlainText(text or "")
+        self._stack.setCurrentIndex(_PLAIN if text else _TOKENS if run.info.status == FAILED else _LACKING)
 
     def close(self) -> None:
         """Ends the players' threads."""
         for player in self.players:
             player.close_feed()
+
+
+def _lacking_pictures(column: Column | None) -> str:
+    return lacking([column.run], "the pictures the model saw") if column is not None else ""
 
 
 def _entries(column: Column) -> list[tuple[str, str]]:
@@ -219,14 +254,26 @@ def _entries(column: Column) -> list[tuple[str, str]]:
         accepted = sum(entry.accepted for entry in column.run.rounds)
         share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
         return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
+    if column.run.info.imported is not None:
+        counted = output_length(column.run)
+        tokens = NOTHING if counted is None else str(counted)
+        return [
+            ("tokens", tokens),
+            ("tok/s", _pace_text(found.tokens_per_s)),
+            ("imported", f"row {column.run.info.imported.row}"),
+        ]
     first = found.first_token_ns
     pace = found.tokens_per_s
     return [
         ("tokens", str(found.tokens)),
-        ("tok/s", NOTHING if pace is None else f"{pace:.1f}"),
+        ("tok/s", _pace_text(pace)),
         ("TTFT", NOTHING if first is None else ms_text(ms_from_ns(first))),
         kv,
     ]
+
+
+def _pace_text(tokens_per_s: float | None) -> str:
+    return NOTHING if tokens_per_s is None else f"{tokens_per_s:.1f}"
 
 
 def _row(*widgets: QWidget) -> QWidget:

@@ -13,9 +13,11 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.run_log import Span
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import Column
+from evprof.view.labels import short_stage_titles, stage_title
 from ui.models.run_text import stages_in_order
 from ui.selection import Selection
 from ui.theme import RADIUS, SMALL_PX, ThemeHolder
+from ui.views.stage_fill import is_striped, paint_label_ground, stage_brush
 
 HEIGHT = 20
 _LEAST_WIDTH = 3.0
@@ -120,12 +122,12 @@ class StageStrip(QWidget):
 
     def _paint_segment(self, painter: QPainter, segment: Segment) -> None:
         theme, span = self._themes.theme, segment.span
-        color = theme.stage(span.name)
+        color = theme.stage(span.stage_name)
         box = QRectF(segment.left, 0, segment.width, HEIGHT)
         running = span.end_ns is None and self._column is not None and not self._column.run.info.is_over
         provisional = not span.is_settled
         # Provisional times are drawn lighter; they take their full colour once the device has said them.
-        painter.fillRect(box, theme.alpha(color, 0.55) if provisional and not running else color)
+        painter.fillRect(box, stage_brush(theme, span.name, box, 0.55 if provisional and not running else 1.0))
         chosen = self._selection.span
         if running:
             painter.fillRect(QRectF(box.left(), HEIGHT - 3, box.width(), 3), theme.text)
@@ -133,13 +135,18 @@ class StageStrip(QWidget):
             painter.fillRect(QRectF(box.left(), HEIGHT - 2, box.width(), 2), theme.text)
         painter.setPen(theme.ink(color) if not provisional or running else theme.text)
         inner = box.adjusted(6, 0, -4, 0)
-        painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, self._fitting(segment, inner.width(), painter))
+        text = self._fitting(segment, inner.width(), painter)
+        if text and is_striped(span.name):
+            width = QFontMetricsF(painter.font()).horizontalAdvance(text)
+            paint_label_ground(painter, theme, QRectF(box.left() + 3, 2, width + 6, HEIGHT - 4))
+            painter.setPen(theme.text)
+        painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
 
     def _fitting(self, segment: Segment, room: float, painter: QPainter) -> str:
         """Name and time, or the name, or its first letters, or nothing: what fits."""
         metrics = QFontMetricsF(painter.font())
-        name = segment.span.name
-        for text in (f"{name} {ms_text(ms_from_ns(segment.duration_ns))}", name, name[:3]):
+        titles = short_stage_titles(segment.span.name)
+        for text in (f"{titles[0]} {ms_text(ms_from_ns(segment.duration_ns))}", *titles):
             if metrics.horizontalAdvance(text) <= room:
                 return text
         return ""
@@ -163,7 +170,7 @@ class StageStrip(QWidget):
                 share = f"{segment.duration_ns / whole:.1%} of this model's stages"
                 QToolTip.showText(
                     event.globalPos(),
-                    f"{segment.span.name}   {ms_text(ms_from_ns(segment.duration_ns))}\n{share}",
+                    f"{stage_title(segment.span.name)}   {ms_text(ms_from_ns(segment.duration_ns))}\n{share}",
                     self,
                 )
             return True

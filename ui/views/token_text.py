@@ -31,9 +31,9 @@ from evprof.view.columns import Column
 from ui.models.answer import AnswerFlow, Mark
 from ui.models.text_blocks import Block, TextBlocks
 from ui.selection import Selection, TokenRef
-from ui.theme import Theme, ThemeHolder
+from ui.theme import ANSWER_PX, Theme, ThemeHolder
 
-TEXT_PX = 14.0
+TEXT_PX = ANSWER_PX
 LINE_PX = 24.0
 _CARET_WIDTH = 7.0
 _SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)

@@ -12,6 +12,7 @@ from evprof.core.units import ms_text
 from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
 from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
+from ui.models.provenance import lacking
 from ui.selection import TokenRef
 from ui.views.timeline.lane import Lane
 from ui.views.timeline.scene import Hit, Scene
@@ -82,7 +83,8 @@ class LatencyLane(Lane):
         """Stems, and a thin line at their mean, the inter-token latency."""
         bands = [band for band in self._bands() if len(band[1].latencies_ms()[0])]
         if not bands:
-            self.paint_hint(painter, "One stem per generated token: the time since the token before it.")
+            lack = lacking((track.run for _, track in self._rows), "the time of each token")
+            self.paint_hint(painter, lack or "One stem per generated token: the time since the token before it.")
             return
         ceiling = self._ceiling_ms()
         for column, track, top, bottom in bands:

@@ -13,6 +13,7 @@ from evprof.core.units import MIB, bytes_text
 from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
 from evprof.view.timescale import time_text
+from ui.models.provenance import lacking
 from ui.views.timeline.lane import Lane
 from ui.views.timeline.scene import Hit
 
@@ -37,6 +38,8 @@ class LevelLane(Lane):
     lane_height_px = 44
     grows = True
     hint = ""
+    lack = ""
+    """What a file without these rows does not give."""
 
     def series(self) -> list[Series]:
         """The lines to draw."""
@@ -72,7 +75,7 @@ class LevelLane(Lane):
         """Lines with a faint ground, each with its name and last level at its end."""
         drawn = self._drawn()
         if not drawn:
-            self.paint_hint(painter, self.hint)
+            self.paint_hint(painter, lacking((track.run for _, track in self.scene.shown), self.lack) or self.hint)
             return
         top = self._top_bytes(drawn)
         taken: list[QRectF] = []
@@ -142,6 +145,7 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
+    lack = "how the KV cache grew"
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
     def names(self) -> tuple[str, str]:
@@ -168,6 +172,7 @@ class KvLane(LevelLane):
 class MemoryLane(LevelLane):
     """Resident bytes of the engine process and, dashed, the GPU's."""
 
+    lack = "memory over time"
     hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
 
     def names(self) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from ui.selection import TimeRange
 from ui.theme import BASE_PX, SMALL_PX
+from ui.views.stage_fill import paint_swatch
 from ui.views.timeline.scene import GUTTER_PX, Hit, Scene
 
 
@@ -106,7 +107,11 @@ class HoverCard(QWidget):
         painter.setBrush(theme.raised)
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
         room = QRectF(self._PAD, self._PAD - 2, self.width() - 2 * self._PAD, self._LINE)
-        painter.fillRect(QRectF(room.left(), room.top() + 3, 3, self._LINE - 6), self.hit.color)
+        mark = QRectF(room.left(), room.top() + 3, 3, self._LINE - 6)
+        if self.hit.swatch:
+            paint_swatch(painter, theme, self.hit.swatch, mark)
+        else:
+            painter.fillRect(mark, self.hit.color)
         painter.setFont(theme.font(BASE_PX, 600))
         painter.setPen(theme.text)
         painter.drawText(room.adjusted(10, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.hit.title)

@@ -79,3 +79,5 @@ class Hit:
     span: SpanRef | None = None
     token: TokenRef | None = None
     range: TimeRange | None = None
+    swatch: str = ""
+    """The stages whose colours mark it, where there are several."""

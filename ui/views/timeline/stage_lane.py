@@ -10,11 +10,12 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.view.decimate import joined_bars, merged_bars
-from evprof.view.labels import stage_labels, widest_that_fits
+from evprof.view.labels import stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
 from ui.selection import SpanRef
 from ui.theme import SMALL_PX
+from ui.views.stage_fill import is_striped, paint_label_ground, stage_brush
 from ui.views.timeline.lane import Lane, blended
 from ui.views.timeline.scene import Hit, Scene
 
@@ -75,19 +76,20 @@ class StageLane(Lane):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
             name = track.stages.names[int(row.names[index])]
-            color = self.scene.theme.stage(name)
+            color = self.scene.theme.stage(stages_in(name)[-1])
             state = int(row.states[index])
             rect = QRectF(x0, BAR_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), BAR_HEIGHT)
             ref = SpanRef(track.run.run_id, int(row.ids[index]))
-            self._paint_bar(painter, rect, color, state, ref)
+            self._paint_bar(painter, rect, (name, color), state, ref)
             if name == "decode" and count == 1:
                 self._paint_token_ticks(painter, track, rect, color)
             if count == 1:
                 labels = stage_labels(track.run, track.role, name, int(row.ends[index] - row.starts[index]))
-                self._paint_label(painter, rect, color, labels)
+                self._paint_label(painter, rect, (name, color), labels)
 
-    def _paint_bar(self, painter: QPainter, rect: QRectF, color: QColor, state: int, ref: SpanRef) -> None:
+    def _paint_bar(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], state: int, ref: SpanRef) -> None:
         theme = self.scene.theme
+        name, color = look
         is_hovered = self.hovered is not None and self.hovered.span == ref
         fill = blended(color, theme.text, 0.16) if is_hovered else color
         radius = min(3.0, rect.width() / 2)
@@ -101,6 +103,8 @@ class StageLane(Lane):
             painter.setBrush(QBrush(gradient))
         else:
             painter.setBrush(theme.alpha(fill, 0.72) if state == PROVISIONAL else fill)
+        if is_striped(name):
+            painter.setBrush(stage_brush(theme, name, rect, 0.8 if is_hovered else 1.0))
         painter.drawRoundedRect(rect, radius, radius)
         if state == PROVISIONAL:
             painter.setBrush(QBrush(theme.alpha(theme.panel, 0.45), Qt.BrushStyle.BDiagPattern))
@@ -125,17 +129,21 @@ class StageLane(Lane):
             if rect.left() + 2 < x < rect.right() - 2:
                 painter.drawLine(QPointF(x, rect.bottom() - 5.0), QPointF(x, rect.bottom()))
 
-    def _paint_label(
-        self, painter: QPainter, rect: QRectF, color: QColor, wordings: list[str], size_px: float = _LABEL_PX
-    ) -> None:
+    def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
+        name, color = look
         visible = rect.intersected(QRectF(0, rect.top(), self.canvas_width, rect.height()))
         if visible.width() < 14:
             return
-        font = self.scene.theme.font(size_px, 600)
-        text = widest_that_fits(wordings, visible.width() - 11, QFontMetricsF(font).horizontalAdvance)
+        font = self.scene.theme.font(_LABEL_PX, 600)
+        width_of = QFontMetricsF(font).horizontalAdvance
+        text = widest_that_fits(wordings, visible.width() - 11, width_of)
         if text:
             painter.setFont(font)
             painter.setPen(self.scene.theme.ink(color))
+            if is_striped(name):
+                plate = QRectF(visible.left() + 3, visible.top() + 3, width_of(text) + 6, visible.height() - 6)
+                paint_label_ground(painter, self.scene.theme, plate)
+                painter.setPen(self.scene.theme.text)
             painter.drawText(
                 visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
             )
@@ -177,7 +185,7 @@ class StageLane(Lane):
     def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
         """Label, edge, ground, and ground when pointed at."""
         theme = self.scene.theme
-        color = theme.stage(name if name in theme.stages else stage)
+        color = theme.stage(name if name in theme.stages else (stages_in(stage) or (stage,))[-1])
         return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
 
     def _paint_end(self, painter: QPainter, track: Track) -> None:
@@ -240,12 +248,15 @@ class StageLane(Lane):
             note = "provisional: host times, the device has not reported yet"
         elif span.end_ns is None and not track.is_running:
             note = "did not end"
-        title = span.name if span.name == stage else f"{stage} › {span.name}"
+        if is_striped(span.name):
+            note = note or "one measurement for all of these; the file does not tell them apart"
+        title = stage_title(span.name) if span.name == stage else f"{stage_title(stage)} › {span.name}"
         return Hit(
             title=f"{title} · {self.scene.title(self.column)}",
-            color=theme.stage(span.name if span.name in theme.stages else stage),
+            color=theme.stage(span.stage_name if span.stage_name in theme.stages else stage),
             facts=facts,
             note=note,
             span=SpanRef(track.run.run_id, span.span_id),
             range=around,
+            swatch=span.name if is_striped(span.name) else "",
         )
