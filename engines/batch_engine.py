@@ -49,7 +49,7 @@ class LocalBatchEngine:
         self._ready = _Ready(warm.model, request.sample)
         facts = warm.model.facts
         return BatchModel(
-            facts.weight_bytes, warm.setup.weights_ms, "allocated" if warm.model.device.type == "cuda" else "rss"
+            facts.weight_bytes or 0, warm.setup.weights_ms, "allocated" if warm.model.device.type == "cuda" else "rss"
         )
 
     def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
@@ -65,7 +65,7 @@ class LocalBatchEngine:
             raise UserError(
                 f"Memory ran out on {model.device} with {len(prompts)} prompts at once; ask for fewer."
             ) from None
-        facts = memory.facts(model.facts.weight_bytes)
+        facts = memory.facts(model.facts.weight_bytes or 0)
         return BatchTurn(
             before_ms=found.vision_ms or 0.0,
             llm_ms=found.prefill_ms + found.decode_ms,

@@ -284,7 +284,7 @@ class MeasuredRun:
             self._tell_step(model_pass)
             self._steps[role][1].last_prompt = model_pass.cached.prompt_length
         if self._passes and self._memory is not None:
-            weights = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
+            weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in self._passes.values())
             facts["memory"] = self._memory.facts(weights)
             facts["kv"] = {
                 role: weigh(model_pass.cached.opened).facts(model_pass.cached.rolled_back)
@@ -330,7 +330,7 @@ class MeasuredRun:
 
     def _out_of_memory(self) -> str:
         device = next((str(model_pass.model.device) for model_pass in self._passes.values()), "this machine")
-        held = sum(model_pass.model.facts.weight_bytes for model_pass in self._passes.values())
+        held = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in self._passes.values())
         weights = f" with {bytes_text(held)} of weights loaded" if held else ""
         return (
             f"Memory ran out on {device}{weights}; choose a smaller model or dtype, fewer frames or fewer new tokens."

@@ -13,7 +13,8 @@ RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "fail
 
 @dataclass(frozen=True)
 class ModelFacts(Plain):
-    """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device.
+    """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
+    does not say).
 
     `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
@@ -23,7 +24,7 @@ class ModelFacts(Plain):
     family: str
     model_type: str
     parameters: int
-    weight_bytes: int
+    weight_bytes: int | None
     dtype: str
     device: str
     quantization: str | None

@@ -163,10 +163,9 @@ class _Play:
         facts = self._model(role).facts
         setup = SetupFacts()
         if facts.name not in warm:
-            began_ns = monotonic_ns()
+            began_ns, held = monotonic_ns(), facts.weight_bytes or 0
             for tenth in range(11):
-                done = facts.weight_bytes * tenth // 10
-                self.sink.post(SetupProgressed(self.run_id, role, done, facts.weight_bytes))
+                self.sink.post(SetupProgressed(self.run_id, role, held * tenth // 10, held))
                 self._pass(self.script.setup_ms / 11)
             setup = SetupFacts(weights_ms=(monotonic_ns() - began_ns) / NS_PER_MS)
             warm.add(facts.name)
@@ -270,7 +269,7 @@ class _Play:
             "end_ns": monotonic_ns(),
             "text": join_pieces(piece for piece in self._pieces if piece != "</s>"),
             "kv": kv,
-            "memory": MemoryFacts(weights_bytes=sum(self._model(role).facts.weight_bytes for role in roles)),
+            "memory": MemoryFacts(weights_bytes=sum(self._model(role).facts.weight_bytes or 0 for role in roles)),
         }
 
     def _pass(self, duration_ms: float) -> None:
