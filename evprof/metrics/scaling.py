@@ -1,0 +1,141 @@
+"""How a figure grows: straight lines and powers fitted to it, with what the fit is worth.
+
+Ordinary least squares; the interval of a slope is Student's, for independent deviations of one size. Arithmetic on
+numbers only: what grows with what is the caller's to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FLAT_SHARE = 0.05
+"""A change over the whole range of less than this part of the mean is small."""
+
+MIN_POINTS = 3
+"""Points, and different x, that an exponent needs: two lie on every power law."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope · x over `count` points from `low_x` to `high_x`.
+
+    `slope_interval` holds the slope with 95 % confidence; None for two points, which any line meets. `mean_y` is the
+    points' mean, `explained` the share of their variance that the line takes up (None when they do not vary).
+    """
+
+    slope: float
+    intercept: float
+    count: int
+    low_x: float
+    high_x: float
+    mean_y: float
+    slope_interval: tuple[float, float] | None = None
+    explained: float | None = None
+
+    def at(self, x: float) -> float:
+        """y of the line at x."""
+        return self.intercept + self.slope * x
+
+    @property
+    def change(self) -> float:
+        """What y gains over the whole range."""
+        return self.slope * (self.high_x - self.low_x)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the change over the range is below FLAT_SHARE of the mean."""
+        return abs(self.change) <= FLAT_SHARE * abs(self.mean_y)
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether a slope of 0 is within the interval; without one, whether the slope is 0."""
+        low, high = self.slope_interval or (self.slope, self.slope)
+        return low <= 0 <= high
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether y does not change with x as far as these points tell: the interval holds 0, and the change is
+        small. A wide interval around a large slope is no flatness but a lack of points."""
+        return self.holds_zero and self.is_small
+
+
+def fit_line(x: Sequence[float], y: Sequence[float]) -> Line | None:
+    """The line of least squares through points; None unless at least two different x are there.
+
+    Raises ValueError for lists of different length.
+    """
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} x and {len(y)} y are no points")
+    across: npt.NDArray[np.float64] = np.asarray(x, dtype=np.float64)
+    up: npt.NDArray[np.float64] = np.asarray(y, dtype=np.float64)
+    if len(across) < 2 or across.min() == across.max():
+        return None
+    aside = across - across.mean()
+    spread = float(aside @ aside)
+    slope = float(aside @ (up - up.mean())) / spread
+    intercept = float(up.mean()) - slope * float(across.mean())
+    left = up - intercept - slope * across
+    unexplained, whole = float(left @ left), float(((up - up.mean()) ** 2).sum())
+    interval = None
+    if len(across) > 2:
+        reach = t_quantile(len(across) - 2) * math.sqrt(unexplained / (len(across) - 2) / spread)
+        interval = (slope - reach, slope + reach)
+    return Line(
+        slope=slope,
+        intercept=intercept,
+        count=len(across),
+        low_x=float(across.min()),
+        high_x=float(across.max()),
+        mean_y=float(up.mean()),
+        slope_interval=interval,
+        explained=1 - unexplained / whole if whole > 0 else None,
+    )
+
+
+@dataclass(frozen=True)
+class Power:
+    """y = factor · x^exponent; `interval` holds the exponent with 95 % confidence."""
+
+    exponent: float
+    factor: float
+    count: int
+    interval: tuple[float, float] | None = None
+
+
+def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
+    """The power law of least squares of the logarithms; None below MIN_POINTS different x, or unless all are above 0.
+
+    A line with an intercept is no power law: tokens = 35 + 576 · frames fits with an exponent below 1.
+    """
+    if len(set(x)) < MIN_POINTS or min(*x, *y) <= 0:
+        return None
+    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
+    return None if line is None else Power(line.slope, math.exp(line.intercept), line.count, line.slope_interval)
+
+
+_T_975 = (12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216)
+"""Student's t at 97.5 % for 1…9 degrees of freedom, below which the series is not exact enough."""
+
+_Z_975 = 1.959963984540054
+
+
+def t_quantile(freedom: int) -> float:
+    """Student's t at 97.5 %, two-sided 95 %, to four digits (Abramowitz and Stegun 26.7.5). Raises ValueError below
+    one degree of freedom."""
+    if freedom < 1:
+        raise ValueError(f"{freedom} degrees of freedom give no quantile")
+    if freedom <= len(_T_975):
+        return _T_975[freedom - 1]
+    z = _Z_975
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))

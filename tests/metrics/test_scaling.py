@@ -1,0 +1,131 @@
+"""Fits: exact lines come back, intervals are scipy's, and what is flat is told from what is unknown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from evprof.metrics.scaling import Line, fit_line, fit_power, t_quantile
+
+_REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))
+_POINTS = st.lists(st.tuples(st.integers(1, 64), _REAL), min_size=3, max_size=40)
+
+
+@given(_REAL, _REAL, st.lists(st.integers(-50, 50), min_size=2, max_size=30, unique=True))
+def test_an_exact_line_comes_back(slope: float, intercept: float, x: list[int]) -> None:
+    line = fit_line(x, [intercept + slope * value for value in x])
+    assert line is not None
+    assert line.slope == pytest.approx(slope, abs=1e-7)
+    assert line.intercept == pytest.approx(intercept, abs=1e-6)
+    assert line.at(3) == pytest.approx(intercept + 3 * slope, abs=1e-6)
+
+
+@given(_POINTS)
+def test_the_fit_is_that_of_numpy_and_its_interval_that_of_scipy(points: list[tuple[int, float]]) -> None:
+    x, y = [float(pair[0]) for pair in points], [pair[1] for pair in points]
+    # scipy gives no deviation for values that do not vary.
+    assume(len(set(x)) > 1 and len(set(y)) > 1)
+    line = fit_line(x, y)
+    assert line is not None
+    slope, intercept = np.polyfit(x, y, 1)
+    assert line.slope == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-5)
+    theirs = stats.linregress(x, y)
+    reach = theirs.stderr * stats.t.ppf(0.975, len(x) - 2)
+    low, high = line.slope_interval or (math.nan, math.nan)
+    assert (high - low) / 2 == pytest.approx(reach, rel=1e-4, abs=1e-5)
+    if line.explained is not None:
+        assert line.explained == pytest.approx(theirs.rvalue**2, abs=1e-6)
+
+
+@given(_POINTS, st.floats(0.01, 100), st.floats(0.01, 100))
+def test_a_fit_scales_with_its_units(points: list[tuple[int, float]], across: float, up: float) -> None:
+    x, y = [float(pair[0]) for pair in points], [pair[1] for pair in points]
+    assume(len(set(x)) > 1)
+    one, other = fit_line(x, y), fit_line([across * value for value in x], [up * value for value in y])
+    assert one is not None
+    assert other is not None
+    size = up * (abs(max(y, key=abs)) + 1) / across
+    assert other.slope == pytest.approx(one.slope * up / across, rel=1e-6, abs=1e-7 * size)
+
+
+def test_students_quantile_is_scipys() -> None:
+    for freedom in [*range(1, 60), 100, 1000, 2218]:
+        assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=3e-5)
+    with pytest.raises(ValueError, match="0 degrees"):
+        t_quantile(0)
+
+
+def test_the_published_token_counts() -> None:
+    """002: 576 tokens per video frame beside 35 of text; EventGPT's released path brings one per event frame."""
+    frames = (1, 8, 16, 32)
+    video = fit_line(frames, [35 + 576 * count for count in frames])
+    assert video is not None
+    assert (round(video.slope, 6), round(video.intercept, 6)) == (576, 35)
+    assert not video.is_flat
+    events = fit_line((1, 5, 8, 32), (637, 641, 644, 668))
+    assert events is not None
+    assert events.slope == pytest.approx(1)
+    assert events.slope_interval == pytest.approx((1, 1))
+    assert events.is_small
+    # One token a frame is small but known to be there: not flat.
+    assert not events.is_flat
+
+
+def test_flat_needs_both_a_small_change_and_an_interval_that_holds_zero() -> None:
+    steady = fit_line((1, 1, 8, 8, 16, 16), (10.0, 10.1, 10.1, 10.0, 10.05, 10.06))
+    assert steady is not None
+    assert steady.is_flat
+    few_points = fit_line((1, 8, 16), (5.0, 40.0, 10.0))
+    assert few_points is not None
+    assert few_points.holds_zero
+    assert not few_points.is_flat
+
+
+def test_two_points_have_a_slope_and_no_interval() -> None:
+    line = fit_line((1, 8), (3.69, 29.48))
+    assert line is not None
+    assert line.slope == pytest.approx((29.48 - 3.69) / 7)
+    assert line.slope_interval is None
+    assert line.change == pytest.approx(29.48 - 3.69)
+
+
+@pytest.mark.parametrize("x", [(), (1,), (4, 4, 4)])
+def test_no_line_through_one_place(x: tuple[int, ...]) -> None:
+    assert fit_line(x, [1.0] * len(x)) is None
+    with pytest.raises(ValueError, match="no points"):
+        fit_line((1, 2), (1,))
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 100), st.lists(st.integers(1, 100), min_size=3, max_size=20, unique=True))
+def test_an_exact_power_comes_back(exponent: float, factor: float, x: list[int]) -> None:
+    power = fit_power(x, [factor * value**exponent for value in x])
+    assert power is not None
+    assert power.exponent == pytest.approx(exponent, abs=1e-9)
+    assert power.factor == pytest.approx(factor, rel=1e-9)
+
+
+def test_a_power_needs_three_different_places_and_positive_values() -> None:
+    assert fit_power((1, 2, 2, 1), (1, 2, 2, 1)) is None
+    assert fit_power((1, 2, 3), (1, 0, 3)) is None
+    assert fit_power((0, 2, 3), (1, 1, 3)) is None
+    with_intercept = fit_power((1, 8, 32), [35 + 576 * count for count in (1, 8, 32)])
+    assert with_intercept is not None
+    assert 0.97 < with_intercept.exponent < 1
+
+
+def test_the_interval_of_a_slope_holds_the_truth_in_95_percent() -> None:
+    chance = np.random.default_rng(7)
+    x = np.repeat([1.0, 2, 4, 8, 16], 3)
+    held = 0
+    for _ in range(1000):
+        line = fit_line(x.tolist(), (5 + 0.7 * x + chance.normal(0, 2, len(x))).tolist())
+        assert isinstance(line, Line)
+        low, high = line.slope_interval or (0, 0)
+        held += low <= 0.7 <= high
+    assert 930 <= held <= 970

@@ -1,0 +1,125 @@
+"""What-if arithmetic against the documents' figures and against bounds that no draft can beat."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.metrics.what_if import (
+    Pace,
+    accepted_needed,
+    accepted_of,
+    best_sequential,
+    faster_stage,
+    free_tokens,
+    parallel_prefill,
+    rate_needed,
+    sequential_total_ms,
+)
+
+TARGET = Pace(741.56 - 143.94, 143.94 / 5, first_tokens=0)
+"""Document 002's eight frames: everything before decoding, then 28.8 ms a step; it counts steps as tokens."""
+
+DRAFT = Pace(5.93 + 66.16, 92.68 / 5, first_tokens=0)
+RATES = st.floats(0, 0.99)
+
+
+def test_twice_as_fast_a_prefill_gives_five_percent() -> None:
+    """Document 000: 100 ms of 1000 halved."""
+    found = faster_stage({"prefill": 100.0, "decode": 900.0}, "prefill", 2)
+    assert found.total_ms == 950
+    assert found.saved_share == pytest.approx(0.05)
+    assert found.speedup == pytest.approx(1000 / 950)
+    free = faster_stage({"prefill": 100.0, "decode": 900.0}, "prefill", math.inf)
+    assert free.total_ms == 900
+    assert faster_stage({"decode": 1.0}, "decode", math.inf).speedup == math.inf
+    with pytest.raises(ValueError, match="no length"):
+        faster_stage({"decode": 0.0}, "decode", 2)
+
+
+@given(st.floats(0.1, 1e4), st.floats(0.1, 1e4), st.floats(1, 1e3))
+def test_no_stage_saves_more_than_itself(one: float, other: float, factor: float) -> None:
+    found = faster_stage({"vision": one, "decode": other}, "vision", factor)
+    assert other <= found.total_ms * (1 + 1e-12)
+    assert found.saved_share <= one / (one + other) + 1e-12
+    assert found.total_ms * found.speedup == pytest.approx(one + other)
+
+
+def test_the_baselines_at_the_measured_pace() -> None:
+    """002 takes 34.7 tok/s for 35 ms a token and prints 1268/2318/4068; at 28.8 ms they are 1173/2037/3476."""
+    assert [round(TARGET.total_ms(tokens)) for tokens in (20, 50, 100)] == [1173, 2037, 3476]
+    assert TARGET.total_ms(5) == pytest.approx(741.56)
+    # An answer of ours has its first token from the prefill.
+    assert Pace(100, 10).total_ms(1) == 100
+    assert Pace(100, 10).total_ms(5) == 140
+    assert Pace(100, 10).total_ms(0) == 100
+
+
+def test_free_tokens_of_the_published_window() -> None:
+    """597.6 ms less the draft's 72.1 leave 525.5 ms: 28 steps of 18.5 ms."""
+    assert free_tokens(TARGET.prefix_ms, DRAFT) == 28
+    assert free_tokens(70, DRAFT) == 0
+    assert free_tokens(100, Pace(100, 5)) == 1
+    assert free_tokens(111, Pace(100, 5)) == 3
+
+
+def test_a_block_saves_at_most_a_over_one_minus_a() -> None:
+    """decoding.md: 1.0, 2.3, 4.0 and 9 tokens however long the window is."""
+    for rate, most in ((0.5, 1.0), (0.7, 7 / 3), (0.8, 4.0), (0.9, 9.0)):
+        assert accepted_of(rate, 10_000) == pytest.approx(most)
+        assert accepted_of(rate, 28) < most
+        assert rate_needed(most) == pytest.approx(rate)
+    assert accepted_of(1.0, 28) == 28
+    assert accepted_of(0.5, 0) == 0
+
+
+def test_the_printed_expectations_are_out_of_reach_at_80_percent() -> None:
+    """2100 ms for 100 tokens would need 47.8 accepted tokens of one block, an acceptance of 98 %; 80 % gives 4."""
+    found = parallel_prefill(TARGET, DRAFT, 100, 0.8)
+    assert found.plain_ms == pytest.approx(3476, abs=0.5)
+    assert found.free == 28
+    assert found.accepted == pytest.approx(4.0, abs=0.01)
+    assert found.total_ms == pytest.approx(3476.4 - 28.788 * accepted_of(0.8, 28), abs=0.5)
+    assert found.speedup == pytest.approx(1.034, abs=0.001)
+    needed = accepted_needed(found.plain_ms - 2100, TARGET.step_ms)
+    assert needed == pytest.approx(47.8, abs=0.1)
+    assert needed > found.free
+    assert rate_needed(needed) == pytest.approx(0.98, abs=0.001)
+
+
+@given(RATES, st.integers(1, 200), st.floats(1, 1000), st.floats(0.5, 50), st.floats(1, 4))
+def test_parallel_prefill_is_never_slower_and_never_beats_its_ceiling(
+    rate: float, tokens: int, draft_prefix: float, draft_step: float, verify: float
+) -> None:
+    target, draft = Pace(500, 20), Pace(draft_prefix, draft_step)
+    found = parallel_prefill(target, draft, tokens, rate, verify_cost=verify)
+    assert target.prefix_ms <= found.total_ms <= found.plain_ms * (1 + 1e-12)
+    assert found.ceiling is not None
+    assert found.accepted <= found.ceiling + 1e-9
+    assert found.plain_ms - found.total_ms <= found.ceiling * target.step_ms + 1e-6
+
+
+def test_a_verification_dearer_than_what_it_saves_is_left_out() -> None:
+    found = parallel_prefill(Pace(500, 20), Pace(50, 5), 50, 0.3, verify_cost=3)
+    assert found.free > 0
+    assert found.accepted == 0
+    assert found.total_ms == found.plain_ms
+
+
+def test_models_of_one_size_cannot_win_in_turns() -> None:
+    """decoding.md: with c = 1 no acceptance pays; with 0.25 at most 1.69x at 80 %, 0.05 gives 3.09x."""
+    for rate in (0.1, 0.5, 0.8, 0.9):
+        assert best_sequential(rate, 1.0) == (0, 1.0)
+    assert best_sequential(0.8, 0.25)[1] == pytest.approx(1.69, abs=0.005)
+    assert best_sequential(0.8, 0.05)[1] == pytest.approx(3.09, abs=0.005)
+
+
+def test_sequential_totals_add_up() -> None:
+    """Rate 0: every round gives one token and costs gamma drafts and a verification."""
+    target, draft = Pace(100, 10), Pace(50, 4)
+    assert sequential_total_ms(target, draft, 11, rate=0.0, gamma=2) == 150 + 10 * 18
+    assert sequential_total_ms(target, draft, 13, rate=1.0, gamma=2, verify_cost=1.2) == 150 + 4 * (8 + 12)
+    assert sequential_total_ms(target, draft, 1, rate=0.5, gamma=2) == 150
