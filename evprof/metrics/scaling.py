@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evprof.metrics.statistics import student_quantile
+
 FLAT_SHARE = 0.05
 """A change over the whole range of less than this part of the mean is small."""
 
@@ -83,7 +85,7 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> Line | None:
     unexplained, whole = float(left @ left), float(((up - up.mean()) ** 2).sum())
     interval = None
     if len(across) > 2:
-        reach = t_quantile(len(across) - 2) * math.sqrt(unexplained / (len(across) - 2) / spread)
+        reach = student_quantile(len(across) - 2) * math.sqrt(unexplained / (len(across) - 2) / spread)
         interval = (slope - reach, slope + reach)
     return Line(
         slope=slope,
@@ -116,26 +118,3 @@ def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
         return None
     line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
     return None if line is None else Power(line.slope, math.exp(line.intercept), line.count, line.slope_interval)
-
-
-_T_975 = (12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216)
-"""Student's t at 97.5 % for 1…9 degrees of freedom, below which the series is not exact enough."""
-
-_Z_975 = 1.959963984540054
-
-
-def t_quantile(freedom: int) -> float:
-    """Student's t at 97.5 %, two-sided 95 %, to four digits (Abramowitz and Stegun 26.7.5). Raises ValueError below
-    one degree of freedom."""
-    if freedom < 1:
-        raise ValueError(f"{freedom} degrees of freedom give no quantile")
-    if freedom <= len(_T_975):
-        return _T_975[freedom - 1]
-    z = _Z_975
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
-    )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))

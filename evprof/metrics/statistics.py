@@ -165,7 +165,7 @@ def _mean_interval(array: Values) -> Interval | None:
     error = float(array.std(ddof=1)) / math.sqrt(count)
     if error <= _ROUNDING * abs(mean):
         return mean, mean
-    low, high = -_student(count - 1), _student(count - 1)
+    low, high = -student_quantile(count - 1), student_quantile(count - 1)
     if FEWEST_RESAMPLED <= count <= MOST_RESAMPLED:
         first, second = _moments(count, 0, centred, centred**2)
         errors = np.sqrt(np.maximum(second - first**2, 0) / (count - 1))
@@ -179,7 +179,7 @@ def _paired_log_ratio(below: Values, above: Values) -> Interval:
     error = float((above - below).std(ddof=1)) / math.sqrt(count)
     if error <= _ROUNDING:
         return 0.0, 0.0
-    low, high = -_student(count - 1), _student(count - 1)
+    low, high = -student_quantile(count - 1), student_quantile(count - 1)
     if FEWEST_RESAMPLED <= count <= MOST_RESAMPLED:
         base, sample, base2, sample2, both = _moments(
             count, 0, below - 1, above - 1, (below - 1) ** 2, (above - 1) ** 2, (below - 1) * (above - 1)
@@ -200,7 +200,7 @@ def _unpaired_log_ratio(below: Values, above: Values) -> Interval:
         return 0.0, 0.0
     # Welch (1947) and Satterthwaite (1946): the degrees of freedom of a sum of two estimated variances.
     freedom = error**4 / sum(part**2 / (count - 1) for part, count in zip(variances, counts, strict=True))
-    low, high = -_student(freedom), _student(freedom)
+    low, high = -student_quantile(freedom), student_quantile(freedom)
     if min(counts) >= FEWEST_RESAMPLED and max(counts) <= MOST_RESAMPLED:
         # As many resamples of both, by the larger: they are taken together.
         resamples = _resamples(max(counts))
@@ -261,14 +261,14 @@ def _weights(count: int, resamples: int, stream: int) -> npt.NDArray[np.uint8]:
     return weights
 
 
-def _student(freedom: float) -> float:
+def student_quantile(freedom: float) -> float:
     """The 97.5th percentile of Student's t: from a table up to 10 degrees of freedom, between them within 0.02.
 
     Beyond: Cornish-Fisher expansion (Abramowitz & Stegun 26.7.5), within 1e-5.
     """
     if freedom < 10:
         degrees = np.arange(10, 0, -1)
-        return float(np.exp(np.interp(1 / max(freedom, 2.0), 1 / degrees, np.log(_STUDENT[::-1]))))
+        return float(np.exp(np.interp(1 / max(freedom, 1.0), 1 / degrees, np.log(_STUDENT[::-1]))))
     z = 1.959963984540054
     terms = (
         (z**3 + z) / 4,

@@ -56,12 +56,12 @@ def test_nothing_is_none_and_one_value_has_no_spread() -> None:
 
 @pytest.mark.parametrize("freedom", [2, 3, 7, 10, 10.5, 25, 400])
 def test_students_percentile(freedom: float) -> None:
-    assert statistics._student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-5)
+    assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-5)
 
 
 @pytest.mark.parametrize("freedom", [2.3, 3.5, 9.9])
 def test_students_percentile_between_whole_degrees(freedom: float) -> None:
-    assert statistics._student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=0.02)
+    assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=0.02)
 
 
 def test_few_values_have_students_interval() -> None:
