@@ -17,8 +17,8 @@ class Report(Command):
 
     Of one or more sessions: stages, shapes, statistics with intervals, scaling, theory beside measurement, texts,
     claims, failures, and how to make it again. Every figure says whether it is measured, derived, theoretical or
-    imported. Warm-up, profiled and failed runs enter no figure; a report over no finished run is refused with the errors
-    listed.
+    imported. Warm-up, profiled and failed runs enter no figure. Over no finished run a report is refused and the errors
+    are listed.
     """
 
     name = "report"

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
-from evprof.export.files import refuse_session, write_whole
+from evprof.export.files import refuse_session
 from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.head import facts_of, summary_of
+from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
+from evprof.export.whole_file import whole_file
 from evprof.metrics.stages import BASES, END_TO_END
 
 SUFFIXES = (".md", ".html")
@@ -35,7 +37,12 @@ def write_report(
     if basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
     data = gather([read_source(Path(path)) for path in paths], basis, command)
-    write_whole(output, document(build_report(data, title), output.suffix.lower()).encode("utf-8", "replace"))
+    text = document(build_report(data, title), output.suffix.lower())
+    try:
+        with whole_file(output) as stream:
+            stream.write(text)
+    except OSError as error:
+        raise UserError(f"'{output}' cannot be written ({error.strerror or error}); name another place.") from error
 
 
 def check_output(output: Path) -> None:
@@ -78,4 +85,4 @@ def default_title(data: ReportData) -> str:
 
 def document(report: Report, suffix: str) -> str:
     """The report as text in the format that a file's suffix asks for."""
-    return markdown(report)
+    return html(report) if suffix == ".html" else markdown(report)

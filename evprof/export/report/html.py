@@ -1,0 +1,221 @@
+"""A report as one HTML file: no scripts, nothing fetched, every text escaped, light and dark.
+
+The page is built as a tree, so that no text of a report can become markup; how it looks is the style sheet's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import evprof
+from evprof.export.report.markdown import MEANINGS, SYMBOLS
+from evprof.export.report.parts import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Paragraph,
+    Plot,
+    Report,
+    Section,
+    Table,
+    Verbatim,
+)
+from evprof.export.report.safe_text import one_line, plain
+from evprof.export.report.stylesheet import stylesheet
+from evprof.export.report.svg import NARROW, WIDE, plot_svg
+
+# A page that needs nothing says so: even markup that slipped in could load or run nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def html(report: Report) -> str:
+    """The whole document."""
+    return _Page(report).text()
+
+
+class _Page:
+    """One page being built; counts pictures and headings, whose names must differ."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._pictures = 0
+
+    def text(self) -> str:
+        root = Element("html", {"lang": "en"})
+        self._head(SubElement(root, "head"))
+        body = SubElement(root, "body")
+        _themes(body)
+        page = SubElement(body, "div", {"class": "page"})
+        _title(SubElement(page, "header"), self._report)
+        names = _anchors(section.title for section in self._report.sections)
+        _contents(page, list(zip(names, self._report.sections, strict=True)))
+        main = SubElement(page, "main")
+        for name, section in zip(names, self._report.sections, strict=True):
+            self._section(main, name, section)
+        footer = SubElement(page, "footer")
+        footer.text = f"Written by evprof {evprof.__version__}."
+        return "<!DOCTYPE html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
+
+    def _head(self, head: Element) -> None:
+        SubElement(head, "meta", {"charset": "utf-8"})
+        SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
+        SubElement(head, "meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
+        SubElement(head, "meta", {"name": "generator", "content": f"evprof {evprof.__version__}"})
+        SubElement(head, "title").text = one_line(self._report.title, 200)
+        SubElement(head, "style").text = stylesheet()
+
+    def _section(self, main: Element, name: str, section: Section) -> None:
+        place = SubElement(main, "section")
+        _add(place, "h2", section.title, {"id": name})
+        if section.missing:
+            paragraph = SubElement(place, "p", {"class": "missing"})
+            paragraph.text = f"Not measured. {one_line(section.missing)}"
+        notes: dict[str, int] = {}
+        for block in section.blocks:
+            self._block(place, block, notes)
+        _notes(place, name, notes)
+
+    def _block(self, place: Element, block: Block, notes: dict[str, int]) -> None:
+        match block:
+            case Paragraph():
+                _paragraph(place, block)
+            case Bullets():
+                listed = SubElement(place, "ul")
+                for item in block.items:
+                    _add(listed, "li", item)
+            case Table():
+                _table(place, block, notes)
+            case Verbatim():
+                kind = {} if block.language == "sh" else {"class": "wrap"}
+                SubElement(place, "pre", kind | {"dir": "ltr"}).text = plain(block.text)
+            case Plot():
+                self._plot(place, block)
+
+    def _plot(self, place: Element, plot: Plot) -> None:
+        self._pictures += 1
+        figure = SubElement(place, "figure")
+        _add(figure, "figcaption", plot.title)
+        for name, width in (("wide", WIDE), ("narrow", NARROW)):
+            picture = plot_svg(plot, width, f"p{self._pictures}{name[0]}")
+            picture.set("class", f"plot {name}")
+            figure.append(picture)
+        if plot.caption:
+            _add(figure, "p", plot.caption, {"class": "caption"})
+
+
+def _add(place: Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> Element:
+    """An element with a text of the report in it; its direction is its own and changes nothing around it."""
+    element = SubElement(place, tag, {**(attributes or {}), "dir": "auto"} if _turns(text) else attributes or {})
+    element.text = one_line(text)
+    return element
+
+
+def _turns(text: str) -> bool:
+    """Whether a text has letters of a script that is written from right to left."""
+    return any("\u0590" <= character <= "\u08ff" or "\ufb1d" <= character <= "\ufefc" for character in text[:2000])
+
+
+def _themes(body: Element) -> None:
+    """Three radio buttons that need no script: the style sheet looks which one is checked."""
+    place = SubElement(body, "div", {"class": "themes", "role": "group", "aria-label": "Theme"})
+    for name in ("auto", "light", "dark"):
+        attributes = {"type": "radio", "name": "theme", "id": f"theme-{name}"}
+        SubElement(place, "input", attributes | ({"checked": ""} if name == "auto" else {}))
+        SubElement(place, "label", {"for": f"theme-{name}"}).text = name
+
+
+def _title(header: Element, report: Report) -> None:
+    _add(header, "h1", report.title)
+    if report.summary:
+        _add(header, "p", report.summary, {"class": "lead"})
+    facts = SubElement(header, "dl")
+    for name, text in report.facts:
+        pair = SubElement(facts, "div")
+        _add(pair, "dt", name)
+        _add(pair, "dd", text)
+    legend = SubElement(header, "div", {"class": "legend"})
+    for badge in Badge:
+        entry = SubElement(legend, "span")
+        SubElement(entry, "i", {"class": f"b {badge}"}).tail = f"{badge}: {MEANINGS[badge]}"
+
+
+def _contents(page: Element, sections: list[tuple[str, Section]]) -> None:
+    nav = SubElement(page, "nav", {"aria-label": "Contents"})
+    SubElement(nav, "div", {"class": "caps"}).text = "Contents"
+    listed = SubElement(nav, "ol")
+    for name, section in sections:
+        link = SubElement(SubElement(listed, "li"), "a", {"href": f"#{name}"})
+        link.text = one_line(section.title)
+        if section.missing:
+            link.set("class", "dim")
+
+
+def _anchors(titles: Iterable[str]) -> list[str]:
+    """A name for each heading; no two are equal."""
+    names: list[str] = []
+    for title in titles:
+        base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+        names.append(base if base not in names else f"{base}-{len(names)}")
+    return names
+
+
+def _paragraph(place: Element, block: Paragraph) -> None:
+    symbol = SYMBOLS.get(block.tone)
+    if symbol is None:
+        element = _add(place, "p", block.text, {"class": block.tone} if block.tone else {})
+    else:
+        element = SubElement(place, "p", {"class": f"callout {block.tone}"})
+        SubElement(element, "span", {"class": "tone", "aria-hidden": "true"}).text = symbol
+        _add(element, "span", block.text)
+    _badge(element, block.badge)
+
+
+def _badge(place: Element, badge: Badge | None) -> None:
+    if badge is not None:
+        SubElement(place, "i", {"class": f"b {badge}", "role": "img", "aria-label": str(badge), "title": str(badge)})
+
+
+def _table(place: Element, table: Table, notes: dict[str, int]) -> None:
+    if table.caption:
+        _add(place, "p", table.caption, {"class": "head"})
+    name = one_line(table.caption or "Table", 200)
+    box = SubElement(place, "div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": name})
+    element = SubElement(box, "table")
+    heads = SubElement(SubElement(element, "thead"), "tr")
+    marked = [any(row[index].badge for row in table.rows) for index in range(len(table.heads))]
+    for index, head in enumerate(table.heads):
+        is_figure = index >= table.text_columns
+        place = _add(heads, "th", head, {"scope": "col"} | ({"class": "n"} if is_figure else {}))
+        if is_figure and marked[index]:
+            SubElement(place, "i", {"class": "none"})
+    body = SubElement(element, "tbody")
+    for row in table.rows:
+        line = SubElement(body, "tr")
+        for index, cell in enumerate(row):
+            _cell(line, cell, index >= table.text_columns, marked[index], notes)
+
+
+def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, notes: dict[str, int]) -> None:
+    kinds = [kind for kind, holds in (("n", is_figure), (cell.tone, bool(cell.tone))) if holds]
+    element = _add(line, "td", cell.text, {"class": " ".join(kinds)} if kinds else {})
+    if symbol := SYMBOLS.get(cell.tone):
+        SubElement(element, "span", {"class": "tone"}).text = symbol
+    if cell.note:
+        number = notes.setdefault(cell.note, len(notes) + 1)
+        SubElement(element, "sup", {"title": one_line(cell.note, 1000)}).text = str(number)
+    if cell.badge is not None:
+        _badge(element, cell.badge)
+    elif is_figure and has_badges:
+        # Figures of a column end at the same place, marked or not.
+        SubElement(element, "i", {"class": "none"})
+
+
+def _notes(place: Element, name: str, notes: dict[str, int]) -> None:
+    if not notes:
+        return
+    listed = SubElement(place, "ol", {"class": "notes", "id": f"{name}-notes"})
+    for note in notes:
+        _add(listed, "li", note)

@@ -1,0 +1,58 @@
+"""Colours of a report as CSS variables for both themes, and which variable a series is drawn in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evprof.core.records import COVERS, STAGES
+from evprof.export.report.parts import Series
+from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, ink_on
+
+UNATTRIBUTED = "unattributed"
+
+FREE = ("decode", "prefill", "vision", "draft", "verify", "preprocess", "load")
+"""In which order series without a colour of their own take one."""
+
+_ROLES = {"target": "verify", "draft": "draft"}
+
+
+def variables(is_dark: bool) -> dict[str, str]:
+    """Every variable of one theme: grounds, `--c-STAGE`, and `--on-STAGE`, the ink to write on it."""
+    stages = STAGE_COLORS_DARK if is_dark else STAGE_COLORS_LIGHT
+    ground = GROUND_DARK if is_dark else GROUND_LIGHT
+    return (
+        {f"--{name.replace('_', '-')}": color for name, color in ground.items()}
+        | {f"--c-{name}": color for name, color in stages.items()}
+        | {f"--on-{name}": ink_on(color) for name, color in stages.items()}
+    )
+
+
+def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
+    """The colours of each series by name: one, several for what covers several stages, () for unattributed time.
+
+    A fitted or theoretical line without a colour of its own that follows points takes theirs.
+    """
+    taken = {part for entry in series for part in named_colors(entry.color)}
+    free = [name for name in FREE if name not in taken] or list(FREE)
+    found: list[tuple[str, ...]] = []
+    place = 0
+    for entry in series:
+        if entry.color == UNATTRIBUTED:
+            found.append(())
+        elif own := named_colors(entry.color):
+            found.append(own)
+        else:
+            found.append((free[place % len(free)],))
+            place += 1
+    return found
+
+
+def named_colors(color: str) -> tuple[str, ...]:
+    """The stages behind a series' colour: "vision+prefill" has two; () where it names none."""
+    parts = tuple(_ROLES.get(name, name) for name in color.split(COVERS))
+    return parts if all(name in STAGE_COLORS_LIGHT for name in parts) else ()
+
+
+def is_stage_name(name: str) -> bool:
+    """Whether every part of it is one of the five stages."""
+    return all(part in STAGES for part in name.split(COVERS))
