@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.frames import EventFrames, load_event_frames
+from evprof.loaders.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.npy import MAGIC, read_npy_events
 from evprof.loaders.npz import read_npz_events
 from evprof.loaders.paths import readable_file, reason
@@ -39,6 +39,6 @@ def read_events(path: str | Path) -> EventArray:
 
 def open_events(path: str | Path, count: int | None = None) -> EventSource:
     """Events of a file, or the frames of a folder (with `count`, that many spread evenly). Raises UserError."""
-    if Path(path).is_dir():
+    if Path(path).is_dir() or is_frame_set(path):
         return load_event_frames(path, count)
     return read_events(path)

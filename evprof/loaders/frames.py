@@ -15,6 +15,9 @@ from evprof.loaders.render import Picture
 MAX_FILES = 100_000
 MAX_READ_BYTES = 2 << 30
 
+FRAME_NUMBER = "*"
+"""In the name of a set of pictures, what stands for the picture's number."""
+
 
 @dataclass(frozen=True)
 class EventFrames:
@@ -32,13 +35,25 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return (*keys, (2, 0, name))
 
 
+def is_frame_set(path: str | Path) -> bool:
+    """Whether a path names the pictures of one clip among others in a folder, as `drive/000001_*.png` does."""
+    found = Path(path)
+    return FRAME_NUMBER in found.name and found.suffix.lower() == ".png" and not found.exists()
+
+
 def frame_paths(folder: str | Path) -> list[Path]:
-    """The PNG files directly inside `folder`, naturally sorted. Raises UserError when there is none."""
+    """The PNG files directly inside `folder`, or those of a set (see `is_frame_set`), naturally sorted.
+
+    Raises UserError when there is none.
+    """
     found = Path(folder)
     try:
-        if not found.is_dir():
+        if is_frame_set(found):
+            paths = _set_paths(found)
+        elif not found.is_dir():
             raise UserError(f"{folder}: no such folder; give a folder of PNG event frames.")
-        paths = [entry for entry in found.iterdir() if entry.suffix.lower() == ".png" and entry.is_file()]
+        else:
+            paths = [entry for entry in found.iterdir() if entry.suffix.lower() == ".png" and entry.is_file()]
     except (OSError, ValueError) as error:
         raise UserError(f"{folder}: cannot be listed ({reason(error)}); check its permissions.") from None
     if not paths:
@@ -46,6 +61,13 @@ def frame_paths(folder: str | Path) -> list[Path]:
     if len(paths) > MAX_FILES:
         raise UserError(f"{folder}: holds {len(paths):,} PNG files, more than the {MAX_FILES:,} allowed.")
     return sorted(paths, key=lambda path: natural_key(path.name))
+
+
+def _set_paths(pattern: Path) -> list[Path]:
+    """The files of a set: the mark stands for a number, so that clip_1_*.png holds none of clip_1_extra_0.png."""
+    before, _, after = pattern.name.partition(FRAME_NUMBER)
+    name = re.compile(f"{re.escape(before)}[0-9]+{re.escape(after)}", re.IGNORECASE)
+    return [entry for entry in pattern.parent.iterdir() if name.fullmatch(entry.name) and entry.is_file()]
 
 
 def read_event_frames(folder: str | Path, count: int | None = None) -> list[Picture]:

@@ -1,0 +1,111 @@
+"""Finds the events and the video that a row of a dataset names, by looking at what exists and never into a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evprof.loaders.folder_listing import FILE, FOLDER, FolderListing
+from evprof.loaders.frames import FRAME_NUMBER
+from evprof.loaders.manifest_problems import shown
+
+LONGEST_PATH = 4096
+
+
+@dataclass(frozen=True)
+class Half:
+    """One half of a sample: its path, or in `missing` a clause that says what was named and is not there.
+
+    Neither: the row names no such half.
+    """
+
+    path: str | None = None
+    missing: str | None = None
+
+
+NOTHING = Half()
+
+
+def path_problem(value: object, what: str) -> str | None:
+    """Why a cell cannot be a path, as a clause; None when it can (or is empty)."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        return f"its {what} should be a path and is {type_name(value)}"
+    if "\0" in value:
+        return f"the path of its {what} holds a NUL character"
+    if len(value) > LONGEST_PATH:
+        return f"the path of its {what} is longer than {LONGEST_PATH:,} characters"
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return f"the path of its {what} holds half a character (a lone surrogate)"
+    return None
+
+
+def type_name(value: object) -> str:
+    """What a value is, for people."""
+    if isinstance(value, bool):
+        return "true or false"
+    if value is None:
+        return "nothing"
+    names: tuple[tuple[type, str], ...] = ((dict, "a table"), (list, "a list"), (str, "a text"))
+    return next((name for kind, name in names if isinstance(value, kind)), "a number or a date")
+
+
+class Counterparts:
+    """Looks for files below `root`, the folder that relative paths start from."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._listing = FolderListing()
+
+    def events(self, candidates: Iterable[str]) -> str | None:
+        """The first candidate that is a file, a folder, or a numbered set of pictures (`clip_*.png`)."""
+        for candidate in candidates:
+            for path in self._spellings(candidate):
+                if self._listing.kind(path) in (FILE, FOLDER) or self._pictures(path):
+                    return path
+        return None
+
+    def video(self, candidates: Iterable[str]) -> Half:
+        """The first candidate that is a file; a folder is told as what cannot be read."""
+        folder = None
+        tried = list(candidates)
+        for candidate in tried:
+            for path in self._spellings(candidate):
+                match self._listing.kind(path):
+                    case "file":
+                        return Half(path)
+                    case "folder":
+                        folder = folder or candidate
+        if folder is not None:
+            return Half(None, f"its video '{shown(folder)}' is a folder of frames, which cannot be read as a video yet")
+        return Half(None, f"its video '{shown(tried[0])}' is not there") if tried else NOTHING
+
+    def file(self, candidate: str) -> str | None:
+        """The path of an existing file."""
+        return next((path for path in self._spellings(candidate) if self._listing.kind(path) == FILE), None)
+
+    def picture_set(self, folder: str, prefix: str) -> tuple[str, int]:
+        """The name of the set of PNG files of `folder` called `prefix`, a number and `.png`, and how many there are."""
+        path = os.path.join(self.root, folder)
+        return os.path.join(path, f"{prefix}{FRAME_NUMBER}.png"), self._listing.numbered_pictures(path, prefix)
+
+    def picture_folder(self, folder: str) -> tuple[str, int]:
+        """A folder, and how many PNG files lie in it."""
+        path = os.path.join(self.root, folder)
+        return path, self._listing.pictures(path) if self._listing.kind(path) == FOLDER else 0
+
+    def _pictures(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        prefix, star, suffix = name.partition(FRAME_NUMBER)
+        return bool(star) and suffix.lower() == ".png" and self._listing.numbered_pictures(folder, prefix) > 0
+
+    def _spellings(self, candidate: str) -> tuple[str, ...]:
+        """As written; and with slashes for backslashes, for lists that were written under Windows."""
+        path = os.path.join(self.root, candidate)
+        if os.sep == "/" and "\\" in candidate:
+            return path, os.path.join(self.root, candidate.replace("\\", "/"))
+        return (path,)

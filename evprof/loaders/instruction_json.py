@@ -1,0 +1,265 @@
+"""Samples from the entries of EventGPT's instruction JSON, which lies beside the folders of its dataset.
+
+    dataset/  any.json  event_npy/  event_image/  event_image_1f/  mp4/  video/
+
+An entry names its files without their folder: `event_data` "drive/000001.npy" is event_npy/drive/000001.npy, and
+`video_data` "drive/000001" is mp4/drive/000001.mp4 or the frames in video/drive/000001/. Rendered event frames of all
+clips of a drive share a folder (event_image/drive/000001_0.png … _4.png).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from evprof.core.sample import Sample
+from evprof.loaders.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
+from evprof.loaders.frames import FRAME_NUMBER
+from evprof.loaders.manifest_columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
+from evprof.loaders.manifest_columns import SYNONYMS as OWN
+from evprof.loaders.manifest_problems import Problems, shown
+from evprof.loaders.manifest_rows import Row
+
+EventsFrom = Literal["auto", "npy", "image", "image_1f"]
+VideoFrom = Literal["auto", "video", "mp4"]
+Questions = Literal["first", "all"]
+
+MARKS = frozenset({"event_data", "event_image", "event_image_1f", "video_data", "mp4_data", "conversations"})
+"""Keys by which an entry is known to be EventGPT's."""
+
+_KNOWN = MARKS | {"video_type", "split", "benchmark_datetime", *OWN["name"], *OWN["prompt"], *OWN["reference"]}
+_VIDEO_TYPES = ("images", "image", "video", "mp4")
+_PLACEHOLDER = re.compile(r"(?:\s|<ev_start>)*<(?:event|image|video)>(?:\s|<ev_end>)*", re.IGNORECASE)
+_HUMANS, _MODELS = ("human", "user"), ("gpt", "assistant")
+_MAX_TURNS = 1000
+_UNKNOWN_TOLD = 1000
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Which of several forms of the same data are taken, and how many of an entry's questions."""
+
+    questions: Questions = "first"
+    events_from: EventsFrom = "auto"
+    video_from: VideoFrom = "auto"
+
+
+def without_placeholders(text: str) -> str:
+    """A question without `<event>`, `<image>` and `<video>` and the white space around them."""
+    return _PLACEHOLDER.sub(lambda found: "\n" if "\n" in found[0] else " ", text).strip()
+
+
+class InstructionSamples:
+    """Converts entries of an instruction JSON."""
+
+    def __init__(
+        self, files: Counterparts, texts: SampleTexts, names: Names, problems: Problems, choices: Choices
+    ) -> None:
+        self._files, self._texts, self._names, self._problems = files, texts, names, problems
+        self._choices = choices
+        self._unknown: set[str] = set()
+        self.without_prompt = 0
+        self.has_prompts = True
+        self.later_questions = 0
+
+    def samples(self, row: Row) -> Iterator[Sample]:
+        """One sample per question that is asked; none when the entry has no files."""
+        if not isinstance(row.values, dict):
+            left_out(row, self._problems)
+            return
+        entry = {column_name(key): value for key, value in row.values.items()}
+        self._tell_unknown(row.values)
+        events_name, video_name = self._stem(entry, "events"), self._stem(entry, "video")
+        given = next((entry[key] for key in OWN["name"] if entry.get(key) is not None), None)
+        name = self._texts.name(given, events_name or video_name)
+        asked = self._questions(row.number, entry)
+        taken = asked if self._choices.questions == "all" else asked[:1]
+        self.later_questions += len(asked) - 1
+        # Names are given before files are looked for: a sample keeps its name when other files come or go.
+        named = [
+            self._names.unique(row.number, name if place == 1 else f"{name}#{place}")
+            for place in range(1, len(taken) + 1)
+        ]
+        events, video = self._events(entry, video_name), self._video(entry, events_name)
+        if not usable(row.number, events, video, self._problems):
+            return
+        for own, (prompt, reference) in zip(named, taken, strict=True):
+            self.without_prompt += prompt is None
+            yield Sample(events.path, video.path, prompt or Sample().prompt, own, reference)
+
+    def _tell_unknown(self, values: Mapping[str, object]) -> None:
+        for key in values:
+            if column_name(key) in _KNOWN or key in self._unknown or len(self._unknown) >= _UNKNOWN_TOLD:
+                continue
+            self._unknown.add(key)
+            self._problems.add("keys that are not known", f"Key '{shown(key)}' is not known and is left out.")
+
+    # Questions
+
+    def _questions(self, row: int, entry: Mapping[str, object]) -> list[tuple[str | None, str | None]]:
+        """(question, reference answer) of each turn of a person; at least one, which may be without a question."""
+        turns = entry.get("conversations")
+        if turns is not None and not isinstance(turns, list):
+            self._problems.add(ODD_TEXTS, f"Row {row}: its conversations should be a list and are {type_name(turns)}.")
+            turns = None
+        asked = self._turns(row, turns or [])
+        query = next((entry[key] for key in OWN["prompt"] if entry.get(key) is not None), None)
+        answer = next((entry[key] for key in OWN["reference"] if entry.get(key) is not None), None)
+        if not any(question for question, _ in asked):
+            question = self._texts.text(row, query, "query")
+            given = [reference for _, reference in asked if reference]
+            asked = [(without_placeholders(question) if question else None, given[0] if given else None)]
+        question, reference = asked[0]
+        if reference is None and answer is not None:
+            asked[0] = (question, self._texts.text(row, answer, "reference answer"))
+        return asked
+
+    def _turns(self, row: int, turns: list[object]) -> list[tuple[str | None, str | None]]:
+        asked: list[tuple[str | None, str | None]] = []
+        is_open = False
+        for turn in turns[:_MAX_TURNS]:
+            speaker, value = _said(turn)
+            if speaker in _HUMANS:
+                text = self._texts.text(row, value, "question")
+                asked.append((without_placeholders(text) or None if text else None, None))
+                is_open = True
+            elif speaker in _MODELS:
+                if is_open:
+                    asked[-1] = (asked[-1][0], self._texts.text(row, value, "reference answer"))
+                is_open = False
+            else:
+                self._problems.add(
+                    ODD_TEXTS, f"Row {row}: a turn of its conversations is by neither human nor gpt and is left out."
+                )
+        if len(turns) > _MAX_TURNS:
+            self._problems.add(ODD_TEXTS, f"Row {row}: has {len(turns):,} turns; the first {_MAX_TURNS:,} are read.")
+        # A turn without words asks nothing; the first stays, so that its answer is not given to another.
+        return asked[:1] + [pair for pair in asked[1:] if pair[0]]
+
+    # Files
+
+    @staticmethod
+    def _stem(entry: Mapping[str, object], half: str) -> str:
+        """The name of a clip as an entry's paths have it, without an ending: "drive/000001"."""
+        keys = ("event_data",) if half == "events" else ("video_data", "mp4_data")
+        for key in keys:
+            value = entry.get(key)
+            if isinstance(value, str) and value.strip() and path_problem(value, half) is None:
+                return re.sub(r"\.(npy|npz|mp4)$", "", value.strip().rstrip("/"), flags=re.IGNORECASE)
+        return ""
+
+    def _events(self, entry: Mapping[str, object], video_name: str) -> Half:
+        wanted = self._choices.events_from
+        missing = None
+        for source in ("npy", "image", "image_1f") if wanted == "auto" else (wanted,):
+            if source == "npy":
+                half = self._npy(entry, video_name)
+            else:
+                half = self._frames(entry, f"event_{source}", video_name, is_asked=wanted != "auto")
+            if half.path:
+                return half
+            missing = missing or half.missing
+        return Half(None, missing)
+
+    def _npy(self, entry: Mapping[str, object], video_name: str) -> Half:
+        value = entry.get("event_data")
+        problem = path_problem(value, "events")
+        if problem:
+            return Half(None, problem)
+        named = value.strip() if isinstance(value, str) else ""
+        stem = self._stem(entry, "events") or video_name
+        if not stem:
+            return NOTHING
+        first = f"event_npy/{named or stem + '.npy'}"
+        candidates = [first, f"event_npy/{stem}.npy", f"event_npy/{stem}.npz", *([named] if named else [])]
+        path = next((found for found in map(self._files.file, candidates) if found), None)
+        if path or not named:
+            return Half(path)
+        return Half(None, f"its events '{shown(first)}' are not there")
+
+    def _frames(self, entry: Mapping[str, object], key: str, video_name: str, *, is_asked: bool) -> Half:
+        """Rendered event frames: as listed, or by the clip's name."""
+        value = entry.get(key)
+        if isinstance(value, list) and value:
+            return self._listed_frames(value, key)
+        problem = path_problem(value, "event frames") if not isinstance(value, list) else None
+        if problem:
+            return Half(None, problem)
+        named = value.strip().rstrip("/") if isinstance(value, str) else ""
+        stem = named or self._stem(entry, "events") or video_name
+        if not stem:
+            return NOTHING
+        folder, _, clip = f"{key}/{stem}".rpartition("/")
+        for path, count in (
+            self._files.picture_set(folder, f"{clip}_"),
+            self._files.picture_folder(f"{key}/{stem}"),
+            *([self._files.picture_folder(named)] if named else []),
+        ):
+            if count:
+                return Half(path)
+        if not named and not is_asked:
+            return NOTHING
+        return Half(None, f"its event frames '{shown(f'{folder}/{clip}_{FRAME_NUMBER}.png')}' are not there")
+
+    def _listed_frames(self, listed: list[object], key: str) -> Half:
+        """A list of PNG files, which has to be a whole folder or a whole numbered set: that is what can be opened."""
+        names: list[str] = []
+        for value in listed:
+            problem = path_problem(value, "event frames")
+            if problem or not isinstance(value, str):
+                return Half(None, problem or "its event frames hold an empty path")
+            names.append(f"{key}/{value.strip()}")
+        gone = [name for name in names if self._files.file(name) is None]
+        if gone:
+            others = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            return Half(None, f"its event frame '{shown(gone[0])}'{others} of {len(names):,} is not there")
+        places = {name.rpartition("/")[0] for name in names}
+        prefixes = {re.sub(r"[0-9]+\.png$", "", name.rpartition("/")[2], flags=re.IGNORECASE) for name in names}
+        if len(places) == 1:
+            sets = (
+                [self._files.picture_set(next(iter(places)), prefix) for prefix in prefixes]
+                if len(prefixes) == 1
+                else []
+            )
+            for path, count in (*sets, self._files.picture_folder(next(iter(places)))):
+                if count == len(set(names)):
+                    return Half(path)
+        return Half(None, f"its {len(names):,} event frames are only a part of those with like names, or lie apart")
+
+    def _video(self, entry: Mapping[str, object], events_name: str) -> Half:
+        kind = entry.get("video_type")
+        if kind is not None and kind not in _VIDEO_TYPES:
+            known = ", ".join(_VIDEO_TYPES)
+            self._problems.add("odd video types", f"A video_type is '{shown(str(kind))}' and none of {known}.")
+        values = {key: entry.get(key) for key in ("mp4_data", "video_data")}
+        for value in values.values():
+            problem = path_problem(value, "video")
+            if problem:
+                return Half(None, problem)
+        named = {key: value.strip().rstrip("/") for key, value in values.items() if isinstance(value, str)}
+        stem = self._stem(entry, "video")
+        half = self._files.video(self._video_candidates(named, stem or events_name))
+        # Without a name of its own a video is a find and not a loss.
+        return half if half.path or stem else NOTHING
+
+    def _video_candidates(self, named: Mapping[str, str], stem: str) -> list[str]:
+        wanted = self._choices.video_from
+        given = [name for name in named.values() if name]
+        if not stem:
+            return []
+        candidates: list[str] = []
+        if wanted in ("auto", "mp4"):
+            candidates += [f"mp4/{stem}.mp4", *(f"mp4/{name}" for name in given)]
+        if wanted in ("auto", "video"):
+            candidates += [f"video/{name}" for name in given] + [f"video/{stem}", f"video/{stem}.mp4"]
+        return candidates + given
+
+
+def _said(turn: object) -> tuple[str, object]:
+    """Who speaks in a turn, and what; "" for what is no turn."""
+    if not isinstance(turn, dict):
+        return "", None
+    speaker = turn.get("from", turn.get("role"))
+    return speaker.casefold() if isinstance(speaker, str) else "", turn.get("value", turn.get("content"))

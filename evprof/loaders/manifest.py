@@ -1,0 +1,160 @@
+"""A dataset manifest: a list of samples in CSV, JSON, TOML or EventGPT's instruction JSON, as samples and problems.
+
+Everything is read once, in order; files are looked for and never opened. What a list gets wrong is told in sentences
+and never stops the rest, unless the file is no list of samples at all.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from evprof.loaders.counterparts import Counterparts
+from evprof.loaders.instruction_json import (
+    MARKS,
+    Choices,
+    EventsFrom,
+    InstructionSamples,
+    Questions,
+    VideoFrom,
+)
+from evprof.loaders.manifest_columns import ListedSamples, Names, SampleTexts, column_name, known_columns
+from evprof.loaders.manifest_problems import Problems
+from evprof.loaders.manifest_rows import CSV, HEAD_BYTES, JSON, Row, first_row, read_rows, text_format
+from evprof.loaders.paths import readable_file, reason
+
+INSTRUCTION = "instruction"
+MAX_SAMPLES = 500_000
+
+_RESULT_KEYS = ("_token_ids", "_time")
+"""Ends of keys that only files with results have; they list their samples, too, but are opened for their figures."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The samples of a dataset in the file's order, each with a name of its own.
+
+    `kind` is csv, json, toml or instruction; `rows` counts entries of the file, also those left out; `problems` are
+    sentences that name the row (a CSV's header is none), after 50 of a kind summed up.
+    """
+
+    path: Path
+    kind: str
+    samples: tuple[Sample, ...]
+    problems: tuple[str, ...]
+    rows: int
+
+
+def read_manifest(
+    path: str | Path,
+    *,
+    root: str | Path | None = None,
+    questions: Questions = "first",
+    events_from: EventsFrom = "auto",
+    video_from: VideoFrom = "auto",
+) -> Manifest:
+    """Reads a list of samples; relative paths start from `root`, without it from the file's folder.
+
+    `questions`, `events_from` and `video_from` are for EventGPT's entries: the first or every question of one, and
+    which of the dataset's folders are used. Raises UserError when the file is no list, or cut short.
+    """
+    found = readable_file(path)
+    form = text_format(_head(found))
+    if form is None:
+        raise UserError(f"{path}: is no text; a list of samples is a CSV, JSON or TOML file.")
+    problems = Problems()
+    folder = os.path.abspath(found.parent if root is None else root)
+    reading = _Reading(folder, problems, Choices(questions, events_from, video_from))
+    try:
+        for row in read_rows(found, form, problems):
+            reading.take(row)
+            if len(reading.samples) > MAX_SAMPLES:
+                raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+    reading.sum_up()
+    kind = INSTRUCTION if form == JSON and reading.is_instruction else form
+    return Manifest(found, kind, tuple(reading.samples), problems.sentences(), reading.rows)
+
+
+def is_manifest(path: str | Path) -> bool:
+    """Whether a file begins like a list of samples; by content, from its first 64 KiB."""
+    try:
+        head = _head(Path(path))
+    except (OSError, ValueError):
+        return False
+    form = text_format(head) if head else None
+    if form is None:
+        return False
+    first = first_row(head, form)
+    if first is None:
+        return False
+    keys = {column_name(key) for key in first}
+    if any(key.endswith(_RESULT_KEYS) for key in keys):
+        return False
+    if form != CSV:
+        return bool(keys & MARKS) or bool(known_columns(first) & {"events", "video"})
+    # One word on the first line of a text does not make it a table.
+    halves = known_columns(first) & {"events", "video"} or keys & MARKS
+    return bool(halves) and (len(keys) > 1 or keys <= {"events", "video"})
+
+
+class _Reading:
+    """Turns rows into samples; the first row decides whose keys they have."""
+
+    def __init__(self, root: str, problems: Problems, choices: Choices) -> None:
+        self.samples: list[Sample] = []
+        self.rows = 0
+        self._problems = problems
+        self._choices = choices
+        self._parts = (Counterparts(root), SampleTexts(problems), Names(problems), problems)
+        self._source: ListedSamples | InstructionSamples | None = None
+
+    @property
+    def is_instruction(self) -> bool:
+        """Whether the rows are EventGPT's entries."""
+        return isinstance(self._source, InstructionSamples)
+
+    def take(self, row: Row) -> None:
+        """One more row."""
+        self.rows += 1
+        if self._source is None and isinstance(row.values, dict):
+            keys = {column_name(key) for key in row.values}
+            self._source = (
+                InstructionSamples(*self._parts, self._choices) if keys & MARKS else ListedSamples(*self._parts)
+            )
+        source = self._source or ListedSamples(*self._parts)
+        self.samples += source.samples(row)
+
+    def sum_up(self) -> None:
+        """Tells what is only known at the end."""
+        source = self._source
+        if self.rows == 0:
+            self._problems.once("The file lists no samples.")
+        elif not self.samples:
+            self._problems.once("No row has a file that is there; paths start from the folder of the list.")
+        if source is not None and source.without_prompt and source.has_prompts:
+            self._problems.once(
+                f"{_counted(source.without_prompt, 'sample')} without a question: '{Sample().prompt}' is asked."
+            )
+        if isinstance(source, InstructionSamples) and source.later_questions:
+            many = f"{_counted(source.later_questions, 'later question')}"
+            if self._choices.questions == "all":
+                self._problems.once(f"{many}: each is asked on its own, without the turns before it.")
+            else:
+                self._problems.once(f"{many} left out; --questions all takes them.")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
