@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
 from ui.run_controller import RunController
 from ui.window_session import WindowSession
@@ -59,7 +57,8 @@ class Exporting(QObject):
         if self._controller.is_busy:
             self._post("A run is going on; export when it has ended.", "warn")
             return
-        self._session.in_background(lambda: _written(kind, runs, path), self._say_written)
+        session = self._session.path or Path()
+        self._session.in_background(lambda: _written(kind, session, runs, path), self._say_written)
 
     def _picture(self, path: Path) -> None:
         if self._window.grab().save(str(path)):
@@ -71,24 +70,9 @@ class Exporting(QObject):
         self._post(f"Written: {path}", "info")
 
 
-def _written(kind: str, runs: list[RunLog], path: Path) -> Path:
-    try:
-        if kind == "csv":
-            from evprof.export.tables import write_tables
+def _written(kind: str, session: Path, runs: list[RunLog], path: Path) -> Path:
+    from evprof.export.files import write_export
+    from evprof.export.report.data import Source
 
-            write_tables(runs, path)
-        else:
-            path.write_text(json.dumps(_document(kind, runs), ensure_ascii=False), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}; choose another place.") from error
+    write_export([Source(session, runs)], kind, path)
     return path
-
-
-def _document(kind: str, runs: list[RunLog]) -> object:
-    if kind == "chrome":
-        from evprof.export.chrome_trace import chrome_trace
-
-        return chrome_trace(runs)
-    from evprof.metrics.document import session_document
-
-    return session_document(runs)

@@ -1,78 +1,165 @@
-"""Runs as Chrome Trace Events, for Perfetto, chrome://tracing and whatever else reads that format.
+"""Runs as Chrome Trace Events, for Perfetto, chrome://tracing, TensorBoard and whatever else reads that format.
 
-One process per run, drawn aligned at the runs' zero as in the window; one thread per role for stages and their parts,
-one each for rounds, tokens, rejected tokens and pictures; counters for KV cache and memory. Settled spans only; what
-has no place in the trace is counted under `otherData.left_out`. Format: "Trace Event Format" (ph X, C, i, M; µs).
+One process per run; one thread per role for stages and their parts, one each for rounds, tokens, rejected tokens and
+pictures; counters for KV cache and memory; arrows from prefill to decode and from drafts to their verification. Settled
+spans only; what has no place in the trace is counted under `otherData.left_out`. Entries are made one run at a time.
+Format: "Trace Event Format" (ph X, C, i, s, f, M; µs).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import evprof
-from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord, TokenRecord
-from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.nesting import nested_tracks
-from evprof.metrics.stages import is_measured
+from evprof.export.trace_entries import Entry, Place, run_entries
+from evprof.export.trace_slices import BEFORE_ZERO, THREADS, UNSETTLED
 
-Entry = dict[str, Any]
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
 
-THREADS = {DRAFT: 1000, TARGET: 2000, "rounds": 3000, "tokens": 4000, "rejected tokens": 5000, "pictures": 6000}
-"""Thread number of each track's first thread, in order of drawing; slices that do not nest go to the next number."""
+__all__ = ["THREADS", "ChromeTrace", "chrome_trace", "left_out_sentences"]
 
-OTHER_TRACK = 7000
-"""Spans of a role that has no track of its own."""
+_UNBORN, _UNBORN_RECORDS, _UNTIMED = "runs_without_a_start", "records_of_those_runs", "tokens_without_times"
 
-LEFT_OUT = ("runs_without_a_start", "records_of_those_runs", "unsettled_spans")
+LEFT_OUT = (_UNBORN, _UNBORN_RECORDS, UNSETTLED, BEFORE_ZERO, _UNTIMED)
 """What the trace cannot show, counted."""
 
+_GAP_NS = 1_000_000
+"""Between two runs that are laid end to end."""
 
-@dataclass(frozen=True)
-class _Slice:
-    """One bar: `base` is its track's first thread number; times in ns on the recording's clock."""
 
-    base: int
-    track: str
-    name: str
-    category: str
-    start_ns: int
-    end_ns: int
-    arguments: Entry
+_KINDS = {"X": "slices", "C": "counters", "i": "instants", "s": "flows", "f": "", "M": ""}
+"""What entries are counted as; of an arrow, its beginning."""
+
+
+class ChromeTrace:
+    """A trace in the making. `head` and `tail` are its fields before and behind `traceEvents`.
+
+    `as_steps`: as PyTorch's profiler writes it, for tools that look for that: runs laid end to end, each a numbered
+    step, spans as operators. Otherwise every run begins at 0, as in the window.
+    """
+
+    def __init__(self, sources: Iterable[Source], *, as_steps: bool = False, names_sessions: bool = False) -> None:
+        self._sources = sources
+        self._as_steps = as_steps
+        self._names_sessions = names_sessions
+        self._left_out: Counter[str] = Counter()
+        self._runs = 0
+        self._counts: Counter[str] = Counter()
+        self._started_at = ""
+        self._environment: dict[str, Any] = {}
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Known before any run is read."""
+        if not self._as_steps:
+            return {"displayTimeUnit": "ms"}
+        return {
+            "schemaVersion": 1,
+            "displayTimeUnit": "ms",
+            "record_shapes": 1,
+            "with_stack": 0,
+            "profile_memory": 0,
+            "distributedInfo": {"backend": "", "rank": 0, "world_size": 1},
+        }
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, run after run. Runs whose zero is unknown have no place in time: left out, and counted."""
+        first_pid, end_ns = 0, 0
+        for source in self._sources:
+            self._environment = self._environment or source.environment
+            last_pid = first_pid
+            session = source.name
+            for run in source.runs:
+                last_pid = max(last_pid, first_pid + run.run_id)
+                if run.info.start_ns is None:
+                    self._left_out[_UNBORN] += 1
+                    self._left_out[_UNBORN_RECORDS] += _record_count(run)
+                    continue
+                self._note(run)
+                place = Place(
+                    pid=first_pid + run.run_id,
+                    session=session,
+                    names_session=self._names_sessions,
+                    offset_ns=end_ns if self._as_steps else 0,
+                    step=first_pid + run.run_id if self._as_steps else None,
+                )
+                made, length_ns = run_entries(run, run.info.start_ns, place, self._left_out)
+                self._counts.update(_KINDS[entry["ph"]] for entry in made)
+                self._counts["slices"] -= self._as_steps
+                end_ns += length_ns + _GAP_NS
+                yield from made
+            first_pid = last_pid
+
+    @property
+    def tail(self) -> dict[str, Any]:
+        """What is known once every entry was taken."""
+        clock = "runs are laid end to end, 1 ms apart" if self._as_steps else "each run begins at its own zero"
+        other = {
+            "producer": f"evprof {evprof.__version__}",
+            "clock": clock,
+            "runs": self._runs,
+            **{kind: self._counts[kind] for kind in ("slices", "counters", "instants", "flows")},
+            "left_out": {key: self._left_out[key] for key in LEFT_OUT},
+        }
+        if not self._as_steps:
+            return {"otherData": other}
+        return {
+            "deviceProperties": _device_properties(self._environment),
+            "baseTimeNanoseconds": _epoch_ns(self._started_at),
+            "traceName": "evprof",
+            "otherData": other,
+        }
+
+    @property
+    def left_out_sentences(self) -> list[str]:
+        """What a person should hear, once every entry was taken."""
+        return left_out_sentences(self.tail)
+
+    def _note(self, run: RunLog) -> None:
+        self._runs += 1
+        self._started_at = self._started_at or run.info.started_at
+        self._environment = self._environment or run.info.environment
+        if run.info.imported is not None:
+            self._left_out[_UNTIMED] += len(run.tokens) + len(run.rejected)
 
 
 def chrome_trace(runs: Iterable[RunLog]) -> dict[str, Any]:
-    """The trace document. Runs whose zero is unknown have no place in time: left out, and counted."""
-    entries: list[Entry] = []
-    left_out = dict.fromkeys(LEFT_OUT, 0)
-    for run in runs:
-        if run.info.start_ns is None:
-            left_out["runs_without_a_start"] += 1
-            left_out["records_of_those_runs"] += _record_count(run)
-            continue
-        left_out["unsettled_spans"] += sum(not is_measured(span) for span in run.spans.values())
-        entries += _run_entries(run, run.info.start_ns)
-    return {
-        "traceEvents": entries,
-        "displayTimeUnit": "ms",
-        "otherData": {
-            "producer": f"evprof {evprof.__version__}",
-            "clock": "each run begins at its own zero",
-            "left_out": left_out,
-        },
-    }
+    """The whole document of some runs of one session, in memory."""
+    from evprof.export.report.data import Source
+
+    trace = ChromeTrace([Source(Path(), list(runs))])
+    entries = list(trace.entries())
+    return trace.head | {"traceEvents": entries} | trace.tail
 
 
 def left_out_sentences(document: dict[str, Any]) -> list[str]:
     """What a person should hear about the parts of a session that a trace does not show."""
     counts = document["otherData"]["left_out"]
+    said = (
+        (_UNBORN, "{} never began and {} not in the trace.", "run"),
+        (UNSETTLED, "{} never finished and {} not in the trace.", "span"),
+        (
+            BEFORE_ZERO,
+            "{} from before a run's zero, while its models were loaded, {} not in the trace.",
+            "record",
+        ),
+        (_UNTIMED, "{} of imported runs had no times of their own and {} not in the trace.", "token"),
+    )
     sentences: list[str] = []
-    if counts["runs_without_a_start"]:
-        sentences.append(f"{counts['runs_without_a_start']} runs never began and are not in the trace.")
-    if counts["unsettled_spans"]:
-        sentences.append(f"{counts['unsettled_spans']} spans were never finished and are not in the trace.")
+    for key, sentence, noun in said:
+        count = counts[key]
+        if not count:
+            continue
+        subject = f"{count} {noun}{'' if count == 1 else 's'}"
+        if key == UNSETTLED:
+            subject += " was" if count == 1 else " were"
+        sentences.append(sentence.format(subject, "is" if count == 1 else "are"))
     return sentences
 
 
@@ -81,170 +168,19 @@ def _record_count(run: RunLog) -> int:
     return by_role + len(run.spans) + len(run.tokens) + len(run.rejected) + len(run.rounds) + len(run.memory)
 
 
-def _run_entries(run: RunLog, zero_ns: int) -> Iterator[Entry]:
-    slices = [*_spans(run), *_rounds(run)]
-    threads = _threads(slices)
-    drawn = [_slice(run, entry, thread, zero_ns) for entry, thread in zip(slices, threads, strict=True)]
-    instants = [*_tokens(run, zero_ns), *_pictures(run, zero_ns)]
-    yield from _process(run.info)
-    yield from _thread_names(run, slices, threads, {entry["tid"] for entry in instants})
-    # Parents before children at equal starts, as viewers expect.
-    yield from sorted(drawn, key=lambda entry: (entry["tid"], entry["ts"], -entry["dur"]))
-    yield from instants
-    yield from _counters(run, zero_ns)
+def _device_properties(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The GPU as far as the session knows it; none on a CPU."""
+    if not environment.get("gpu"):
+        return []
+    return [{"id": 0, "name": str(environment.get("device") or "GPU")}]
 
 
-def _process(info: RunInfo) -> Iterator[Entry]:
-    model = info.models.get(info.role)
-    title = f"run {info.run_id} · {info.mode} · {model.name if model else info.role}"
-    for name, arguments in (
-        ("process_name", {"name": title}),
-        ("process_labels", {"labels": ", ".join(_labels(info))}),
-        ("process_sort_index", {"sort_index": info.run_id}),
-    ):
-        yield {"ph": "M", "name": name, "pid": info.run_id, "tid": 0, "ts": 0, "args": arguments}
-
-
-def _labels(info: RunInfo) -> list[str]:
-    flags = (("warm-up", info.warmup), ("profiled", info.profiled))
-    return [info.status, *(name for name, holds in flags if holds)]
-
-
-def _thread_names(run: RunLog, slices: list[_Slice], threads: list[int], instant_threads: set[int]) -> Iterator[Entry]:
-    names = {thread: entry.track for entry, thread in zip(slices, threads, strict=True)}
-    first = {entry.track: entry.base for entry in slices}
-    names |= {thread: track for track, thread in THREADS.items() if thread in instant_threads}
-    for thread, track in sorted(names.items()):
-        lane = thread - first.get(track, thread)
-        title = f"{track} ({lane + 1})" if lane else track
-        for kind, arguments in (("thread_name", {"name": title}), ("thread_sort_index", {"sort_index": thread})):
-            yield {"ph": "M", "name": kind, "pid": run.run_id, "tid": thread, "ts": 0, "args": arguments}
-
-
-def _threads(slices: list[_Slice]) -> list[int]:
-    """The thread of each slice: its track's first, or one further where it would cut across another slice."""
-    threads = [0] * len(slices)
-    for base in {entry.base for entry in slices}:
-        places = [place for place, entry in enumerate(slices) if entry.base == base]
-        lanes = nested_tracks([(slices[place].start_ns, slices[place].end_ns) for place in places])
-        for place, lane in zip(places, lanes, strict=True):
-            threads[place] = base + lane
-    return threads
-
-
-def _slice(run: RunLog, entry: _Slice, thread: int, zero_ns: int) -> Entry:
-    return {
-        "ph": "X",
-        "name": entry.name,
-        "cat": entry.category,
-        "pid": run.run_id,
-        "tid": thread,
-        "ts": (entry.start_ns - zero_ns) / 1000,
-        "dur": (entry.end_ns - entry.start_ns) / 1000,
-        "args": entry.arguments,
-    }
-
-
-def _spans(run: RunLog) -> Iterator[_Slice]:
-    for span in run.spans.values():
-        if not is_measured(span) or span.end_ns is None:
-            continue
-        base = THREADS[span.role] if span.role in (DRAFT, TARGET) else OTHER_TRACK
-        yield _Slice(
-            base,
-            span.role if base != OTHER_TRACK else "other",
-            span.name,
-            "stage" if span.is_stage else "part",
-            span.start_ns,
-            max(span.start_ns, span.end_ns),
-            {"span": span.span_id, "role": span.role, **_tensors(span.tensors)},
-        )
-
-
-def _tensors(tensors: list[TensorRecord]) -> Entry:
-    """Lists, not keys by name: two tensors of one span may be called the same."""
-    found: Entry = {}
-    for tensor in tensors:
-        side = "inputs" if tensor.direction == "in" else "outputs"
-        found.setdefault(side, []).append(f"{tensor.name}: {tensor.dtype}[{tensor.shape}], {tensor.nbytes} bytes")
-    return found
-
-
-def _rounds(run: RunLog) -> Iterator[_Slice]:
-    """A bar for each round, and within it drafting, verifying and rolling back, one after the other."""
-    for entry in run.rounds:
-        at_ns = entry.start_ns
-        parts = (("draft", entry.draft_ns), ("verify", entry.verify_ns), ("rollback", entry.rollback_ns))
-        end_ns = at_ns + sum(duration_ns for _, duration_ns in parts)
-        title = f"round {entry.round_index}: {entry.accepted} of {entry.drafted}"
-        yield _Slice(THREADS["rounds"], "rounds", title, "round", at_ns, end_ns, _round_arguments(entry))
-        for name, duration_ns in parts:
-            yield _Slice(
-                THREADS["rounds"], "rounds", name, "phase", at_ns, at_ns + duration_ns, {"round": entry.round_index}
-            )
-            at_ns += duration_ns
-
-
-def _round_arguments(entry: RoundRecord) -> Entry:
-    return {
-        "round": entry.round_index,
-        "drafted": entry.drafted,
-        "accepted": entry.accepted,
-        "emitted": entry.emitted,
-        "drafted_ids": entry.drafted_ids,
-        "hidden": bool(entry.hidden),
-    }
-
-
-def _tokens(run: RunLog, zero_ns: int) -> Iterator[Entry]:
-    for track, tokens in (("tokens", run.tokens), ("rejected tokens", run.rejected)):
-        for token in tokens:
-            yield _instant(run, track, token.piece.strip() or "token", token.t_ns - zero_ns, _token_arguments(token))
-
-
-def _token_arguments(token: TokenRecord) -> Entry:
-    return {
-        "piece": token.piece,
-        "id": token.token_id,
-        "position": token.position,
-        "origin": token.origin,
-        "role": token.role,
-        "round": token.round_index,
-    }
-
-
-def _pictures(run: RunLog, zero_ns: int) -> Iterator[Entry]:
-    """Where each picture was made ready is not recorded: they stand at the start of their role's vision stage."""
-    for role, frames in run.frames.items():
-        stage = run.stage("vision", role)
-        at_ns = stage.start_ns - zero_ns if stage is not None else 0
-        for frame in frames:
-            arguments = {"role": role, "index": frame.frame_index, "start_us": frame.start_us, "end_us": frame.end_us}
-            yield _instant(run, "pictures", frame.label or f"picture {frame.frame_index}", at_ns, arguments)
-
-
-def _instant(run: RunLog, track: str, name: str, at_ns: int, arguments: Entry) -> Entry:
-    return {
-        "ph": "i",
-        "s": "t",
-        "name": name,
-        "cat": "picture" if track == "pictures" else "token",
-        "pid": run.run_id,
-        "tid": THREADS[track],
-        "ts": at_ns / 1000,
-        "args": arguments,
-    }
-
-
-def _counters(run: RunLog, zero_ns: int) -> Iterator[Entry]:
-    for role, records in run.kv.items():
-        for record in records:
-            yield _counter(run, f"KV cache {role} bytes", record.t_ns - zero_ns, {"bytes": record.nbytes})
-            yield _counter(run, f"KV cache {role} positions", record.t_ns - zero_ns, {"positions": record.length})
-    for sample in run.memory:
-        values = {"resident": sample.rss_bytes} | ({"GPU": sample.gpu_bytes} if sample.gpu_bytes >= 0 else {})
-        yield _counter(run, "memory", sample.t_ns - zero_ns, values)
-
-
-def _counter(run: RunLog, name: str, at_ns: int, values: dict[str, int]) -> Entry:
-    return {"ph": "C", "name": name, "pid": run.run_id, "tid": 0, "ts": at_ns / 1000, "args": values}
+def _epoch_ns(started_at: str) -> int:
+    """ISO 8601 as ns since 1970; 0 where it is not known."""
+    try:
+        moment = datetime.fromisoformat(started_at)
+    except ValueError:
+        return 0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000

@@ -1,81 +1,123 @@
-"""Writes runs to files in the formats that other programs read; whole or not at all."""
+"""Writes runs of one or several sessions to files in the formats that other programs read; whole or not at all.
+
+Everything is written as it is made, one run at a time.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import json
-import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+import evprof
 from evprof.core.errors import UserError
+from evprof.export.whole_file import whole_binary, whole_file
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
+    from evprof.export.report.data import Source
 
 FORMATS = ("chrome", "csv", "json")
 
+STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
+"""The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
+
+Tell = Callable[[str], object]
+
 
 def write_export(
-    runs: Sequence[RunLog], kind: str, path: Path, *, tell: Callable[[str], object] | None = None
+    sources: Iterable[Source], kind: str, path: Path, *, many: bool = False, tell: Tell | None = None
 ) -> list[Path]:
-    """Writes `runs` in one of FORMATS; returns the files. Raises UserError when the place cannot be used.
+    """Writes the runs of `sources` in one of FORMATS; returns the files.
 
-    `tell` is given a sentence for each thing that the format cannot hold.
+    Raises UserError when the place cannot be used, and whatever reading a source raises. `many`: the runs are told
+    apart by their session too. `tell` is given a sentence for each thing that the format cannot hold.
     """
     refuse_session(path)
     try:
         if kind == "csv":
             from evprof.export.tables import write_tables
 
-            return write_tables(runs, path)
-        document = _document(runs, kind)
-        if kind == "chrome" and tell is not None:
-            from evprof.export.chrome_trace import left_out_sentences
-
-            for sentence in left_out_sentences(document):
-                tell(sentence)
-        return [_write_json(document, path)]
+            return write_tables(sources, path)
+        if kind == "chrome":
+            return [_write_trace(sources, path, many, tell)]
+        return [_write_document(sources, path, many)]
     except OSError as error:
         raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
 
 
-def _document(runs: Sequence[RunLog], kind: str) -> dict[str, Any]:
-    if kind == "chrome":
-        from evprof.export.chrome_trace import chrome_trace
+def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
+    from evprof.export.chrome_trace import ChromeTrace
 
-        return chrome_trace(runs)
-    from evprof.metrics.document import session_document
+    trace = ChromeTrace(sources, as_steps=bool(STEPS_NAME.search(path.name)), names_sessions=many)
+    with whole_file(path) as stream:
+        _write_json(stream, trace.head, "traceEvents", trace.entries(), lambda: trace.tail)
+    if tell is not None:
+        for sentence in trace.left_out_sentences:
+            tell(sentence)
+    return path
 
-    return session_document(runs)
+
+def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
+    """The document of a session; of several, one document whose runs name their session."""
+    from evprof.metrics.document import SCHEMA_VERSION, run_document
+
+    sessions: list[dict[str, Any]] = []
+
+    def documents(source: Source, others: Iterator[Source]) -> Iterator[dict[str, Any]]:
+        for each in (source, *others):
+            sessions.append({"session": each.name, "environment": environment_of(each)})
+            for run in each.runs:
+                yield ({"session": each.name} if many else {}) | run_document(run)
+
+    remaining = iter(sources)
+    first = next(remaining)
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "evprof_version": evprof.__version__,
+        "environment": environment_of(first),
+    }
+    with whole_file(path) as stream:
+        _write_json(stream, head, "runs", documents(first, remaining), lambda: {"sessions": sessions} if many else {})
+    return path
 
 
-def _write_json(document: dict[str, Any], path: Path) -> Path:
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    # A path may hold bytes that are no text; JSON can say them only as escapes.
-    data = text.encode("utf-8", "backslashreplace")
-    return _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+def environment_of(source: Source) -> dict[str, Any]:
+    """The session's environment, or that of its latest run that has one."""
+    if source.environment:
+        return source.environment
+    runs: Iterable[RunLog] = reversed(source.runs)
+    return next((run.info.environment for run in runs if run.info.environment), {})
+
+
+def _write_json(
+    stream: TextIO, head: dict[str, Any], key: str, items: Iterable[Any], tail: Callable[[], dict[str, Any]]
+) -> None:
+    """One object: the fields of `head`, then `key` with every item on a line of its own, then the fields of `tail`."""
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+    stream.write("{")
+    for name, value in head.items():
+        stream.write(f"{encoder.encode(name)}: {encoder.encode(value)},\n")
+    stream.write(f"{encoder.encode(key)}: [")
+    separator = "\n"
+    for item in items:
+        stream.write(separator + encoder.encode(item))
+        separator = ",\n"
+    stream.write("\n]")
+    for name, value in tail().items():
+        stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
+    stream.write("}\n")
 
 
 def write_whole(path: Path, data: bytes) -> Path:
     """Writes a file whole or not at all: a reader never meets half of it. Raises UserError when it cannot be."""
     try:
-        return _replace(path, data)
+        with whole_binary(path) as stream:
+            stream.write(data)
     except OSError as error:
         raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
-
-
-def _replace(path: Path, data: bytes) -> Path:
-    unfinished = path.with_name(f"{path.name}.part")
-    try:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise
     return path
 
 

@@ -1,72 +1,123 @@
-"""Runs as flat tables, one row per run, stage, tensor, token, round, cache length or memory sample, for data frames."""
+"""Runs as flat tables, one row per run, stage, tensor, token, round, cache length or memory sample, for data frames.
+
+Written one run at a time. Every run is there, failed ones with their error.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.core.records import STAGES
+from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
+from evprof.export.whole_file import whole_file
 from evprof.metrics import kv_cache, stages
 from evprof.metrics.document import metrics_document
 from evprof.metrics.speculation import acceptance
 
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
+
 Row = dict[str, Any]
 
 
-def tables(runs: Sequence[RunLog]) -> dict[str, list[Row]]:
+def tables(runs: Iterable[RunLog], session: str = "") -> dict[str, list[Row]]:
     """Table name -> rows. Times are ms on the run's own clock; what was not measured is None (an empty cell)."""
-    return {
-        "runs": [_run_row(run) for run in runs],
-        "stages": [row for run in runs for row in _stage_rows(run)],
-        "tensors": [row for run in runs for row in _tensor_rows(run)],
-        "tokens": [row for run in runs for row in _token_rows(run)],
-        "rounds": [row for run in runs for row in _round_rows(run)],
-        "kv_cache": [row for run in runs for row in _kv_rows(run)],
-        "memory": [row for run in runs for row in _memory_rows(run)],
-    }
+    found: dict[str, list[Row]] = {name: [] for name in COLUMNS}
+    for run in runs:
+        for name, rows in run_tables(run, session).items():
+            found[name] += rows
+    return found
 
 
-def write_tables(runs: Sequence[RunLog], path: Path) -> list[Path]:
-    """Writes the runs when `path` ends in `.csv`, otherwise every table into that folder; returns the files."""
-    found = tables(runs)
+def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
+    """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
+    identity = _identity(run, session)
+    return {name: [identity | row for row in rows_of(run)] for name, rows_of in _ROWS.items()}
+
+
+def write_tables(sources: Iterable[Source], path: Path) -> list[Path]:
+    """Writes the runs when `path` ends in `.csv`, otherwise every table into that folder; returns the files.
+
+    Raises OSError; then nothing of what was there has changed.
+    """
     if path.suffix.lower() == ".csv":
-        found, places = {"runs": found["runs"]}, {"runs": path}
+        places = {"runs": path}
     else:
         path.mkdir(parents=True, exist_ok=True)
-        places = {name: path / f"{name}.csv" for name in found}
-    for name, rows in found.items():
-        with places[name].open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-            write_rows(rows, stream, COLUMNS[name])
+        places = {name: path / f"{name}.csv" for name in COLUMNS}
+    with ExitStack() as stack:
+        writers = {name: _writer(stack.enter_context(whole_file(place)), name) for name, place in places.items()}
+        for source in sources:
+            for run in source.runs:
+                rows = run_tables(run, source.name)
+                for name, writer in writers.items():
+                    writer.writerows(map(plain_row, rows[name]))
     return list(places.values())
+
+
+def _writer(stream: TextIO, name: str) -> csv.DictWriter[str]:
+    writer = csv.DictWriter(stream, fieldnames=COLUMNS[name])
+    writer.writeheader()
+    return writer
 
 
 def write_rows(rows: Iterable[Row], stream: TextIO, columns: Sequence[str]) -> None:
     """One table as CSV with a heading line, written even when there are no rows."""
     writer = csv.DictWriter(stream, fieldnames=columns)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(map(plain_row, rows))
 
 
-def _run_row(run: RunLog) -> Row:
+_GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
+"""How a text begins that a spreadsheet takes for a formula; and the guard itself, so that it can be taken off again."""
+
+
+def plain_row(row: Row) -> Row:
+    """The row with its texts guarded: an apostrophe stands before what a spreadsheet would compute.
+
+    Taking one leading apostrophe off every text gives the texts back. Numbers stay as they are.
+    """
+    return {
+        key: f"'{value}" if isinstance(value, str) and value.startswith(_GUARDED) else value
+        for key, value in row.items()
+    }
+
+
+def _identity(run: RunLog, session: str) -> Row:
+    imported = run.info.imported
+    return {
+        "session": session,
+        "run_id": run.run_id,
+        "cell": run.info.cell,
+        "sample": run.info.sample.get("name") or "",
+        "imported_file": imported.path if imported else None,
+        "imported_row": imported.row if imported else None,
+    }
+
+
+def _run_rows(run: RunLog) -> list[Row]:
     info = run.info
     model = info.models.get(info.role)
     counts = acceptance(run)
-    return {
-        "run_id": info.run_id,
+    row = {
         "group_id": info.group_id,
         "repeat": info.repeat,
         "mode": info.mode,
         "role": info.role,
         "status": info.status,
+        "error": info.error,
         "warmup": info.warmup,
         "profiled": info.profiled,
         "model": model.name if model else None,
         "dtype": model.dtype if model else None,
         "device": model.device if model else None,
+        "quantization": model.quantization if model else None,
+        **{key: info.settings.get(key) for key in _SETTINGS},
         "wall_ms": stages.wall_ms(run),
         **{f"{name}_ms": stages.stage_ms(run, name) for name in STAGES},
         "unattributed_ms": stages.unattributed_ms(run),
@@ -77,17 +128,26 @@ def _run_row(run: RunLog) -> Row:
         "peak_allocated_bytes": info.memory.peak_allocated_bytes,
         "draft_acceptance_rate": counts.draft_acceptance_rate if counts else None,
         "mean_acceptance_length": counts.mean_acceptance_length if counts else None,
+        "prompt": info.sample.get("prompt"),
+        "reference": info.sample.get("reference"),
         "text": info.text,
     }
+    return [row]
+
+
+def _figure_rows(run: RunLog) -> list[Row]:
+    """What an imported file says of a run besides its stages, under our names with our units."""
+    imported = run.info.imported
+    return [{"figure": name, "value": value} for name, value in imported.figures.items()] if imported else []
 
 
 def _stage_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "role": span.role,
             "stage": _stage_name(run, span),
             "part": "" if span.is_stage else span.name,
+            "covers": COVERS.join(span.covers) if span.is_stage else "",
             "start_ms": stages.start_ms(run, span.start_ns),
             "duration_ms": stages.span_ms(span),
         }
@@ -101,13 +161,12 @@ def _stage_name(run: RunLog, span: Span) -> str:
     while span.parent_id in run.spans and span.parent_id not in seen:
         span = run.spans[span.parent_id]
         seen.add(span.span_id)
-    return span.name
+    return span.stage_name
 
 
 def _tensor_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "role": span.role,
             "stage": _stage_name(run, span),
             "part": "" if span.is_stage else span.name,
@@ -125,14 +184,13 @@ def _tensor_rows(run: RunLog) -> list[Row]:
 def _token_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "role": token.role,
             "position": token.position,
             "token_id": token.token_id,
             "piece": token.piece,
             "origin": token.origin,
             "round": token.round_index if token.round_index >= 0 else None,
-            "time_ms": stages.start_ms(run, token.t_ns),
+            "time_ms": stages.start_ms(run, token.t_ns) if run.info.imported is None else None,
         }
         for token in sorted([*run.tokens, *run.rejected], key=lambda token: (token.t_ns, token.position))
     ]
@@ -141,7 +199,6 @@ def _token_rows(run: RunLog) -> list[Row]:
 def _round_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "round": entry.round_index,
             "start_ms": stages.start_ms(run, entry.start_ns),
             "draft_ms": ms_from_ns(entry.draft_ns),
@@ -160,7 +217,6 @@ def _round_rows(run: RunLog) -> list[Row]:
 def _kv_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "role": role,
             "time_ms": stages.start_ms(run, record.t_ns),
             "positions": record.length,
@@ -174,7 +230,6 @@ def _kv_rows(run: RunLog) -> list[Row]:
 def _memory_rows(run: RunLog) -> list[Row]:
     return [
         {
-            "run_id": run.run_id,
             "time_ms": stages.start_ms(run, sample.t_ns),
             "resident_bytes": sample.rss_bytes,
             "gpu_bytes": sample.gpu_bytes if sample.gpu_bytes >= 0 else None,
@@ -183,58 +238,47 @@ def _memory_rows(run: RunLog) -> list[Row]:
     ]
 
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "runs": (
-        "run_id",
-        "group_id",
-        "repeat",
-        "mode",
-        "role",
-        "status",
-        "warmup",
-        "profiled",
-        "model",
-        "dtype",
-        "device",
-        "wall_ms",
-        "load_ms",
-        "preprocess_ms",
-        "vision_ms",
-        "prefill_ms",
-        "decode_ms",
-        "unattributed_ms",
-        "time_to_first_token_ms",
-        "inter_token_latency_ms",
-        "input_sequence_length",
-        "output_sequence_length",
-        "visual_tokens",
-        "prefill_throughput_tok_s",
-        "decode_throughput_tok_s",
-        "kv_measured_bytes",
-        "kv_formula_bytes",
-        "peak_rss_bytes",
-        "peak_allocated_bytes",
-        "draft_acceptance_rate",
-        "mean_acceptance_length",
-        "text",
-    ),
-    "stages": ("run_id", "role", "stage", "part", "start_ms", "duration_ms"),
-    "tensors": ("run_id", "role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),
-    "tokens": ("run_id", "role", "position", "token_id", "piece", "origin", "round", "time_ms"),
-    "rounds": (
-        "run_id",
-        "round",
-        "start_ms",
-        "draft_ms",
-        "verify_ms",
-        "rollback_ms",
-        "drafted",
-        "accepted",
-        "emitted",
-        "drafted_ids",
-        "hidden",
-    ),
-    "kv_cache": ("run_id", "role", "time_ms", "positions", "bytes"),
-    "memory": ("run_id", "time_ms", "resident_bytes", "gpu_bytes"),
+_SETTINGS = ("max_new_tokens", "ignore_eos", "temperature", "top_p", "top_k", "seed", "frames", "event_frames", "gamma")
+
+_ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
+    "runs": _run_rows,
+    "stages": _stage_rows,
+    "tensors": _tensor_rows,
+    "tokens": _token_rows,
+    "rounds": _round_rows,
+    "kv_cache": _kv_rows,
+    "memory": _memory_rows,
+    "figures": _figure_rows,
 }
+
+IDENTITY = ("session", "run_id", "cell", "sample", "imported_file", "imported_row")
+"""The first columns of every table."""
+
+_OWN_COLUMNS: dict[str, tuple[str, ...]] = {
+    "runs": (
+        *("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled"),
+        *("model", "dtype", "device", "quantization"),
+        *_SETTINGS,
+        "wall_ms",
+        *(f"{name}_ms" for name in STAGES),
+        "unattributed_ms",
+        *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
+        *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
+        *("kv_measured_bytes", "kv_formula_bytes", "peak_rss_bytes", "peak_allocated_bytes"),
+        *("draft_acceptance_rate", "mean_acceptance_length"),
+        *("prompt", "reference", "text"),
+    ),
+    "stages": ("role", "stage", "part", "covers", "start_ms", "duration_ms"),
+    "tensors": ("role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),
+    "tokens": ("role", "position", "token_id", "piece", "origin", "round", "time_ms"),
+    "rounds": (
+        *("round", "start_ms", "draft_ms", "verify_ms", "rollback_ms"),
+        *("drafted", "accepted", "emitted", "drafted_ids", "hidden"),
+    ),
+    "kv_cache": ("role", "time_ms", "positions", "bytes"),
+    "memory": ("time_ms", "resident_bytes", "gpu_bytes"),
+    "figures": ("figure", "value"),
+}
+
+COLUMNS = {name: (*IDENTITY, *columns) for name, columns in _OWN_COLUMNS.items()}
 """Column names of each table, in order."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evprof.core.run_log import RunLog
-from evprof.export.tables import COLUMNS, tables, write_tables
+from evprof.export.report.data import Source
+from evprof.export.tables import COLUMNS, plain_row, tables, write_tables
 
 
 def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> None:
@@ -22,6 +23,7 @@ def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> 
         "rounds": 2,
         "kv_cache": 7,
         "memory": 2,
+        "figures": 0,
     }
     assert {name: len(rows) for name, rows in found.items()} == expected
     assert set(found) == set(COLUMNS)
@@ -51,17 +53,18 @@ def test_tensors_keep_their_stage(speculative_run: RunLog) -> None:
 
 
 def test_files_read_back_as_written(speculative_run: RunLog, tmp_path: Path) -> None:
-    paths = write_tables([speculative_run], tmp_path / "out")
+    source = Source(tmp_path / "s.evprof", [speculative_run])
+    paths = write_tables([source], tmp_path / "out")
     assert sorted(path.name for path in paths) == sorted(f"{name}.csv" for name in COLUMNS)
     for path in paths:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream))
-        built = tables([speculative_run])[path.stem]
-        texts = [{key: "" if value is None else str(value) for key, value in row.items()} for row in built]
+        built = tables([speculative_run], source.name)[path.stem]
+        texts = [{key: "" if value is None else str(value) for key, value in plain_row(row).items()} for row in built]
         assert rows == texts
-    single = write_tables([speculative_run], tmp_path / "runs.CSV")
+    single = write_tables([source], tmp_path / "runs.CSV")
     assert single == [tmp_path / "runs.CSV"]
-    assert single[0].read_text(encoding="utf-8").startswith("run_id,group_id,")
+    assert single[0].read_text(encoding="utf-8").startswith("session,run_id,cell,")
 
 
 def test_no_runs_leave_headings(tmp_path: Path) -> None:

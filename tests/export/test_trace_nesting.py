@@ -58,6 +58,8 @@ def test_every_record_is_an_entry_or_is_counted(speculative_run: RunLog) -> None
         "runs_without_a_start": 0,
         "records_of_those_runs": 0,
         "unsettled_spans": 2,
+        "records_before_the_zero": 0,
+        "tokens_without_times": 0,
     }
     assert left_out_sentences(document) == ["2 spans were never finished and are not in the trace."]
 
@@ -67,7 +69,7 @@ def test_a_run_without_a_zero_is_counted(speculative_run: RunLog, unborn_run: Ru
     assert {entry["pid"] for entry in document["traceEvents"]} == {3}
     assert document["otherData"]["left_out"]["runs_without_a_start"] == 1
     assert document["otherData"]["left_out"]["records_of_those_runs"] == 2
-    assert left_out_sentences(document)[0] == "1 runs never began and are not in the trace."
+    assert left_out_sentences(document)[0] == "1 run never began and is not in the trace."
     assert left_out_sentences(chrome_trace([])) == []
 
 

@@ -25,6 +25,11 @@ class Source:
     environment: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The session's path as it was given; "" for runs that lie in no file yet."""
+        return "" if self.path == Path() else str(self.path)
+
 
 @dataclass(frozen=True)
 class ReportData:

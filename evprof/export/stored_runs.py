@@ -1,0 +1,100 @@
+"""The runs of a session that was read, built one at a time: thousands of them never stand in memory together."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from evprof.core.messages import Message, RunStarted, apply_to_info
+from evprof.core.recording import Recording
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
+
+Pieces = list[tuple[int, int]]
+"""Half-open ranges of rows of one stream."""
+
+
+class StoredRuns(Sequence[RunLog]):
+    """Runs of a complete recording in order of their numbers; each is put together anew whenever it is asked for."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self.infos = _infos(recording)
+        """What is known of each run apart from its rows."""
+        self._pieces = {name: _pieces(recording, name) for name in recording.streams}
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    @overload
+    def __getitem__(self, place: int) -> RunLog: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[RunLog]: ...
+    def __getitem__(self, place: int | slice) -> RunLog | list[RunLog]:
+        if isinstance(place, slice):
+            return [self._run(info) for info in self.infos[place]]
+        return self._run(self.infos[place])
+
+    def __iter__(self) -> Iterator[RunLog]:
+        return map(self._run, self.infos)
+
+    def keep(self, infos: Collection[RunInfo]) -> None:
+        """Leaves only the runs of these infos."""
+        numbers = {info.run_id for info in infos}
+        self.infos = [info for info in self.infos if info.run_id in numbers]
+
+    def _run(self, info: RunInfo) -> RunLog:
+        run = RunLog(info)
+        for name, pieces in self._pieces.items():
+            for start, stop in pieces.get(info.run_id, ()):
+                for record in self._recording.streams[name].rows(start, stop):
+                    run.absorb(record)
+        return run
+
+
+def stored_source(path: Path) -> tuple[Source, StoredRuns]:
+    """A session file as the source of an export or a report. Raises UserError when it cannot be read."""
+    from evprof.export.report.data import Source
+    from evprof.session.reading import load_session
+
+    session = load_session(path)
+    runs = StoredRuns(session.recording)
+    return Source(path, runs, session.environment, session.facts), runs
+
+
+def _infos(recording: Recording) -> list[RunInfo]:
+    said: OrderedDict[int, list[Message]] = OrderedDict()
+    infos: dict[int, RunInfo] = {}
+    for message in recording.messages():
+        if isinstance(message, RunStarted):
+            infos[message.run_id] = message.info
+        else:
+            said.setdefault(getattr(message, "run_id", -1), []).append(message)
+    for run_id, messages in said.items():
+        if run_id not in infos:
+            continue
+        # A copy: the message must stay as it is.
+        infos[run_id] = RunInfo.from_json(infos[run_id].to_json())
+        for message in messages:
+            apply_to_info(message, infos[run_id])
+    return [infos[run_id] for run_id in sorted(infos)]
+
+
+def _pieces(recording: Recording, name: str) -> dict[int, Pieces]:
+    """Where the rows of each run lie: they come in blocks, for one run is recorded after the other."""
+    numbers = recording.streams[name].column("run_id")
+    if not len(numbers):
+        return {}
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    found: dict[int, Pieces] = {}
+    for start, stop in pairwise(edges):
+        found.setdefault(int(numbers[start]), []).append((start, stop))
+    return found
