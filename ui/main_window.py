@@ -24,6 +24,9 @@ from ui.exporting import Exporting
 from ui.housekeeping import Housekeeping
 from ui.icons import icon
 from ui.layout import Body, rule, side_panel
+from ui.manifest_opening import listed_samples
+from ui.models.cells import cell_of
+from ui.models.figures import NO_CELLS
 from ui.models.recent import Recent
 from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
@@ -190,11 +193,14 @@ class MainWindow(QMainWindow):
     def _show_pair(self, *_: object) -> None:
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
-        self.comparison.show_columns(a, b)
+        runs = self.controller.runs
+        cells = (cell_of(runs, a), cell_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
     def _forget(self) -> None:
         self.runs.refresh()
+        self.toolbar.set_has_trace(False)
         self._show_pair()
 
     def show_sample(self, sample: Sample) -> None:
@@ -212,6 +218,7 @@ class MainWindow(QMainWindow):
 
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
+        self.toolbar.set_has_trace(self.traces.newest is not None)
         if not run_ids.intersection(self.selection.runs):
             return
         if self._has_missing_column():
@@ -235,8 +242,6 @@ class MainWindow(QMainWindow):
                 self.messages.post(f"Run {message.run_id}: {message.sentence}", "warn")
             case RunEnded() if message.status == FAILED:
                 self.messages.post(f"Run {message.run_id} failed: {message.error or 'no reason was given.'}")
-
-        self.toolbar.set_has_trace(self.traces.newest is not None)
 
     def _restyle(self, theme: Theme) -> None:
         self.menu_button.setIcon(icon("menu", theme))
@@ -317,7 +322,7 @@ class MainWindow(QMainWindow):
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is being read any more."""
-        return self.session.is_idle and self.pair.is_idle
+        return self.session.is_idle and self.pair.is_idle and not self.comparison.errand.is_busy
 
     # Qt's own.
 
@@ -357,7 +362,7 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
-        """Opens sessions, events and videos; what cannot be opened is told in the message bar.
+        """Opens sessions, events, videos and lists of samples; what cannot be opened is told in the message bar.
 
         `waits`: reads before returning and raises UserError instead (pictures).
         """
@@ -380,8 +385,12 @@ class MainWindow(QMainWindow):
                 self.toolbar.open_events(path)
             case "video":
                 self.toolbar.open_video(path)
+            case "manifest":
+                listed = listed_samples(path, self.messages.post)
+                self.samples.add_all(listed)
+                self.show_sample(listed[0])
             case _:
-                raise UserError(f"{path} is a {kind}; the window opens event recordings, videos and sessions.")
+                raise UserError(f"{path} is a {kind}; the window opens events, videos, lists of samples and sessions.")
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
@@ -391,6 +400,7 @@ class MainWindow(QMainWindow):
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
+        self.comparison.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject
 
 from evprof.core.messages import Message, RunStarted
 from evprof.view.columns import pair_for
+from ui.models.cells import typical_pair
 from ui.run_controller import RunController
 from ui.selection import RunPair, Selection
 
@@ -39,15 +40,23 @@ class RunFollowing(QObject):
         """Puts the newest run that is no warm-up and no trace into the columns."""
         runs = self._controller.runs
         plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
-        if runs:
-            self._put(plain[-1] if plain else list(runs)[-1])
+        if not runs:
+            return
+        last = runs[plain[-1] if plain else list(runs)[-1]]
+        if last.info.cell and last.info.is_over:
+            # A suite's last run says little; what its cell says is what it was made for.
+            self._show(typical_pair(runs, last.info.cell), of_cells=True)
+        else:
+            self._put(last.run_id)
 
     def _put(self, run_id: int) -> None:
-        pair = pair_for(self._controller.runs, run_id)
+        self._show(pair_for(self._controller.runs, run_id))
+
+    def _show(self, pair: RunPair, *, of_cells: bool = False) -> None:
         self._chosen = pair
         if pair != self._selection.runs:
             self._selection.set_view_range(None)
-            self._selection.set_runs(*pair)
+            self._selection.set_runs(*pair, of_cells=of_cells)
 
     def _take(self, message: Message) -> None:
         if isinstance(message, RunStarted) and not message.info.is_over and self.is_on:

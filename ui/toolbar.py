@@ -258,8 +258,9 @@ class Toolbar(QFrame):
 
     def set_has_trace(self, has_trace: bool) -> None:
         """Whether there is a torch trace to open."""
-        self._has_trace = has_trace
-        self._show_state()
+        if has_trace != self._has_trace:
+            self._has_trace = has_trace
+            self._show_state()
 
     def choose_mode(self, mode: str) -> None:
         """Asks for a mode, as the menu does."""

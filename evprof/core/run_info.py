@@ -158,6 +158,17 @@ class RunInfo:
         parts.update(facts_from_json(parts))
         return cls(**parts)
 
+    def copied(self) -> RunInfo:
+        """One of its own for a reader: what `merge` and warnings change in it changes here no more.
+
+        Facts and what lies deeper in settings and sample are shared; nobody changes those.
+        """
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, value in own.items():
+            if isinstance(value, (dict, list)):
+                own[name] = value.copy()
+        return RunInfo(**own)
+
     def merge(self, facts: dict[str, Any]) -> None:
         """Takes newly known fields in; the per-role dictionaries are merged role by role, everything else replaced.
 

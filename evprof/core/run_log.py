@@ -203,7 +203,7 @@ class RunBook:
 
     def _start(self, message: RunStarted, changed: set[int]) -> None:
         # A copy: the log's info changes with every message, the message must not.
-        self.runs[message.run_id] = RunLog(RunInfo.from_json(message.info.to_json()))
+        self.runs[message.run_id] = RunLog(message.info.copied())
         changed.add(message.run_id)
         for record in self._orphans.pop(message.run_id, []):
             self._absorb(record, changed)

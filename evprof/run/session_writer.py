@@ -223,7 +223,7 @@ class SessionWriter:
         for message in messages:
             if isinstance(message, RunStarted):
                 # A copy: this one changes with every message, the message's own must not.
-                info = RunInfo.from_json(message.info.to_json())
+                info = message.info.copied()
                 self._infos[message.run_id] = info
                 self._dirty.add(message.run_id)
                 self._note_samples(info)

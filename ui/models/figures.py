@@ -50,7 +50,7 @@ _GROUPS = frozenset(("load_ms", "preprocess_ms", "time_to_first_token_ms", "kv_c
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One line. `judgement` is "good", "bad" or "" for column B against column A."""
+    """One line. `judgement` is "good", "bad" or "" for column B against column A; `spread` how sure the ratio is."""
 
     metric: str
     name: str
@@ -61,15 +61,25 @@ class FigureRow:
     judgement: str = ""
     tip: str = ""
     begins_group: bool = False
+    spread: str = ""
 
 
-def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list[FigureRow]:
-    """The lines for two columns. Every line is there from the start: what is not measured yet is a dash."""
-    values = _values(a, b, basis)
+Cells = tuple[Repeats | None, Repeats | None]
+"""All runs that a column stands for, where it stands for its cell."""
+
+NO_CELLS: Cells = (None, None)
+
+
+def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: Cells = NO_CELLS) -> list[FigureRow]:
+    """The lines for two columns, or for the cells they stand for: then means, and the interval of their ratio.
+
+    Every line is there from the start: what is not measured yet is a dash.
+    """
+    values = _values(a, b, basis, cells)
     units = {metric: unit for metric, unit, _ in _figures(basis)}
     rows: list[FigureRow] = []
     for metric in _listed(units, a, b):
-        unit, first, second = values.get(metric, (units.get(metric, "ms"), None, None))
+        unit, first, second, ends = values.get(metric, (units.get(metric, "ms"), None, None, None))
         name, tip = _definition(metric)
         share = ratio_of(second, first)
         rows.append(
@@ -80,9 +90,10 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END) -> list
                 figure_text(first, unit),
                 figure_text(second, unit),
                 ratio_text(share),
-                judge(metric, share),
+                judge(metric, share) if _is_sure(ends) else "",
                 tip,
                 metric in _GROUPS and not (metric == "preprocess_ms" and rows and rows[-1].metric == "load_ms"),
+                spread_text(share, ends),
             )
         )
     return rows
@@ -116,29 +127,46 @@ def _definition(metric: str) -> tuple[str, str]:
     return name, "one measurement of an imported file for all of these"
 
 
-def _values(a: Column | None, b: Column | None, basis: str) -> dict[str, tuple[str, float | None, float | None]]:
-    found: dict[str, tuple[str, float | None, float | None]] = {
-        f"{COVERS.join(covers)}_ms": ("ms", _interval_ms(a, covers), _interval_ms(b, covers))
+_Value = tuple[str, float | None, float | None, Sequence[float] | None]
+"""Unit, figures of A and B, and the interval of their ratio."""
+
+
+def _values(a: Column | None, b: Column | None, basis: str, cells: Cells) -> dict[str, _Value]:
+    found: dict[str, _Value] = {
+        f"{COVERS.join(covers)}_ms": ("ms", _interval_ms(a, cells[0], covers), _interval_ms(b, cells[1], covers), None)
         for covers in _intervals((a, b))[0]
     }
     if a is not None and b is not None and a.run is not b.run:
-        listed = (Repeats((a.run,)), Repeats((b.run,)))
+        listed = (cells[0] or Repeats((a.run,)), cells[1] or Repeats((b.run,)))
         return found | {
-            row.metric: (row.unit, row.values[0], row.values[1])
+            row.metric: (row.unit, row.values[0], row.values[1], row.ci95[1] if row.ci95 else None)
             for row in comparison_rows(listed, 0, basis)
             if row.metric in _DEFINITIONS
         }
+    if any(cells):
+        alone = next(cell for cell in cells if cell is not None)
+        for row in comparison_rows((alone,), 0, basis):
+            if row.metric in _DEFINITIONS:
+                first, second = (row.values[0] if cell is alone else None for cell in cells)
+                found[row.metric] = (row.unit, first, second, None)
+        return found
     for metric, unit, figure in _figures(basis):
         first, second = (None if column is None else figure(column) for column in (a, b))
         if first is not None or second is not None:
-            found[metric] = (unit, first, second)
+            found[metric] = (unit, first, second, None)
     return found
 
 
-def _interval_ms(column: Column | None, covers: tuple[str, ...]) -> float | None:
-    """Time of the one interval that covers these stages, in ms."""
-    spans = column.run.stages(column.role) if column is not None else []
-    return next((stages.span_ms(span) for span in spans if span.covers == covers), None)
+def _interval_ms(column: Column | None, cell: Repeats | None, covers: tuple[str, ...]) -> float | None:
+    """Time of the one interval that covers these stages, in ms: of a run, or the mean over a cell's."""
+    runs = cell.runs if cell is not None else (column.run,) if column is not None else ()
+    found = [
+        took
+        for run in runs
+        for span in run.stages(run.info.role if column is None else column.role)
+        if span.covers == covers and (took := stages.span_ms(span)) is not None
+    ]
+    return sum(found) / len(found) if found else None
 
 
 def _figures(basis: str) -> list[tuple[str, str, Callable[[Column], float | None]]]:
@@ -177,6 +205,17 @@ def judge(metric: str, ratio: float | None) -> str:
     if metric.endswith("_tok_s"):
         return "good" if ratio > 1 else "bad"
     return ""
+
+
+def spread_text(ratio: float | None, ends: Sequence[float] | None) -> str:
+    """`±3`: half the 95 % interval of a ratio in percent of it; empty without one, or where nothing spreads."""
+    half = 50 * (ends[1] - ends[0]) / ratio if ratio and ends is not None else 0.0
+    return "" if half < 0.05 else f"±{half:.0f}" if half >= 0.95 else f"±{half:.1f}"
+
+
+def _is_sure(ends: Sequence[float] | None) -> bool:
+    """Whether an interval of a ratio, where there is one, lies on one side of 1."""
+    return ends is None or not ends[0] <= 1 <= ends[1]
 
 
 def ratio_text(ratio: float | None) -> str:
@@ -218,6 +257,16 @@ def generation_sentence(a: Column | None, b: Column | None) -> str:
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
 
+def cells_sentence(a: Column | None, b: Column | None, cells: Cells) -> str:
+    """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`; empty without cells."""
+    named = zip("AB", (a, b), cells, strict=True)
+    counts = [f"{side} {len(cell.runs):,} of {_family(column)}" for side, column, cell in named if cell is not None]
+    if not counts:
+        return ""
+    shown = "The columns show typical ones." if len(counts) == 2 else "The column shows a typical one."
+    return f"Means over runs: {', '.join(counts)}. {shown}"
+
+
 def match_sentence(a: Column | None, b: Column | None) -> str:
     """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
     if a is None or b is None or a.run is b.run:
@@ -249,6 +298,7 @@ __all__ = [
     "BASES",
     "BASIS_NAMES",
     "FigureRow",
+    "cells_sentence",
     "column_heads",
     "compare",
     "generation_sentence",

@@ -1,25 +1,39 @@
-"""The runs of the session as a list: one line per request's run or pair, with its outcome in a word or a ratio."""
+"""The runs of the session as a list: one line per request's run or pair, with its outcome in a word or a ratio.
+
+Runs of a suite or an import are gathered below one line per cell; the runs themselves are told when that is opened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import CANCELLED, FAILED, RUNNING
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
+from evprof.metrics.comparison import is_comparable
 from evprof.metrics.speculation import plain_baseline
 from evprof.metrics.stages import total_ms, wall_ms
 from evprof.view.settings_text import run_label
+from ui.models.cells import cell_counts
 from ui.models.run_text import mode_name, run_title, stage_now
+
+CLOSED, OPEN = "closed", "open"
+"""Whether the runs of a cell are listed below it."""
+
+CellKey = tuple[str, str]
+"""The key of a cell's line: ("cell", its name)."""
+
+CELL = "cell"
 
 
 @dataclass(frozen=True)
 class RunEntry:
     """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
 
-    `label` names the settings that are not at their defaults: what tells two runs of one mode apart.
+    `label` names the settings that are not at their defaults: what tells two runs of one mode apart. A cell's line has
+    a `fold` and its counts as `label`, and `cell` as part of its key; runs below it are `is_inner`.
     """
 
     run_ids: tuple[int, ...]
@@ -30,26 +44,130 @@ class RunEntry:
     tip: str
     is_running: bool
     label: str = ""
+    cell: str = ""
+    fold: str = ""
+    is_inner: bool = False
+
+    @property
+    def key(self) -> tuple[int, ...] | CellKey:
+        """What a click on the line reports."""
+        return (CELL, self.cell) if self.fold else self.run_ids
+
+
+class RunEntries:
+    """The lines of growing runs: what has not changed since is not worked out again."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[object, RunEntry]] = {}
+        self._times: dict[int, tuple[int, float | None]] = {}
+
+    def lines(self, runs: Mapping[int, RunLog], opened: Collection[str] = ()) -> list[RunEntry]:
+        """Lines, newest first; below a cell of `opened` its runs."""
+        cells: dict[str, list[RunLog]] = {}
+        order: list[object] = []
+        gathered: dict[object, list[RunLog]] = {}
+        for run in runs.values():
+            cell = run.info.cell
+            if cell:
+                if cell not in cells:
+                    order.append((CELL, cell))
+                cells.setdefault(cell, []).append(run)
+                continue
+            key = _group_key(run)
+            if key not in gathered:
+                order.append(key)
+            gathered.setdefault(key, []).append(run)
+        found: list[RunEntry] = []
+        for key in reversed(order):
+            if isinstance(key, tuple) and key[0] == CELL:
+                found += self._cell_lines(str(key[1]), cells[str(key[1])], runs, key[1] in opened)
+            else:
+                found.append(self._run_line(key, gathered[key], runs))
+        return found
+
+    def _cell_lines(
+        self, cell: str, members: list[RunLog], runs: Mapping[int, RunLog], is_open: bool
+    ) -> list[RunEntry]:
+        found = [self._cell_line(cell, members, is_open)]
+        if is_open:
+            gathered: dict[object, list[RunLog]] = {}
+            for run in members:
+                gathered.setdefault((cell, _group_key(run)), []).append(run)
+            found += [self._run_line(key, group, runs, is_inner=True) for key, group in gathered.items()]
+        return found
+
+    def _cell_line(self, cell: str, members: list[RunLog], is_open: bool) -> RunEntry:
+        state = (is_open, len(members), sum(run.version for run in members))
+        known = self._known.get((CELL, cell))
+        if known is not None and known[0] == state:
+            return known[1]
+        counts = cell_counts(members)
+        mean = self._mean_ms(members)
+        lines = [mode_name(members[0].info.mode), counts.sentence]
+        lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
+        lines += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:3]
+        lines += ["figure: mean total time of a sample"] if mean is not None else []
+        entry = RunEntry(
+            tuple(run.run_id for run in members),
+            cell,
+            "" if mean is None else ms_text(mean),
+            "",
+            counts.sentence if counts.failed else "",
+            "\n".join(lines),
+            counts.running > 0,
+            counts.sentence,
+            cell,
+            OPEN if is_open else CLOSED,
+        )
+        self._known[CELL, cell] = (state, entry)
+        return entry
+
+    def _mean_ms(self, members: list[RunLog]) -> float | None:
+        """Mean total of a sample; those of two models that answered it one after the other are added."""
+        by_role: dict[str, list[float]] = {}
+        for run in members:
+            if run.info.status == FINISHED and is_comparable(run):
+                known = self._times.get(run.run_id)
+                if known is None or known[0] != run.version:
+                    known = self._times[run.run_id] = (run.version, total_ms(run))
+                if known[1] is not None:
+                    by_role.setdefault(run.info.role, []).append(known[1])
+        return sum(sum(listed) / len(listed) for listed in by_role.values()) if by_role else None
+
+    def _run_line(
+        self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
+    ) -> RunEntry:
+        # A speculative run is told against the latest plain one, whichever that is.
+        others = len(runs) if group[0].info.mode == "speculative" and not is_inner else 0
+        state = (others, *(run.version for run in group))
+        known = self._known.get(key)
+        if known is not None and known[0] == state:
+            return known[1]
+        entry = _entry(group, runs, is_inner)
+        self._known[key] = (state, entry)
+        return entry
 
 
 def entries(runs: Mapping[int, RunLog]) -> list[RunEntry]:
     """Lines, newest first. The two runs of one side-by-side repetition are one line."""
-    gathered: dict[tuple[object, ...], list[RunLog]] = {}
-    for run in runs.values():
-        info = run.info
-        key: tuple[object, ...] = (run.run_id,)
-        if info.mode == "side-by-side":
-            key = (info.group_id, info.repeat, info.warmup, info.profiled)
-        gathered.setdefault(key, []).append(run)
-    return [_entry(group, runs) for group in reversed(gathered.values())]
+    return RunEntries().lines(runs)
 
 
-def _entry(group: list[RunLog], runs: Mapping[int, RunLog]) -> RunEntry:
-    group.sort(key=lambda run: run.info.role != DRAFT)
+def _group_key(run: RunLog) -> object:
+    info = run.info
+    if info.mode == "side-by-side":
+        return (info.group_id, info.repeat, info.warmup, info.profiled)
+    return (run.run_id,)
+
+
+def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> RunEntry:
+    group = sorted(group, key=lambda run: run.info.role != DRAFT)
     ids = tuple(sorted(run.run_id for run in group))
     title, label = run_title(group[0]), run_label(group)
     if len(ids) > 1:
         title = f"{ids[0]}–{ids[-1]} · {title.split(' · ', 1)[1]}"
+    if is_inner:
+        title, label = _inner_title(group[0], title), ""
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
@@ -58,20 +176,31 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog]) -> RunEntry:
     elif running is not None:
         outcome, role = stage_now(running, running.info.role), ""
     else:
-        outcome, role = _outcome(group, runs)
-    return RunEntry(ids, title, outcome, role, sentence, _tip(group, label), running is not None, label)
+        outcome, role = _outcome(group, runs, is_inner)
+    tip = _tip(group, label)
+    return RunEntry(ids, title, outcome, role, sentence, tip, running is not None, label, is_inner=is_inner)
 
 
-def _outcome(group: list[RunLog], runs: Mapping[int, RunLog]) -> tuple[str, str]:
+def _inner_title(run: RunLog, title: str) -> str:
+    """`12 · interlaken_00_c · warm-up`: within a cell the sample tells runs apart, not the mode."""
+    sample = str(run.info.sample.get("name") or "")
+    number, _, rest = title.partition(" · ")
+    parts = [number, sample or rest]
+    parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
+    parts += ["warm-up"] if run.info.warmup else []
+    return " · ".join(parts)
+
+
+def _outcome(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> tuple[str, str]:
     """A speculative run's speed-up over the plain target, otherwise the time it took."""
     run = group[-1]
-    if run.info.mode == "speculative":
+    if run.info.mode == "speculative" and not is_inner:
         baseline = plain_baseline(run, list(runs.values()))
         plain, mine = (total_ms(baseline) if baseline else None), total_ms(run)
         if plain and mine:
             gain = plain / mine
             return f"{gain:.2f}×", "good" if gain > 1.02 else "bad" if gain < 0.98 else ""
-    whole = [wall_ms(entry) for entry in group]
+    whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
     known = [value for value in whole if value is not None]
     return (ms_text(sum(known)), "") if len(known) == len(whole) and known else ("", "")
 
@@ -84,6 +213,7 @@ def _tip(group: list[RunLog], label: str) -> str:
     lines += [label] if label else []
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
+    lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]
     if run.info.mode == "speculative":
         lines.append("ratio: total time of the plain target / total time of this run")
     return "\n".join(lines)

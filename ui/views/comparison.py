@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -9,10 +11,14 @@ from evprof.view.columns import Column
 from evprof.view.labels import stages_in
 from evprof.view.settings_text import difference_sentence
 from ui.models import figures
+from ui.newest_errand import NewestErrand
 from ui.theme import GRID, ThemeHolder
 from ui.views.empty_state import EmptyState
 from ui.views.figure_table import FigureTable, TableRow
 from ui.views.panel_parts import WordSwitch, say, section_head, sentence
+
+MANY_RUNS = 100
+"""Statistics over more runs are worked out beside the window, which would stand still."""
 
 INTERVAL_MS = 250
 """Figures change at most this often while a run goes on; nobody reads faster."""
@@ -24,11 +30,14 @@ class ComparisonPanel(QWidget):
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._pair: tuple[Column | None, Column | None] = (None, None)
+        self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
         self._age = QElapsedTimer()
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._fill)
+        self.errand = NewestErrand("evprof-comparison", self)
+        self.errand.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
         self.basis.setToolTip("What the totals and the time to the first token count")
         self.basis.chosen.connect(self._fill)
@@ -37,6 +46,7 @@ class ComparisonPanel(QWidget):
         self.generation = sentence()
         self.match = sentence()
         self.left_out = sentence()
+        self.cells = sentence()
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
@@ -47,17 +57,18 @@ class ComparisonPanel(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         column.addWidget(section_head("Comparison"))
-        parts = (self.basis, self._empty, self.left_out, self.settings, self.table, self.generation, self.match)
+        lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
+        parts = (self.basis, self._empty, *lines)
         for widget in parts:
             column.addWidget(widget)
         self._fill()
 
-    def show_columns(self, a: Column | None, b: Column | None) -> None:
-        """Compares another pair."""
-        if (a, b) == self._pair:
+    def show_columns(self, a: Column | None, b: Column | None, cells: figures.Cells = figures.NO_CELLS) -> None:
+        """Compares another pair, or all runs of the cells it stands for."""
+        if (a, b) == self._pair and _key(cells) == _key(self._cells):
             self.refresh()
             return
-        self._pair = (a, b)
+        self._pair, self._cells = (a, b), cells
         self.table.reset_widths()
         self._fill()
 
@@ -82,26 +93,58 @@ class ComparisonPanel(QWidget):
         self.table.setVisible(has_figures)
         self._empty.setVisible(a is None and b is None)
         say(self.left_out, excuse)
-        if has_figures:
-            rows = figures.compare(a, b, self.basis.key)
-            self.table.show_rows([_table_row(row) for row in rows], (*figures.column_heads(a, b), "B / A"))
-        say(self.settings, difference_sentence(a, b) if has_figures else "")
-        say(self.generation, figures.generation_sentence(a, b) if has_figures else "")
-        say(self.match, figures.match_sentence(a, b) if has_figures else "")
+        if not has_figures:
+            self.errand.forget()
+            for label in (self.cells, self.settings, self.generation, self.match):
+                say(label, "")
+        elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
+            say(self.cells, "Working out the means …")
+            pair, basis, cells = self._pair, self.basis.key, self._cells
+            self.errand.ask(lambda: _Answer(*pair, cells, figures.compare(*pair, basis, cells)))
+        else:
+            self.errand.forget()
+            self._show(_Answer(a, b, self._cells, figures.compare(a, b, self.basis.key, self._cells)))
+
+    def _show(self, answer: object) -> None:
+        if not isinstance(answer, _Answer):
+            return
+        a, b, cells, rows = answer
+        has_spread = any(row.spread for row in rows)
+        heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
+        self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
+        say(self.cells, figures.cells_sentence(a, b, cells))
+        say(self.settings, difference_sentence(a, b))
+        say(self.generation, figures.generation_sentence(a, b))
+        say(self.match, figures.match_sentence(a, b))
 
 
-def _table_row(row: figures.FigureRow) -> TableRow:
+class _Answer(NamedTuple):
+    """Figures, and whose they are."""
+
+    a: Column | None
+    b: Column | None
+    cells: figures.Cells
+    rows: list[figures.FigureRow]
+
+
+def _key(cells: figures.Cells) -> tuple[object, ...]:
+    """Tells sets of runs apart without comparing what is in them."""
+    return tuple(None if cell is None else (len(cell.runs), cell.run_id) for cell in cells)
+
+
+def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:
     stage = row.metric.removesuffix("_ms")
     return TableRow(
         row.name,
-        (row.a, row.b, row.ratio),
+        (row.a, row.b, row.ratio, *([row.spread] if has_spread else [])),
         unit="" if row.unit == "tokens" else row.unit,
         roles=(
             "dim" if row.a == figures.NOTHING else "",
             "dim" if row.b == figures.NOTHING else "",
             row.judgement or "dim",
+            "dim",
         ),
-        tip=row.tip,
+        tip=row.tip + ("\n±: half the 95 % interval of the ratio of means" if row.spread else ""),
         has_line=row.begins_group,
         swatch=stage if stages_in(stage) else "",
     )

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QPainter
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPolygonF
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.icons import pixmap
@@ -33,7 +33,8 @@ _Index = QModelIndex | QPersistentModelIndex
 class Line:
     """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below.
 
-    `role` colours the figure, and the second line too where `second_has_role`.
+    `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
+    "closed") has others below it, which are `is_inner`.
     """
 
     key: Any
@@ -45,6 +46,8 @@ class Line:
     icons: tuple[str, ...] = ()
     is_live: bool = False
     second_has_role: bool = False
+    fold: str = ""
+    is_inner: bool = False
 
     @property
     def has_second(self) -> bool:
@@ -89,7 +92,7 @@ class _Lines(QAbstractListModel):
             return
         before, self.lines = self.lines, fresh
         for row, (old, new) in enumerate(zip(before, fresh, strict=True)):
-            if old != new:
+            if old is not new and old != new:
                 self.dataChanged.emit(self.index(row), self.index(row))
 
 
@@ -113,6 +116,10 @@ class _LineDelegate(QStyledItemDelegate):
         elif option.state & QStyle.StateFlag.State_MouseOver:
             painter.fillRect(box, theme.raised)
         inner = box.adjusted(2 * GRID, 0, -GRID - 4, 0)
+        if line.fold:
+            self._paint_fold(painter, box, line.fold == "open")
+        if line.is_inner:
+            inner.setLeft(inner.left() + GRID)
         first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
         painter.setFont(theme.font(SMALL_PX))
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
@@ -127,6 +134,17 @@ class _LineDelegate(QStyledItemDelegate):
         if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
             self._paint_second(painter, line, below, color if line.second_has_role else theme.text_dim)
+
+    def _paint_fold(self, painter: QPainter, box: QRectF, is_open: bool) -> None:
+        """A small arrow in the margin: down while the lines below belong to it."""
+        middle = QPointF(box.left() + GRID, box.top() + LINE / 2)
+        corners = [(-3.0, -1.5), (3.0, -1.5), (0.0, 2.5)] if is_open else [(-1.5, -3.0), (2.5, 0.0), (-1.5, 3.0)]
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._themes.theme.text_dim)
+        painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
+        painter.restore()
 
     def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
         """Badges, then the words."""
@@ -151,9 +169,11 @@ class LineList(QListView):
     Signals:
         picked(object): the key of a line that was clicked or reached with the keyboard.
         menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
+        fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or put away.
     """
 
     picked = Signal(object)
+    fold_asked = Signal(object, bool)
     menu_asked = Signal(object, QPoint)
 
     def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
@@ -174,6 +194,12 @@ class LineList(QListView):
     def lines(self) -> list[Line]:
         """What is shown."""
         return list(self._lines.lines)
+
+    @property
+    def current_key(self) -> object:
+        """The key of the marked line, None without one."""
+        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        return None if line is None else line.key
 
     def show_lines(self, lines: Sequence[Line], current: object = None) -> None:
         """Shows lines and marks the one whose key is `current`, without reporting it."""
@@ -196,6 +222,33 @@ class LineList(QListView):
         if not self._is_setting and index.isValid():
             line: Line = index.data(Qt.ItemDataRole.UserRole)
             self.picked.emit(line.key)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        line = self._line_at(event.position().toPoint())
+        if line is not None and line.fold and event.position().x() < 2 * GRID:
+            self.fold_asked.emit(line.key, line.fold == "closed")
+            return
+        super().mousePressEvent(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        line = self._line_at(event.position().toPoint())
+        if line is not None and line.fold:
+            self.fold_asked.emit(line.key, line.fold == "closed")
+            return
+        super().mouseDoubleClickEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        wanted = {Qt.Key.Key_Right: "closed", Qt.Key.Key_Left: "open"}.get(Qt.Key(event.key()))
+        if line is not None and line.fold and wanted is not None:
+            if line.fold == wanted:
+                self.fold_asked.emit(line.key, wanted == "closed")
+            return
+        super().keyPressEvent(event)
+
+    def _line_at(self, point: QPoint) -> Line | None:
+        line: Line | None = self.indexAt(point).data(Qt.ItemDataRole.UserRole)
+        return line
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         index = self.indexAt(event.pos())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -63,6 +63,13 @@ class SampleList(QWidget):
         if not any(_files(entry) == _files(sample) for entry in self._samples):
             self._samples.insert(0, sample)
             self._fill()
+
+    def add_all(self, samples: Sequence[Sample]) -> None:
+        """Lists samples on top in their order, without those whose files are listed already."""
+        listed = {_files(entry) for entry in self._samples}
+        fresh = {_files(sample): sample for sample in samples if _files(sample) not in listed}
+        self._samples[:0] = fresh.values()
+        self._fill()
 
     def set_current(self, sample: Sample | None) -> None:
         """Marks the sample that will be run next."""

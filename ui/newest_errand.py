@@ -1,0 +1,71 @@
+"""One errand at a time on a thread, of which only the newest counts: for figures that take longer than a frame."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+
+class NewestErrand(QObject):
+    """Runs what was asked for last; answers to what was asked before are dropped.
+
+    Signals:
+        done(object): the result, on the window's thread.
+    """
+
+    done = Signal(object)
+    _came = Signal(int, object)
+
+    def __init__(self, name: str, parent: QObject | None = None) -> None:
+        """`name` is the thread's."""
+        super().__init__(parent)
+        self._name = name
+        self._lock = threading.Lock()
+        self._asked = 0
+        self._work: Callable[[], Any] | None = None
+        self._thread: threading.Thread | None = None
+        self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is still to come."""
+        with self._lock:
+            return self._thread is not None
+
+    def ask(self, work: Callable[[], Any]) -> None:
+        """Wants the result of `work`, which must touch no widget, instead of whatever was asked for before."""
+        with self._lock:
+            self._asked += 1
+            self._work = work
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def forget(self) -> None:
+        """Wants nothing any more."""
+        with self._lock:
+            self._asked += 1
+            self._work = None
+
+    def wait(self, timeout_s: float = 10.0) -> None:
+        """Waits for the thread's end; who owns it must call this before it goes away."""
+        self.forget()
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                work, self._work, number = self._work, None, self._asked
+                if work is None:
+                    self._thread = None
+                    return
+            self._came.emit(number, work())
+
+    def _take(self, number: int, result: object) -> None:
+        if number == self._asked:
+            self.done.emit(result)
