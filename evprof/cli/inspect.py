@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,27 @@ if TYPE_CHECKING:
 
 _DATA_SUFFIXES = {
     *(".npy", ".npz", ".h5", ".hdf5", ".raw", ".dat", ".aedat", ".aedat4", ".txt", ".csv", ".bin", ".png", ".jpg"),
-    *(".mp4", ".avi", ".mkv", ".mov", ".webm", ".gif", ".json", ".jsonl", ".gz", ".evprof", ".zip", ".safetensors"),
+    *(
+        ".mp4",
+        ".avi",
+        ".mkv",
+        ".mov",
+        ".webm",
+        ".gif",
+        ".json",
+        ".jsonl",
+        ".toml",
+        ".tsv",
+        ".gz",
+        ".evprof",
+        ".zip",
+        ".safetensors",
+    ),
 }
 
 
 class Inspect(Command):
-    """Describe a recording, video, checkpoint, session or torch trace without running anything.
+    """Describe a recording, video, list of samples, checkpoint, session or torch trace without running anything.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
@@ -46,6 +62,7 @@ class Inspect(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.checkpoint_report import print_checkpoint
+        from evprof.cli.manifest_report import print_manifest
         from evprof.cli.run_text import facts_lines
 
         if options.frames is not None and options.frames < 1:
@@ -59,6 +76,9 @@ class Inspect(Command):
         if document["kind"] == "checkpoint":
             print_checkpoint(document, console)
             return 0
+        if document["kind"] == "manifest":
+            print_manifest(document, console)
+            return 0
         hidden = ("schema_version", "runs")
         for line in facts_lines({name: value for name, value in document.items() if name not in hidden}):
             console.print(line)
@@ -70,8 +90,11 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     path: str = options.path
     if is_model_name(path):
         return _checkpoint(options)
-    if not Path(path).exists():
+    from evprof.loaders.frames import is_frame_set
+
+    if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
+    from evprof.cli.manifest_report import describe_manifest
     from evprof.loaders.probe import inspect_events, inspect_video, probe
     from evprof.session.schema import APPLICATION_ID
 
@@ -81,15 +104,14 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     refuse_fit_options(options, kind)
     if options.frames is not None and options.save_frames is None:
         raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
-    match kind:
-        case "events":
-            return inspect_events(path)
-        case "video":
-            return inspect_video(path)
-        case "session":
-            return _session(path)
-        case _:
-            return _trace(path)
+    describers: dict[str, Callable[[str], dict[str, Any]]] = {
+        "events": inspect_events,
+        "video": inspect_video,
+        "manifest": describe_manifest,
+        "session": _session,
+        "trace": _trace,
+    }
+    return describers[kind](path)
 
 
 def is_model_name(path: str) -> bool:

@@ -189,7 +189,11 @@ def existing(path: str | None, option: str) -> str | None:
     """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
     if path is None:
         return None
-    if not Path(path).exists():
+    from evprof.loaders.frames import frame_paths, is_frame_set
+
+    if is_frame_set(path):
+        frame_paths(path)
+    elif not Path(path).exists():
         raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
     return str(Path(path).resolve())
 

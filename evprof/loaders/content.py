@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.loaders.frames import frame_paths, is_frame_set
 from evprof.loaders.paths import reason
 
 _CHUNK_BYTES = 1 << 20
@@ -15,7 +17,7 @@ _cache_lock = threading.Lock()
 
 
 def content_hash(path: str | Path) -> str:
-    """`sha256:…` of a file's bytes, or of a folder's relative file names and their hashes.
+    """`sha256:…` of a file's bytes, or of the relative file names of a folder or set of frames and their hashes.
 
     Files are read in pieces; a file is read again only when its path, size or modification time changed. Raises
     UserError when something cannot be read.
@@ -24,14 +26,21 @@ def content_hash(path: str | Path) -> str:
     try:
         if found.is_dir():
             return f"sha256:{_folder_digest(found)}"
+        if is_frame_set(found):
+            return f"sha256:{_files_digest({path.name: path for path in frame_paths(found)})}"
         return f"sha256:{_file_digest(found)}"
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check the path and its permissions.") from None
 
 
 def _folder_digest(folder: Path) -> str:
+    return _files_digest(
+        {entry.relative_to(folder).as_posix(): entry for entry in folder.rglob("*") if entry.is_file()}
+    )
+
+
+def _files_digest(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
-    files = {entry.relative_to(folder).as_posix(): entry for entry in folder.rglob("*") if entry.is_file()}
     for name in sorted(files):
         digest.update(f"{_file_digest(files[name])}  {name}\n".encode("utf-8", errors="surrogateescape"))
     return digest.hexdigest()

@@ -55,11 +55,13 @@ def read_manifest(
     questions: Questions = "first",
     events_from: EventsFrom = "auto",
     video_from: VideoFrom = "auto",
+    limit: int | None = None,
 ) -> Manifest:
     """Reads a list of samples; relative paths start from `root`, without it from the file's folder.
 
     `questions`, `events_from` and `video_from` are for EventGPT's entries: the first or every question of one, and
-    which of the dataset's folders are used. Raises UserError when the file is no list, or cut short.
+    which of the dataset's folders are used. With `limit` reading ends at that many samples, and a problem says so.
+    Raises UserError when the file is no list, or cut short.
     """
     found = readable_file(path)
     form = text_format(_head(found))
@@ -70,6 +72,11 @@ def read_manifest(
     reading = _Reading(folder, problems, Choices(questions, events_from, video_from))
     try:
         for row in read_rows(found, form, problems):
+            if limit is not None and len(reading.samples) >= limit:
+                problems.once(
+                    f"Only the first {_counted(limit, 'sample')} of the list {'was' if limit == 1 else 'were'} read."
+                )
+                break
             reading.take(row)
             if len(reading.samples) > MAX_SAMPLES:
                 raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")

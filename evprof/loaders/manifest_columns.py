@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from evprof.core.sample import Sample
 from evprof.loaders.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
@@ -33,6 +34,7 @@ _FIELDS = {synonym: field for field, names in SYNONYMS.items() for synonym in na
 _UNKNOWN_TOLD = 1000
 
 
+@lru_cache(maxsize=256)
 def column_name(key: str) -> str:
     """A column's name as it is compared."""
     return re.sub(r"[\s-]+", "_", key.strip()).casefold()

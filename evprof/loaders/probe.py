@@ -10,16 +10,18 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
-from evprof.loaders.frames import EventFrames, frame_paths
+from evprof.loaders.frames import EventFrames, frame_paths, is_frame_set
+from evprof.loaders.manifest import is_manifest
 from evprof.loaders.npy import MAGIC
 from evprof.loaders.png import encode_png
 from evprof.loaders.render import EVENTGPT_FRAMES, render_event_frames
 from evprof.loaders.video import VideoFile, probe_video
 
-KINDS = ("events", "video", "checkpoint", "session", "trace")
+KINDS = ("events", "video", "manifest", "checkpoint", "session", "trace")
 
 ACCEPTED = (
-    "event recordings (.npy, .npz, a folder of PNG event frames), videos, checkpoint folders (with a config.json), "
+    "event recordings (.npy, .npz, a folder of PNG event frames), videos, lists of samples (CSV, JSON or TOML with "
+    "columns events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), "
     "sessions (.evprof) and torch traces (.pt.trace.json, .gz)"
 )
 """What `probe` can tell apart, for sentences."""
@@ -42,6 +44,9 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
     found = Path(path)
     if found.is_dir():
         return _probe_folder(found)
+    if is_frame_set(found):
+        frame_paths(found)
+        return "events"
     start = first_bytes(path)
     if start.startswith((MAGIC, ZIP_MAGIC)):
         return "events"
@@ -49,16 +54,24 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
         if session_id is None or int.from_bytes(start[68:72], "big") == session_id:
             return "session"
         raise UserError(f"{path}: is a SQLite database but no evprof session; accepted are {ACCEPTED}.")
-    if _is_trace(found, start):
+    return _text_kind(found, start) or _video_kind(found)
+
+
+def _text_kind(path: Path, start: bytes) -> str | None:
+    if _is_trace(path, start):
         return "trace"
+    return "manifest" if is_manifest(path) else None
+
+
+def _video_kind(path: Path) -> str:
     try:
         with VideoFile(path):
             return "video"
     except UserError:
         # What a file calls itself decides nothing, but says which complaint is of use.
-        if found.suffix.lower() in _VIDEO_SUFFIXES:
+        if path.suffix.lower() in _VIDEO_SUFFIXES:
             raise
-        if found.suffix.lower() in (".npy", ".npz"):
+        if path.suffix.lower() in (".npy", ".npz"):
             read_events(path)
         raise UserError(f"{path}: is of no known kind; accepted are {ACCEPTED}.") from None
 
