@@ -12,6 +12,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
+from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns, is_comparable
 from evprof.metrics.stages import END_TO_END
 
@@ -80,16 +81,6 @@ def gather(sources: Iterable[Source], basis: str = END_TO_END, command: str = ""
         raise UserError(_nothing_finished(listed, failures))
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and not is_comparable(run))
     return ReportData(listed, tuple(found), failures, warmups, basis, command)
-
-
-def last_attempts(runs: Iterable[RunLog]) -> list[RunLog]:
-    """Runs, of a suite's row that was begun more than once only the last; runs outside suites are all kept."""
-    kept: dict[object, RunLog] = {}
-    for run in runs:
-        info = run.info
-        row = (info.cell, info.sample.get("name"), info.sample.get("prompt"), info.repeat, info.role, info.warmup)
-        kept[row if info.cell and info.imported is None else info.run_id] = run
-    return sorted(kept.values(), key=lambda run: run.run_id)
 
 
 def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> str:

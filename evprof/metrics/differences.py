@@ -1,0 +1,206 @@
+"""What makes up the difference between two runs or two configurations: by stage, in decoding, and in their tokens.
+
+Of repeats the one of median total stands for all, so that the parts add up to a real difference; of cells so does one
+repeat of every sample, and everything is a mean over the samples that both measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from evprof.core.run_log import RunLog
+from evprof.metrics import decoding, stages
+from evprof.metrics.comparison_figures import stages_of
+from evprof.metrics.comparison_rows import ratio_of
+from evprof.metrics.configurations import Column, typical_run
+from evprof.metrics.partition import Block, measured_ms, name_of, partition, shape_of
+from evprof.metrics.stages import END_TO_END, MODEL_ONLY
+from evprof.metrics.statistics import mean_interval
+
+TOKEN_MATCH_DEFINITION = "same id at the same position"
+
+UNATTRIBUTED, OVERLAP, REMAINDER = "unattributed", "overlap", "remainder"
+"""Parts of a difference besides stages: what no stage covers; what several cover at once (a negative time); and what
+cannot be told, because only one side measured it."""
+
+_NOTHING_MS = 1e-6
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Runs of two columns to be compared, `before` the baseline's. `is_paired`: the i-th of both are of one sample."""
+
+    before: list[RunLog]
+    after: list[RunLog]
+    is_paired: bool
+
+
+def matched(baseline: Column, other: Column, basis: str = END_TO_END) -> Matched:
+    """The typical run of each; of cells those of the samples that both measured, or of all when they share none."""
+    if not (baseline.is_cell or other.is_cell):
+        return Matched([typical_run(baseline, basis)], [typical_run(other, basis)], True)
+    one, two = baseline.typical_runs(basis), other.typical_runs(basis)
+    common = [key for key in one if key in two]
+    if common:
+        return Matched([one[key] for key in common], [two[key] for key in common], True)
+    return Matched(list(one.values()), list(two.values()), False)
+
+
+def common_blocks(listed: Sequence[Column], basis: str = END_TO_END) -> list[Block]:
+    """The finest division of the stages that all these columns can answer."""
+    return partition({shape_of(run) for column in listed for run in column.runs}, stages_of(basis))
+
+
+def contributions(baseline: RunLog, other: RunLog, basis: str = END_TO_END) -> list[dict[str, Any]]:
+    """What each stage (all roles), and what no stage covers, adds to the difference other - baseline.
+
+    `share` is of the difference of the totals on this basis; None while that is unknown or 0.
+    """
+    blocks = partition((shape_of(baseline), shape_of(other)), stages_of(basis))
+    return _contributions(Matched([baseline], [other], True), basis, blocks)
+
+
+def column_contributions(
+    baseline: Column, other: Column, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
+) -> list[dict[str, Any]]:
+    """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer).
+
+    `ci95` is the 95 % interval of `delta_ms` over the samples in pairs; None below three. Parts that only one side
+    measured are left to "remainder", so that the parts add up to the difference of the totals where both are known.
+    """
+    divided = common_blocks((baseline, other), basis) if blocks is None else blocks
+    return _contributions(matched(baseline, other, basis), basis, divided)
+
+
+def _contributions(pairs: Matched, basis: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    pairs, whole = _with_totals(pairs, basis)
+    names = [name_of(block) for block in blocks]
+    before, after = (
+        [{name_of(block): measured_ms(run, shape_of(run), block) for block in blocks} for run in runs]
+        for runs in (pairs.before, pairs.after)
+    )
+    if basis != MODEL_ONLY:
+        names.append(UNATTRIBUTED)
+        for runs, parts in ((pairs.before, before), (pairs.after, after)):
+            for run, part in zip(runs, parts, strict=True):
+                part[UNATTRIBUTED] = stages.unattributed_ms(run)
+    found, is_all_told = [], {name for block in blocks for name in block} >= set(stages_of(basis))
+    for name in names:
+        values = [part[name] for part in before], [part[name] for part in after]
+        one, two = _known(values[0]), _known(values[1])
+        if one is not None and two is not None:
+            found.append(_part(name, one, two, whole, pairs.is_paired))
+        elif any(value is not None for side in values for value in side):
+            is_all_told = False
+    if whole is not None and abs(left := whole - sum(part["delta_ms"] for part in found)) > _NOTHING_MS:
+        found.append(_entry(OVERLAP if is_all_told else REMAINDER, left, whole, None))
+    return found
+
+
+def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
+    """The runs whose totals are known, both of a pair, and the difference of those; all runs where no total is."""
+    before = [stages.total_ms(run, basis) for run in pairs.before]
+    after = [stages.total_ms(run, basis) for run in pairs.after]
+    if pairs.is_paired:
+        both = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
+        keeps = both, both
+    else:
+        keeps = [one is not None for one in before], [two is not None for two in after]
+    if not (any(keeps[0]) and any(keeps[1])):
+        return pairs, None
+    kept = Matched(_kept(pairs.before, keeps[0]), _kept(pairs.after, keeps[1]), pairs.is_paired)
+    one, two = (
+        fmean(total for total, keep in zip(totals, keep_of, strict=True) if keep and total is not None)
+        for totals, keep_of in zip((before, after), keeps, strict=True)
+    )
+    return kept, two - one
+
+
+def _kept(runs: Sequence[RunLog], keeps: Sequence[bool]) -> list[RunLog]:
+    return [run for run, keep in zip(runs, keeps, strict=True) if keep]
+
+
+def _known(values: Sequence[float | None]) -> list[float] | None:
+    """The values when all of them are known: a mean over some of the samples would not add up."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
+
+
+def _part(name: str, before: list[float], after: list[float], whole: float | None, is_paired: bool) -> dict[str, Any]:
+    differences = [two - one for one, two in zip(before, after, strict=True)] if is_paired else []
+    return _entry(name, fmean(after) - fmean(before), whole, mean_interval(differences))
+
+
+def _entry(name: str, delta_ms: float, whole: float | None, interval: tuple[float, float] | None) -> dict[str, Any]:
+    return {
+        "stage": name,
+        "delta_ms": delta_ms,
+        "share": delta_ms / whole if whole else None,
+        "ci95": None if interval is None else list(interval),
+    }
+
+
+def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
+    """Ratio of decode times as decoded-token ratio (n - 1: the first is prefill's) times time-per-token ratio."""
+    return _generation([baseline], [other])
+
+
+def column_generation(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, float | None]:
+    """Like `generation`, of two columns: mean numbers of tokens, and mean decode time per mean number of tokens."""
+    pairs = matched(baseline, other, basis)
+    before, after = pairs.before, pairs.after
+    if pairs.is_paired:
+        both = [
+            bool(decoding.decode_steps(one) and decoding.decode_steps(two))
+            for one, two in zip(before, after, strict=True)
+        ]
+        before, after = _kept(before, both), _kept(after, both)
+    return _generation(before, after)
+
+
+def _generation(before: Sequence[RunLog], after: Sequence[RunLog]) -> dict[str, float | None]:
+    counts = [_mean([decoding.decode_steps(run) for run in runs]) for runs in (before, after)]
+    each = [_ms_per_token(runs) for runs in (before, after)]
+    tokens, per_token = ratio_of(counts[1], counts[0]), ratio_of(each[1], each[0])
+    product = None if tokens is None or per_token is None else tokens * per_token
+    return {"token_count_ratio": tokens, "time_per_token_ratio": per_token, "product": product}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _ms_per_token(runs: Sequence[RunLog]) -> float | None:
+    """Decode time of all runs by their decoded tokens."""
+    found = [(decoding.decode_steps(run), decoding.decode_ms_per_token(run)) for run in runs]
+    known = [(steps, steps * each) for steps, each in found if steps and each is not None]
+    return sum(time for _, time in known) / sum(steps for steps, _ in known) if known else None
+
+
+def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
+    """Tokens with the same id at the same position, over the length of the shorter answer; rate None over nothing."""
+    return _token_match([one], [other])
+
+
+def column_token_match(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, Any]:
+    """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none."""
+    pairs = matched(baseline, other, basis)
+    return _token_match(pairs.before, pairs.after) if pairs.is_paired else _token_match([], [])
+
+
+def _token_match(before: Sequence[RunLog], after: Sequence[RunLog]) -> dict[str, Any]:
+    matches = [
+        left.token_id == right.token_id
+        for one, other in zip(before, after, strict=True)
+        for left, right in zip(one.tokens, other.tokens, strict=False)
+    ]
+    return {
+        "definition": TOKEN_MATCH_DEFINITION,
+        "matched": sum(matches),
+        "compared": len(matches),
+        "rate": sum(matches) / len(matches) if matches else None,
+    }
