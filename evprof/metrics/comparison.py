@@ -27,9 +27,12 @@ from evprof.metrics.differences import (
     column_token_match,
     common_blocks,
     contributions,
+    contributions_of,
     generation,
+    generation_of,
     matched,
     token_match,
+    token_match_of,
 )
 from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.stages import BASES, END_TO_END
@@ -103,9 +106,9 @@ def pair_document(
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs.before) if is_counted else None,
-        "contributions": column_contributions(baseline, other, basis, blocks),
-        "generation": column_generation(baseline, other, basis),
-        "token_match": column_token_match(baseline, other, basis),
+        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis)),
+        "generation": generation_of(pairs),
+        "token_match": token_match_of(pairs),
     }
 
 

@@ -60,33 +60,26 @@ def contributions(baseline: RunLog, other: RunLog, basis: str = END_TO_END) -> l
     `share` is of the difference of the totals on this basis; None while that is unknown or 0.
     """
     blocks = partition((shape_of(baseline), shape_of(other)), stages_of(basis))
-    return _contributions(Matched([baseline], [other], True), basis, blocks)
+    return contributions_of(Matched([baseline], [other], True), basis, blocks)
 
 
 def column_contributions(
     baseline: Column, other: Column, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> list[dict[str, Any]]:
-    """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer).
+    """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer)."""
+    divided = common_blocks((baseline, other), basis) if blocks is None else blocks
+    return contributions_of(matched(baseline, other, basis), basis, divided)
+
+
+def contributions_of(pairs: Matched, basis: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """The same of runs that were matched already.
 
     `ci95` is the 95 % interval of `delta_ms` over the samples in pairs; None below three. Parts that only one side
     measured are left to "remainder", so that the parts add up to the difference of the totals where both are known.
     """
-    divided = common_blocks((baseline, other), basis) if blocks is None else blocks
-    return _contributions(matched(baseline, other, basis), basis, divided)
-
-
-def _contributions(pairs: Matched, basis: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
     pairs, whole = _with_totals(pairs, basis)
-    names = [name_of(block) for block in blocks]
-    before, after = (
-        [{name_of(block): measured_ms(run, shape_of(run), block) for block in blocks} for run in runs]
-        for runs in (pairs.before, pairs.after)
-    )
-    if basis != MODEL_ONLY:
-        names.append(UNATTRIBUTED)
-        for runs, parts in ((pairs.before, before), (pairs.after, after)):
-            for run, part in zip(runs, parts, strict=True):
-                part[UNATTRIBUTED] = stages.unattributed_ms(run)
+    names = [name_of(block) for block in blocks] + [UNATTRIBUTED] * (basis != MODEL_ONLY)
+    before, after = ([_parts(run, blocks) for run in runs] for runs in (pairs.before, pairs.after))
     found, is_all_told = [], {name for block in blocks for name in block} >= set(stages_of(basis))
     for name in names:
         values = [part[name] for part in before], [part[name] for part in after]
@@ -98,6 +91,12 @@ def _contributions(pairs: Matched, basis: str, blocks: Sequence[Block]) -> list[
     if whole is not None and abs(left := whole - sum(part["delta_ms"] for part in found)) > _NOTHING_MS:
         found.append(_entry(OVERLAP if is_all_told else REMAINDER, left, whole, None))
     return found
+
+
+def _parts(run: RunLog, blocks: Sequence[Block]) -> dict[str, float | None]:
+    shape = shape_of(run)
+    parts = {name_of(block): measured_ms(run, shape, block) for block in blocks}
+    return {**parts, UNATTRIBUTED: stages.unattributed_ms(run)}
 
 
 def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
@@ -150,13 +149,17 @@ def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
 
 def column_generation(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, float | None]:
     """Like `generation`, of two columns: mean numbers of tokens, and mean decode time per mean number of tokens."""
-    pairs = matched(baseline, other, basis)
+    return generation_of(matched(baseline, other, basis))
+
+
+def generation_of(pairs: Matched) -> dict[str, float | None]:
+    """The same of runs that were matched already."""
     before, after = pairs.before, pairs.after
     if pairs.is_paired:
-        both = [
-            bool(decoding.decode_steps(one) and decoding.decode_steps(two))
-            for one, two in zip(before, after, strict=True)
+        steps = [
+            (decoding.decode_steps(one), decoding.decode_steps(two)) for one, two in zip(before, after, strict=True)
         ]
+        both = [bool(one and two) for one, two in steps]
         before, after = _kept(before, both), _kept(after, both)
     return _generation(before, after)
 
@@ -188,7 +191,11 @@ def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
 
 def column_token_match(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, Any]:
     """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none."""
-    pairs = matched(baseline, other, basis)
+    return token_match_of(matched(baseline, other, basis))
+
+
+def token_match_of(pairs: Matched) -> dict[str, Any]:
+    """The same of runs that were matched already."""
     return _token_match(pairs.before, pairs.after) if pairs.is_paired else _token_match([], [])
 
 

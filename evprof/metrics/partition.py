@@ -34,13 +34,19 @@ class Shape(NamedTuple):
 
 def shape_of(run: RunLog) -> Shape:
     """The shape of a run."""
-    owned = {ordered(part) for span in run.stages() if (part := run.accounts_for(span))}
-    doubled = {
-        Doubled(COVERS.join(part), ordered(set(span.covers) - set(part)))
-        for span in run.stages()
-        if 0 < len(part := ordered(run.accounts_for(span))) < len(span.covers)
-    }
-    return Shape(frozenset(owned), frozenset(doubled))
+    return _shape(frozenset((span.role, span.covers, run.accounts_for(span)) for span in run.stages()))
+
+
+@lru_cache(maxsize=4096)
+def _shape(spans: frozenset[tuple[str, Block, Block]]) -> Shape:
+    return Shape(
+        frozenset(ordered(owned) for _, _, owned in spans if owned),
+        frozenset(
+            Doubled(name_of(ordered(owned)), ordered(set(covers) - set(owned)))
+            for _, covers, owned in spans
+            if 0 < len(owned) < len(covers)
+        ),
+    )
 
 
 def ordered(names: Iterable[str]) -> Block:
