@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evprof.export.report import distributions, environment, failures, overview, shapes, stage_breakdown, texts
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Section
 
 SectionOf = Callable[[ReportData], Section]
 
-SECTIONS: tuple[SectionOf, ...] = ()
+SECTIONS: tuple[SectionOf, ...] = (
+    overview.section,
+    stage_breakdown.section,
+    shapes.section,
+    distributions.section,
+    texts.section,
+    failures.section,
+    environment.section,
+)

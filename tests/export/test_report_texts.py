@@ -1,0 +1,166 @@
+"""The section on generated texts: who said what, how long, how alike, with n and the settings beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import TokenRecord
+from evprof.core.run_info import ImportedFacts, RunInfo
+from evprof.core.run_log import RunBook
+from evprof.export.report import contents
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
+from evprof.export.report.texts import MISSING, generation_text, section
+
+Answer = tuple[str, str, str, str | None]
+"""Cell, sample, text, reference."""
+
+Gather = Callable[..., ReportData]
+
+
+@pytest.fixture
+def data_of() -> Gather:
+    """Data of a session in which cells answered samples; greedy unless `settings` say otherwise."""
+
+    def build(answers: list[Answer], settings: dict[str, Any] | None = None, **facts: Any) -> ReportData:
+        recording = Recording()
+        for number, (cell, sample, text, reference) in enumerate(answers, 1):
+            info = RunInfo(
+                run_id=number,
+                group_id=number,
+                repeat=0,
+                role="target",
+                mode="target",
+                settings=settings or {"temperature": 0.0, "max_new_tokens": 64},
+                sample={"name": sample, "prompt": "What?", "reference": reference},
+                start_ns=0,
+                cell=cell,
+                **facts,
+            )
+            recording.post(RunStarted(number, info))
+            for place, piece in enumerate(text.split()):
+                recording.append(
+                    TokenRecord(number, "target", place, sum(map(ord, piece)), "target", -1, place, f" {piece}")
+                )
+            recording.post(RunEnded(number, "finished", None, {"text": text}))
+        book = RunBook(recording)
+        book.update()
+        return gather([Source(Path("s.evprof"), list(book.runs.values()))])
+
+    return build
+
+
+def tables_of(found: Section) -> list[Table]:
+    return [block for block in found.blocks if isinstance(block, Table)]
+
+
+def texts_of(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_lengths_stand_beside_the_settings(data_of: Gather) -> None:
+    data = data_of(
+        [
+            ("short", "one", "a bus", None),
+            ("long", "one", "a bus on the road", None),
+            ("short", "two", "a red bus", None),
+            ("long", "two", "a red bus on the road here now", None),
+        ]
+    )
+    lengths = tables_of(section(data))[0]
+    rows = texts_of(lengths)
+    assert rows[0][:3] == ["short", "greedy, at most 64 tokens", "2"]
+    assert rows[0][4].startswith("2.5")
+    assert rows[0][5] == "baseline"
+    # 13 words against 5.
+    assert rows[1][5].startswith("2.60x")
+    assert lengths.rows[1][4].badge is Badge.MEASURED
+    assert lengths.rows[1][5].badge is Badge.DERIVED
+
+
+def test_what_answers_share_is_over_pairs_of_samples(data_of: Gather) -> None:
+    data = data_of([("a", "one", "A bus here", None), ("b", "two", "nothing", None), ("b", "one", "a bus", None)])
+    (row,) = texts_of(tables_of(section(data))[1])
+    assert row[:3] == ["a", "b", "1"]
+    # Of {a, bus, here} two; of {a, bus, here} and {a, bus} two of three.
+    assert row[3] == "66.7 %"
+    assert row[4] == "66.7 %"
+    assert row[5] == "50.0 % (1 of 2)"
+
+
+def test_references_are_scored_with_their_count(data_of: Gather) -> None:
+    data = data_of(
+        [
+            ("a", "one", "police kill the gunman", "police killed the gunman"),
+            ("a", "two", "a bus", None),
+            ("b", "one", "", "police killed the gunman"),
+        ]
+    )
+    table = next(table for table in tables_of(section(data)) if "ROUGE-L" in table.heads)
+    # Without "the": police and gunman of three words each.
+    assert texts_of(table) == [["a", "1", "66.7 %", "75.0 %"], ["b", "1", "0 %", "0 %"]]
+    shown = tables_of(section(data))[-2]
+    assert texts_of(shown)[-1][:2] == ["reference answer", "police killed the gunman"]
+
+
+def test_without_references_nothing_is_scored(data_of: Gather) -> None:
+    found = section(data_of([("a", "one", "a bus", None)]))
+    assert not any("ROUGE-L" in table.heads for table in tables_of(found))
+    assert any(isinstance(block, Paragraph) and "not measured" in block.text for block in found.blocks)
+    assert not any(isinstance(block, Bullets) for block in found.blocks)
+
+
+def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
+    text = "<script>|*x*\n一" + "long " * 400
+    data = data_of([("a", "one", text, None), ("b", "one", "", None), ("b", "two", "alone", None)])
+    shown = tables_of(section(data))[-2]
+    assert shown.caption == "one: “What?”"
+    rows = texts_of(shown)
+    assert rows[0][1].startswith("<script>|*x*\n一")
+    assert rows[0][1].endswith("…")
+    assert shown.rows[0][1].note == f"the first 1200 of {len(text)} characters"
+    assert rows[1][1:] == ["(empty)", "n/a (n = 0)", "0"]
+
+
+def test_imported_answers_say_so(data_of: Gather) -> None:
+    data = data_of([("a", "one", "a bus", None)], imported=ImportedFacts("old.json", "five-stage", 0))
+    assert tables_of(section(data))[0].rows[0][4].badge is Badge.IMPORTED
+
+
+def test_how_it_was_generated() -> None:
+    def said(**settings: Any) -> str:
+        (run,) = RunBookOf(settings).runs
+        return generation_text(run)
+
+    assert said() == "not known"
+    assert said(temperature=0) == "greedy"
+    assert said(temperature=0.6, top_p=0.9, top_k=5, seed=3, max_new_tokens=512, ignore_eos=True) == (
+        "sampled at T = 0.6, top-p 0.9, top-k 5, seed 3, at most 512 tokens, end of text ignored"
+    )
+
+
+class RunBookOf:
+    """A run with settings alone."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        recording = Recording()
+        recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", settings, {})))
+        book = RunBook(recording)
+        book.update()
+        self.runs = list(book.runs.values())
+
+
+def test_no_texts_say_what_is_missing(data_of: Gather) -> None:
+    data = data_of([("a", "one", "", None)])
+    data.runs[0].info.text = None
+    assert section(data) == Section("Generated texts", missing=MISSING)
+
+
+def test_the_report_has_the_section() -> None:
+    assert section in contents.SECTIONS

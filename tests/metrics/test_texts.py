@@ -1,0 +1,142 @@
+"""Lengths and agreement of texts: against values worked out by hand, and against slow definitions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.metrics.texts import (
+    common_subsequence,
+    jaccard,
+    rouge_l,
+    rouge_words,
+    squad_words,
+    token_f1,
+    word_count,
+    word_overlap,
+    words,
+)
+
+
+def test_words_are_what_blanks_divide() -> None:
+    assert words(" A bus,  on\ta\nroad. ") == ["A", "bus,", "on", "a", "road."]
+    assert word_count("") == 0
+    assert word_count(None) is None
+
+
+def test_chinese_and_japanese_characters_are_words_of_their_own() -> None:
+    assert words("一辆 red公交车") == ["一", "辆", "red", "公", "交", "车"]
+    assert word_count("バスです") == 4
+    assert words("버스가 온다") == ["버스가", "온다"]
+    assert squad_words("公交车，the red 车。") == ["公", "交", "车", "red", "车"]
+    assert rouge_words("公交车 X5") == ["公", "交", "车", "x5"]
+
+
+def test_marks_belong_to_their_letters() -> None:
+    assert rouge_words("हिन्दी पाठ") == ["हिन्दी", "पाठ"]
+    assert rouge_words("Größe: 3,5 m²") == ["größe", "3", "5", "m²"]
+
+
+def test_squad_drops_case_punctuation_and_articles() -> None:
+    assert squad_words("The cat's state-of-the-art hat, an $5 A!") == ["cats", "stateoftheart", "hat", "5"]
+
+
+def test_rouge_takes_letters_and_digits() -> None:
+    assert rouge_words("It's state-of-the-art_v2.0 <b>") == ["it", "s", "state", "of", "the", "art", "v2", "0", "b"]
+
+
+def test_overlap_by_hand() -> None:
+    one, other = "A bus is on a road", "The bus IS red"
+    # Distinct: a, bus, is, on, road; the, bus, is, red.
+    assert word_overlap(one, other) == pytest.approx(2 / 5)
+    assert word_overlap(other, one) == pytest.approx(2 / 4)
+    assert jaccard(one, other) == jaccard(other, one) == pytest.approx(2 / 7)
+    # Punctuation stays with its word, as in the files this definition comes from.
+    assert word_overlap("road.", "road") == 0
+
+
+def test_token_f1_by_hand() -> None:
+    score = token_f1("The cat sat on a mat.", "cat on the mat")
+    assert score is not None
+    assert (score.matched, score.candidate, score.reference) == (3, 4, 3)
+    assert score.precision == pytest.approx(3 / 4)
+    assert score.recall == 1
+    assert score.f1 == pytest.approx(6 / 7)
+    twice = token_f1("bus bus bus", "bus bus road")
+    assert twice is not None
+    assert twice.f1 == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "f1"), [("police kill the gunman", 0.75), ("the gunman kill police", 0.5), ("gunman", 0.4)]
+)
+def test_rouge_l_of_lins_own_example(candidate: str, f1: float) -> None:
+    score = rouge_l(candidate, "police killed the gunman")
+    assert score is not None
+    assert score.f1 == pytest.approx(f1)
+    assert not score.is_cut
+
+
+def test_nothing_is_none_and_an_empty_answer_scores_nothing() -> None:
+    for measure in (word_overlap, jaccard):
+        assert measure(None, "a") is None
+        assert measure("a", None) is None
+        assert measure("", "") is None
+    assert word_overlap("", "a") is None
+    assert word_overlap("a", "") == 0
+    assert jaccard("", "a") == 0
+    for score in (token_f1, rouge_l):
+        assert score(None, "a") is None
+        assert score("road", None) is None
+        assert score("road", " ... ") is None
+        empty = score("", "road")
+        assert empty is not None
+        assert (empty.f1, empty.precision, empty.recall) == (0, 0, 0)
+
+
+def slow_subsequence(one: list[str], other: list[str]) -> int:
+    """The table of the definition."""
+    row = [0] * (len(other) + 1)
+    for word in one:
+        before = row[:]
+        for place, match in enumerate(other):
+            row[place + 1] = before[place] + 1 if word == match else max(before[place + 1], row[place])
+    return row[-1]
+
+
+letters = st.lists(st.sampled_from("abcd"), max_size=40)
+
+
+@given(letters, letters)
+def test_the_longest_common_subsequence_is_that_of_the_definition(one: list[str], other: list[str]) -> None:
+    assert common_subsequence(one, other) == slow_subsequence(one, other)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_texts_give_shares(one: str, other: str) -> None:
+    for share in (word_overlap(one, other), jaccard(one, other)):
+        assert share is None or 0 <= share <= 1
+    for score in (token_f1(one, other), rouge_l(one, other)):
+        assert score is None or (0 <= score.f1 <= 1 and score.matched <= min(score.candidate, score.reference))
+    for score in (token_f1(one, one), rouge_l(one, one)):
+        assert score is None or score.f1 == 1
+
+
+@pytest.mark.timing
+def test_long_texts_take_bounded_time() -> None:
+    text = "a bus is on the road " * 480_000
+    assert len(text) > 10_000_000
+    begin = time.perf_counter()
+    score = rouge_l(text, text)
+    assert score is not None
+    assert score.is_cut
+    assert score.f1 == 1
+    assert word_count(text) == 2_880_000
+    assert jaccard(text, text) == 1
+    whole = token_f1(text, text)
+    assert whole is not None
+    assert whole.f1 == 1
+    assert time.perf_counter() - begin < 15
