@@ -79,6 +79,13 @@ class LocalRunner:
             self._raise_failure()
         self._end(FAILED, self._defect or "The engine stopped without saying how this run ended.")
 
+    def record_into(self, recording: Recording) -> None:
+        """Everything from the next request on goes into another Recording, with the engine as warm as it is.
+
+        To be called between requests, so that what a long series recorded need not stay in memory.
+        """
+        self._recording = recording
+
     def stop(self) -> None:
         """Asks the request at work to stop. Any thread may call this."""
         self._stop.set()

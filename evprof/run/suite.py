@@ -1,0 +1,236 @@
+"""Measures the rows of a suite, one after the other, into a session that can be continued after any of them.
+
+It asks an engine for one row at a time and reads what became of it. What is measured in which order is `suite_plan`,
+what is kept about it `suite_record`; who watches is told through a `Watcher`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from evprof.core.errors import UserError
+from evprof.core.protocols import Engine
+from evprof.core.recording import Recording
+from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.run.interrupts import first_interrupt
+from evprof.run.runner import LocalRunner
+from evprof.run.session_writer import SessionWriter
+from evprof.run.suite_plan import INTERLEAVED, Row, SuitePlan, WarmUps
+from evprof.run.suite_record import PATIENCE, SUITE, Progress
+
+ROWS_IN_MEMORY = 100
+"""Rows after which what was recorded is let go of: it is in the file."""
+
+FLUSH_S = 30.0
+
+
+class Watcher(Protocol):
+    """Who is told how a suite goes."""
+
+    def begin(self, row: Row, warmup: int) -> None:
+        """A row is measured next, after so many warm-up runs."""
+
+    def look(self, book: RunBook) -> None:
+        """Called about twenty times a second while it is."""
+
+    def end(self, row: Row, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+        """It is over, however."""
+
+    def skip(self, row: Row) -> None:
+        """A row is passed over: its cell has failed too often."""
+
+    def say(self, sentence: str) -> None:
+        """Something a person should know."""
+
+    def stopping(self) -> None:
+        """A stop was heard."""
+
+
+@dataclass
+class SuiteEnd:
+    """What became of the rows of this call."""
+
+    measured: int = 0
+    failed: int = 0
+    passed_over: int = 0
+    is_stopped: bool = False
+    problems: list[str] = field(default_factory=list)
+
+
+class SuiteDriver:
+    """Measures what is left of a plan. One call of `run` per driver."""
+
+    def __init__(
+        self,
+        plan: SuitePlan,
+        path: Path,
+        make_engine: Callable[[], Engine],
+        watcher: Watcher,
+        *,
+        progress: Progress | None = None,
+        retry_failed: bool = False,
+        rows_in_memory: int = ROWS_IN_MEMORY,
+    ) -> None:
+        """`progress` knows what the session at `path` holds already. Raises UserError when that cannot be written."""
+        self._plan = plan
+        self._path = path
+        self._watcher = watcher
+        self._progress = progress or Progress()
+        self._retry_failed = retry_failed
+        self._rows_in_memory = rows_in_memory
+        self._warm_ups = WarmUps(plan.spec.warmup, stays_loaded=plan.order == INTERLEAVED)
+        self._stop = threading.Event()
+        self._end = SuiteEnd()
+        self._given_up: dict[str, list[Any]] = {}
+        self._book_of(Recording())
+        self._runner = LocalRunner(make_engine, self._recording)
+
+    def left(self) -> list[Row]:
+        """The rows that are to be measured."""
+        return [row for row in self._plan.rows if not self._progress.is_done(row, retry_failed=self._retry_failed)]
+
+    def note(self, key: str, value: Any) -> None:
+        """Saves a fact of the session."""
+        self._writer.note(key, value)
+
+    def run(self, fact: dict[str, Any]) -> SuiteEnd:
+        """Measures all that is left; `fact` is the "suite" fact, to which is added what went wrong on the way.
+
+        Raises UserError when the engine cannot be made or the session cannot be written, KeyboardInterrupt at a second
+        Ctrl-C. Whatever happens, what was measured is in the session.
+        """
+        rows = self.left()
+        self.note(SUITE, fact)
+        if self._retry_failed:
+            self._progress.hope_again()
+        is_broken_off = False
+        try:
+            with first_interrupt(self._stop_soon):
+                for row in self._kept_short(rows):
+                    self._take(row)
+                    if self._end.is_stopped:
+                        break
+        except KeyboardInterrupt:
+            is_broken_off = True
+            raise
+        finally:
+            if not is_broken_off:
+                self._runner.close()
+            self._tell_given_up(fact)
+            self._writer.close()
+        return self._end
+
+    def _kept_short(self, rows: list[Row]) -> Iterator[Row]:
+        """The rows, with a new Recording every so many: memory must not grow with their number."""
+        for number, row in enumerate(rows):
+            if number and number % self._rows_in_memory == 0:
+                self._writer.close()
+                self._book_of(Recording())
+                self._runner.record_into(self._recording)
+            yield row
+
+    def _book_of(self, recording: Recording) -> None:
+        self._recording = recording
+        self._book = RunBook(recording)
+        self._writer = SessionWriter(recording, self._path)
+        self._next_run_id = self._writer.next_run_id
+        self._next_group_id = self._writer.next_group_id
+
+    def _stop_soon(self) -> None:
+        self._stop.set()
+        self._watcher.stopping()
+
+    def _take(self, row: Row) -> None:
+        if self._stop.is_set():
+            self._end.is_stopped = True
+            return
+        error = self._progress.given_up(row)
+        if error is not None:
+            self._pass_over(row, error)
+            return
+        warmup = self._warm_ups.before(row)
+        self._watcher.begin(row, warmup)
+        began = time.monotonic()
+        runs = self._attempt(row, warmup)
+        if warmup and not self._end.is_stopped and {run.info.role for run in runs} < set(row.roles):
+            # What fails in its warm-up is not tried again by the engine: the row itself has yet to say that it failed.
+            runs = self._attempt(row, 0)
+        self._end.measured += 1
+        self._end.failed += any(run.info.status == FAILED for run in runs)
+        self._progress.note(run.info for run in runs)
+        self._watcher.end(row, runs, time.monotonic() - began, warmup)
+        # Nothing is written while the next row is measured, and this one is safe.
+        self._writer.flush(FLUSH_S)
+
+    def _attempt(self, row: Row, warmup: int) -> list[RunLog]:
+        """Measures a row; the runs that count."""
+        first = self._next_run_id
+        group_id = self._progress.group_of(row) or self._next_group_id
+        request = replace(row.request(warmup), first_run_id=first, group_id=group_id)
+
+        def look() -> None:
+            self._book.update()
+            self._watcher.look(self._book)
+            if self._runner.is_stopping and not self._stop.is_set():
+                self._stop_soon()
+
+        try:
+            self._runner.run(request, look)
+        finally:
+            self._book.update()
+            made = [run for run_id, run in self._book.runs.items() if run_id >= first]
+            self._next_run_id = max([first - 1, *(run.run_id for run in made)]) + 1
+            self._next_group_id = max(self._next_group_id, group_id + 1)
+        if self._runner.is_stopping or any(run.info.status == CANCELLED for run in made):
+            self._end.is_stopped = True
+        return [run for run in made if not run.info.warmup]
+
+    def _pass_over(self, row: Row, error: str) -> None:
+        found = self._given_up.setdefault(row.cell.label, [error, 0])
+        found[1] += 1
+        self._end.passed_over += 1
+        if found[1] == 1:
+            self._watcher.say(
+                f"cell '{row.cell.label}' failed {PATIENCE} times in a row with the same error and is not tried any "
+                f"more: {error}"
+            )
+        self._watcher.skip(row)
+
+    def _tell_given_up(self, fact: dict[str, Any]) -> None:
+        self._end.problems = [
+            f"Cell '{label}' failed {PATIENCE} times in a row ({error.rstrip('.')}); its other {count} "
+            f"row{'s were' if count != 1 else ' was'} not tried."
+            for label, (error, count) in self._given_up.items()
+        ]
+        if self._end.problems:
+            self.note(SUITE, {**fact, "problems": [*fact.get("problems", []), *self._end.problems]})
+
+
+def check_folder(folder: Path, *, resumes: bool) -> Path:
+    """The session's path below `folder`, which is made unless a suite there is continued.
+
+    Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
+    """
+    path = folder / "suite.evprof"
+    if resumes:
+        if not path.is_file():
+            raise UserError(
+                f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one."
+            )
+        return path
+    if folder.is_file():
+        raise UserError(f"-o: '{folder}' is a file; name a folder.")
+    if folder.is_dir() and any(folder.iterdir()):
+        way = "add --resume to go on with it, or name" if path.exists() else "name"
+        raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"-o: '{folder}' cannot be made ({error.strerror or error}); choose another place.") from None
+    return path

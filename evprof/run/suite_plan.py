@@ -1,0 +1,207 @@
+"""The rows of a suite in the order they are measured; values in, values out.
+
+Interleaved: for every repetition and sample all cells take turns, forwards and backwards by turns, so that a machine
+that slowly changes changes all alike. In blocks, where the models of all cells do not stay loaded together: everything
+that one set of weights is needed for, then the next, with one row measured again before, between and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from evprof.core.errors import UserError
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from evprof.run.suite_cell import REFERENCE, SuiteCell
+from evprof.run.suite_spec import SuiteSpec
+
+INTERLEAVED, BLOCKS = "interleaved", "blocks"
+
+Weights = frozenset[tuple[str, ModelChoice]]
+
+
+class RowKey(NamedTuple):
+    """What a row's run is known by, in this session and when it is continued."""
+
+    cell: str
+    sample: str
+    prompt: str
+    repeat: int
+    role: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell on one sample once. `roles`: whose runs it leaves; one of two where the other is a row of its own.
+
+    `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded.
+    """
+
+    cell: SuiteCell
+    sample: Sample
+    repeat: int
+    roles: tuple[str, ...]
+    keeps_frames: bool = False
+
+    @property
+    def keys(self) -> tuple[RowKey, ...]:
+        """Of the runs it leaves."""
+        return tuple(
+            RowKey(self.cell.label, self.sample.name, self.sample.prompt, self.repeat, role) for role in self.roles
+        )
+
+    @property
+    def group(self) -> tuple[str, str, str, int]:
+        """What its runs have in common with those of its other half."""
+        return self.cell.label, self.sample.name, self.sample.prompt, self.repeat
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the other model of a side-by-side cell is a row of its own."""
+        return self.roles != self.cell.answering
+
+    @property
+    def weights(self) -> Weights:
+        """What has to be loaded for it."""
+        return self.cell.weights(self.roles if self.is_half else None)
+
+    @property
+    def warms_by_sample(self) -> bool:
+        """Whether every sample wants a warm-up of its own: what is kept from one run to the next is per picture."""
+        return self.cell.settings.switches.vision_cache != "off"
+
+    def request(self, warmup: int) -> RunRequest:
+        """The row as an engine takes it, after `warmup` runs that do not count."""
+        request = self.cell.request(self.sample)
+        if self.is_half:
+            request = replace(request, mode=self.roles[0])
+        return replace(request, warmup=warmup, first_repeat=self.repeat, keeps_frames=self.keeps_frames)
+
+
+@dataclass(frozen=True)
+class SuitePlan:
+    """All rows in order, and what was left out and why, in sentences."""
+
+    spec: SuiteSpec
+    samples: tuple[Sample, ...]
+    order: str
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...] = ()
+
+
+def plan_suite(
+    spec: SuiteSpec,
+    samples: Sequence[Sample],
+    order: str = INTERLEAVED,
+    shown: Callable[[SuiteCell, Sample], Sample] = lambda _, sample: sample,
+) -> SuitePlan:
+    """The rows of a suite. `shown` gives the sample as a cell is shown it (other files, the same name).
+
+    Raises UserError when no sample has what any cell reads.
+    """
+    problems: list[str] = []
+    pairs: dict[str, list[Sample]] = {}
+    for cell in spec.cells:
+        usable = [sample for sample in samples if cell.lacks(sample) is None]
+        pairs[cell.label] = [_asked(cell, shown(cell, sample)) for sample in usable]
+        left_out = [sample for sample in samples if cell.lacks(sample) is not None]
+        if left_out:
+            problems.append(_left_out(cell, left_out))
+    if not any(pairs.values()):
+        raise UserError(f"There is nothing to measure: {' '.join(problems) or 'there are no samples.'}")
+    by_sample = {sample.name: index for index, sample in enumerate(samples)}
+    rows = _blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample)
+    return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(rows)), tuple(problems))
+
+
+def _asked(cell: SuiteCell, sample: Sample) -> Sample:
+    return sample if cell.prompt is None else replace(sample, prompt=cell.prompt)
+
+
+def _left_out(cell: SuiteCell, samples: Sequence[Sample]) -> str:
+    kinds = " or ".join(dict.fromkeys(str(cell.lacks(sample)) for sample in samples))
+    names = ", ".join(sample.name for sample in samples[:5]) + (", …" if len(samples) > 5 else "")
+    count = f"{len(samples)} sample{'s' * (len(samples) != 1)}"
+    return f"{count} without {kinds} took no part in cell '{cell.label}': {names}."
+
+
+def _in_turns(
+    spec: SuiteSpec,
+    cells: Sequence[SuiteCell],
+    pairs: dict[str, list[Sample]],
+    by_sample: dict[str, int],
+    roles: tuple[str, ...] | None = None,
+) -> Iterator[Row]:
+    """All cells in turn for every repetition and sample; every other turn goes backwards."""
+    of_cell = {cell.label: {by_sample[sample.name]: sample for sample in pairs[cell.label]} for cell in cells}
+    indices = sorted({index for found in of_cell.values() for index in found})
+    turn = 0
+    for repeat in range(spec.repeat):
+        for index in indices:
+            for cell in cells if turn % 2 == 0 else reversed(cells):
+                sample = of_cell[cell.label].get(index)
+                if sample is not None:
+                    yield Row(cell, sample, repeat, roles or cell.answering)
+            turn += 1
+
+
+def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str, int]) -> Iterator[Row]:
+    """A block for every set of weights; side by side is a block of drafts and one of targets."""
+    blocks: dict[Weights, list[tuple[SuiteCell, tuple[str, ...]]]] = {}
+    for cell in spec.cells:
+        for roles in [(role,) for role in cell.roles] if cell.mode == "side-by-side" else [cell.answering]:
+            half = Row(cell, Sample(), 0, roles)
+            blocks.setdefault(half.weights, []).append((cell, roles))
+    listed = [block for block in blocks.values() if any(pairs[cell.label] for cell, _ in block)]
+    reference = _reference(listed[0], pairs)
+    for number, block in enumerate(listed):
+        yield replace(reference, repeat=number)
+        by_roles: dict[tuple[str, ...], list[SuiteCell]] = {}
+        for cell, roles in block:
+            by_roles.setdefault(roles, []).append(cell)
+        # A speculative cell and its weights make a block of their own, so a block has rows of one kind nearly always.
+        for roles, cells in by_roles.items():
+            yield from _in_turns(spec, cells, pairs, by_sample, roles)
+    yield replace(reference, repeat=len(listed))
+
+
+def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> Row:
+    """The row that is measured again and again: the first cell's first sample."""
+    cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
+    mode = cell.mode if cell.mode == "speculative" else roles[0]
+    return Row(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
+
+
+def _with_pictures(rows: Iterator[Row]) -> Iterator[Row]:
+    """The first row of every cell and role records what the models were shown."""
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for row in rows:
+        key = (row.cell.label, row.roles)
+        yield replace(row, keeps_frames=key not in seen)
+        seen.add(key)
+
+
+class WarmUps:
+    """Which rows have to be preceded by warm-up runs: the first of a cell since its models were loaded.
+
+    `stays_loaded`: all models stay once they are there; otherwise those of another set are gone when it is used.
+    """
+
+    def __init__(self, count: int, *, stays_loaded: bool) -> None:
+        self._count = count
+        self._stays = stays_loaded
+        self._loaded: Weights = frozenset()
+        self._warm: set[tuple[str, ...]] = set()
+
+    def before(self, row: Row) -> int:
+        """How many warm-up runs this row, which is measured next, comes after."""
+        if not (self._stays or row.weights <= self._loaded):
+            self._loaded = row.weights
+            self._warm.clear()
+        key = (row.cell.label, *row.roles, *((row.sample.name, row.sample.prompt) if row.warms_by_sample else ()))
+        if key in self._warm:
+            return 0
+        self._warm.add(key)
+        return self._count

@@ -1,0 +1,192 @@
+"""What a suite keeps in its session about itself, and what a session tells of a suite that was begun before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.run.suite_plan import Row, RowKey, SuitePlan
+from evprof.session.store import WRITER_GONE
+
+SUITE = "suite"
+"""The session fact's name."""
+
+PATIENCE = 5
+"""So many failures of one cell in a row, all for the same reason, and its other rows are not tried any more."""
+
+
+def suite_fact(
+    plan: SuitePlan, *, command: str = "", manifest: str | None = None, problems: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The "suite" fact of a session: what was asked, in plain values, and by what another can be told from it."""
+    spec = plan.spec
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "command": command,
+        "manifest": manifest,
+        "repeat": spec.repeat,
+        "warmup": spec.warmup,
+        "order": plan.order,
+        "cells": [
+            {
+                "label": cell.label,
+                "mode": cell.mode,
+                "draft": cell.draft.name if cell.draft else None,
+                "target": cell.target.name if cell.target else None,
+                "axes": cell.axes,
+            }
+            for cell in spec.cells
+        ],
+        "samples": len(plan.samples),
+        "problems": list(dict.fromkeys([*spec.notes, *plan.problems, *problems])),
+        "planned_rows": len(plan.rows),
+        "fingerprint": fingerprint(plan),
+    }
+
+
+def fingerprint(plan: SuitePlan) -> dict[str, Any]:
+    """What two plans must have in common for one to go on with the other's session."""
+    return {
+        "cells": {cell.label: _digest(cell.to_json()) for cell in plan.spec.cells},
+        "samples": _digest([sample.to_json() for sample in plan.samples]),
+        "sample_count": len(plan.samples),
+        "repeat": plan.spec.repeat,
+        "warmup": plan.spec.warmup,
+    }
+
+
+def check_same(fact: Any, plan: SuitePlan) -> None:
+    """Raises UserError, saying what differs, unless the session's suite is this one."""
+    before = fact.get("fingerprint") if isinstance(fact, dict) else None
+    if not isinstance(before, dict):
+        raise UserError("--resume: the session there is not of a suite, or of an older version; take another folder.")
+    now = fingerprint(plan)
+    differences = [
+        f"{name} {before.get(name)} then and {now[name]} now"
+        for name in ("repeat", "warmup", "sample_count")
+        if before.get(name) != now[name]
+    ]
+    if before.get("sample_count") == now["sample_count"] and before.get("samples") != now["samples"]:
+        differences.append("other samples")
+    differences += _cell_differences(_cells(before), now["cells"])
+    if differences:
+        said = "; ".join(differences[:4]) + ("; …" if len(differences) > 4 else "")
+        raise UserError(
+            f"--resume: this is not the suite that was begun there ({said.replace('sample_count', 'samples')}); "
+            "ask for the same, or take another folder."
+        )
+
+
+def _cells(before: Mapping[str, Any]) -> dict[str, Any]:
+    found = before.get("cells")
+    return found if isinstance(found, dict) else {}
+
+
+def _cell_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    gone = [f"cell '{label}' is gone" for label in before if label not in now]
+    new = [f"cell '{label}' is new" for label in now if label not in before]
+    changed = [f"cell '{label}' has other settings" for label in now if label in before and before[label] != now[label]]
+    return [*gone, *new, *changed]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The last that became of a run of a row."""
+
+    status: str
+    error: str | None
+    group_id: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ended by itself: finished, or failed for a reason of its own."""
+        was_cut_off = (self.error or "").startswith(WRITER_GONE[:-1])
+        return self.status == FINISHED or (self.status == FAILED and not was_cut_off)
+
+
+class Progress:
+    """What became of the rows so far: which are done, which cells fail and fail again."""
+
+    def __init__(self, infos: Iterable[RunInfo] = ()) -> None:
+        """`infos`: the runs of a session that is continued, in order."""
+        self._last: dict[RowKey, Attempt] = {}
+        self._groups: dict[tuple[str, str, str, int], int] = {}
+        self._failing: dict[tuple[str, ...], tuple[str, int]] = {}
+        rows: dict[int, list[RunInfo]] = {}
+        for info in infos:
+            if info.cell and not info.warmup and not info.profiled:
+                self._note_run(info)
+                rows.setdefault(info.run_id if _is_half(info) else -info.group_id, []).append(info)
+        for row in rows.values():
+            self._note_outcome(row)
+
+    def note(self, infos: Iterable[RunInfo]) -> None:
+        """Takes in the measured runs that a row left."""
+        listed = list(infos)
+        for info in listed:
+            self._note_run(info)
+        if listed:
+            self._note_outcome(listed)
+
+    def is_done(self, row: Row, *, retry_failed: bool = False) -> bool:
+        """Whether the row needs not be measured (again): all its runs ended, and together."""
+        attempts = [self._last.get(key) for key in row.keys]
+        if any(attempt is None or not attempt.is_done for attempt in attempts):
+            return False
+        known = [attempt for attempt in attempts if attempt is not None]
+        if len({attempt.group_id for attempt in known}) > 1:
+            return False
+        return not (retry_failed and any(attempt.status == FAILED for attempt in known))
+
+    def has_failed(self, row: Row) -> bool:
+        """Whether a run of the row ended failed."""
+        return any((attempt := self._last.get(key)) is not None and attempt.status == FAILED for key in row.keys)
+
+    def group_of(self, row: Row) -> int | None:
+        """The group that the other half of a row was recorded in."""
+        return self._groups.get(row.group) if row.is_half else None
+
+    def given_up(self, row: Row) -> str | None:
+        """The error that a row's cell ended with, PATIENCE times in a row; None while there is hope."""
+        error, count = self._failing.get((row.cell.label, *row.roles), ("", 0))
+        return error if count >= PATIENCE else None
+
+    def hope_again(self) -> None:
+        """Forgets which cells failed: they are to be tried again."""
+        self._failing.clear()
+
+    def _note_run(self, info: RunInfo) -> None:
+        key = row_key(info)
+        self._last[key] = Attempt(info.status, info.error, info.group_id)
+        self._groups[key[:4]] = info.group_id
+
+    def _note_outcome(self, infos: list[RunInfo]) -> None:
+        """Counts failures in a row; a row of two models has failed when both have."""
+        cell = (infos[0].cell, *sorted(info.role for info in infos))
+        if not all(info.status == FAILED for info in infos):
+            self._failing.pop(cell, None)
+            return
+        error = infos[0].error or ""
+        before, count = self._failing.get(cell, ("", 0))
+        self._failing[cell] = (error, count + 1 if error == before else 1)
+
+
+def row_key(info: RunInfo) -> RowKey:
+    """What the run of a suite is known by."""
+    sample = info.sample
+    return RowKey(info.cell, str(sample.get("name")), str(sample.get("prompt")), info.repeat, info.role)
+
+
+def _is_half(info: RunInfo) -> bool:
+    """Whether the run is a row by itself."""
+    return info.mode != "side-by-side"

@@ -1,0 +1,90 @@
+"""The samples of a suite: chosen, told apart by name, and their event frames drawn where cells ask for them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.sample import Sample
+from evprof.run.suite_cell import PNG, SuiteCell
+
+_EVENT_FRAMES, _VIDEO_FRAMES = 5, 8
+"""How many pictures EventGPT and video models are shown by themselves."""
+
+
+def chosen(samples: Iterable[Sample], names: Sequence[str] = (), limit: int | None = None) -> list[Sample]:
+    """The samples of these names (empty: all), `limit` at most. Raises UserError (exit code 2) for an unknown name."""
+    listed = list(samples)
+    known = [sample.name for sample in listed]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the first is '{known[0]}'." if known else "it is empty."
+            raise UserError(f"samples: there is no sample '{name}' in this data; {hint}", exit_code=USAGE)
+    found = [sample for sample in listed if not names or sample.name in names]
+    return found[:limit]
+
+
+def told_apart(samples: Iterable[Sample]) -> tuple[list[Sample], list[str]]:
+    """Samples with a name each of their own, for that is what rows are known by; and what changed, in sentences."""
+    taken: set[str] = set()
+    found: list[Sample] = []
+    problems: list[str] = []
+    for sample in samples:
+        name = sample.name or Path(sample.events_path or sample.video_path or "sample").stem
+        free, number = name, 1
+        while free in taken:
+            number += 1
+            free = f"{name} ({number})"
+        if free != name:
+            problems.append(f"Two samples are called '{name}'; the later one is told as '{free}' here.")
+        taken.add(free)
+        found.append(replace(sample, name=free))
+    return found, problems
+
+
+class DrawnFrames:
+    """Event frames as PNG files, drawn once for each sample and number of frames, below a folder of the suite's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def sample_for(self, cell: SuiteCell, sample: Sample) -> Sample:
+        """The sample with its frames' folder in place of its recording where the cell asks for them."""
+        if cell.event_source != PNG or sample.events_path is None or Path(sample.events_path).is_dir():
+            return sample
+        return replace(sample, events_path=str(self._place(cell, sample)))
+
+    def draw(self, cells: Sequence[SuiteCell], samples: Sequence[Sample]) -> list[str]:
+        """Draws what is not there yet; returns what could not be drawn, in sentences."""
+        from evprof.loaders.probe import save_model_frames
+
+        problems: dict[str, None] = {}
+        for cell in cells:
+            for sample in samples:
+                wanted = self.sample_for(cell, sample)
+                if wanted is sample or wanted.events_path is None or sample.events_path is None:
+                    continue
+                if Path(wanted.events_path).is_dir():
+                    continue
+                try:
+                    save_model_frames(sample.events_path, _count(cell), wanted.events_path)
+                except UserError as error:
+                    problems[f"No event frames could be drawn of '{sample.name}': {error.sentence}"] = None
+        return list(problems)
+
+    def _place(self, cell: SuiteCell, sample: Sample) -> Path:
+        slug = re.sub(r"[^\w.-]+", "-", sample.name).strip("-.")[:80] or "sample"
+        return self._folder / f"{_count(cell)}-frames" / slug
+
+
+def _count(cell: SuiteCell) -> int:
+    """How many frames the models of a cell that read events are shown."""
+    settings = cell.settings
+    if "draft" in cell.roles and settings.input.draft_input in ("auto", "events"):
+        return settings.event_frames or _EVENT_FRAMES
+    return settings.frames or _VIDEO_FRAMES

@@ -1,0 +1,324 @@
+"""What a suite asks for, read from a grid: axes, fixed settings and cells; checked before anything is loaded.
+
+It knows no file format and no engine. What the words mean is `docs/suites.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice
+from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.suite_cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
+
+MOST_CELLS = 1000
+
+_MODEL_PARTS = ("device", "dtype", "quantization", "clip")
+_GROUPS: tuple[tuple[str, Any], ...] = (
+    ("", GenerationSettings()),
+    ("input", InputSettings()),
+    ("switches", Switches()),
+)
+_SETTINGS: dict[str, tuple[str, Any]] = {
+    entry.name: (group, getattr(defaults, entry.name))
+    for group, defaults in _GROUPS
+    for entry in fields(defaults)
+    if entry.name not in ("input", "switches")
+}
+"""Field of the settings -> the group it stands in and its default."""
+
+_WHOLE_OR_NONE = ("frames", "event_frames", "early_exit")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": MODES,
+    "event_source": EVENT_SOURCES,
+    **{f"{role}dtype": DTYPES for role in ("", "draft_", "target_")},
+    **{f"{role}quantization": ("none", *QUANTIZATIONS) for role in ("", "draft_", "target_")},
+}
+CELL_FIELDS: tuple[str, ...] = (
+    "mode",
+    "draft",
+    "target",
+    *(f"{role}{part}" for part in _MODEL_PARTS[:3] for role in ("", "draft_", "target_")),
+    "clip",
+    "prompt",
+    "event_source",
+    *_SETTINGS,
+)
+"""What may stand in `settings`, `axes` and `cells`."""
+
+TOP_KEYS = (
+    "title",
+    "data",
+    "root",
+    "questions",
+    "samples",
+    "limit",
+    "repeat",
+    "warmup",
+    "within_context",
+    "settings",
+    "axes",
+    "cells",
+)
+_GRID_KEYS = {"axes", "cells", "settings"}
+
+
+@dataclass(frozen=True)
+class SuiteSpec:
+    """What to measure: every cell on every sample, `repeat` times, after `warmup` runs that do not count.
+
+    `within_context`: a cell whose prompt passes the positions its model was trained for is left out and told.
+    `data`, `root`, `questions`, `samples` and `limit` name the samples as the grid file does. `notes` are sentences
+    about the grid itself.
+    """
+
+    name: str
+    title: str
+    cells: tuple[SuiteCell, ...]
+    repeat: int = 3
+    warmup: int = 1
+    within_context: bool = False
+    data: str | None = None
+    root: str | None = None
+    questions: str | None = None
+    samples: tuple[str, ...] = ()
+    limit: int | None = None
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def choices(self) -> list[tuple[str, ModelChoice]]:
+        """All models of all cells with their roles, each once, in order."""
+        found = {(role, choice): None for cell in self.cells for role in cell.roles if (choice := cell.choice(role))}
+        return list(found)
+
+
+def is_grid(raw: Any) -> bool:
+    """Whether a TOML or JSON document is a suite rather than a list of samples."""
+    return isinstance(raw, Mapping) and bool(_GRID_KEYS & raw.keys())
+
+
+def parse_suite(
+    raw: Mapping[str, Any],
+    name: str,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    repeat: int | None = None,
+    warmup: int | None = None,
+    wants: Wants = lambda _: None,
+) -> SuiteSpec:
+    """The suite that a grid describes; `overrides` are fields that hold for all cells whatever the grid says of them.
+
+    Raises UserError (exit code 2) for unknown keys, values of the wrong kind and cells that cannot work.
+    """
+    _known(raw, TOP_KEYS, f"suite '{name}'")
+    fixed = {**_checked(raw.get("settings", {}), "settings"), **(overrides or {})}
+    wishes, labels = _wishes(raw, fixed, set(overrides or ()))
+    cells = [meaningful(_cell(values), wants) for values in wishes]
+    kept: dict[str, int] = {}
+    for index, cell in enumerate(cells):
+        kept.setdefault(repr(flat_values(cell)), index)
+    notes = []
+    if len(kept) < len(cells):
+        notes.append(
+            f"{len(cells)} combinations are {len(kept)} different measurements; the others change nothing that counts "
+            "in their mode and are not measured twice."
+        )
+    listed = label_cells([cells[index] for index in kept.values()], [labels[index] for index in kept.values()])
+    for cell in listed:
+        cell.check()
+    return SuiteSpec(
+        name=name,
+        title=_text(raw, "title") or name,
+        cells=tuple(listed),
+        repeat=_count(repeat if repeat is not None else raw.get("repeat", 3), "repeat", 1),
+        warmup=_count(warmup if warmup is not None else raw.get("warmup", 1), "warmup", 0),
+        within_context=_flag(raw, "within_context"),
+        data=_text(raw, "data"),
+        root=_text(raw, "root"),
+        questions=_text(raw, "questions"),
+        samples=_names(raw.get("samples", [])),
+        limit=None if raw.get("limit") is None else _count(raw["limit"], "limit", 1),
+        notes=tuple(notes),
+    )
+
+
+def checked_fields(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Fields of a cell with their values checked. Raises UserError (exit code 2)."""
+    return _checked(values, where)
+
+
+def _wishes(
+    raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str]
+) -> tuple[list[dict[str, Any]], list[str | None]]:
+    """The values of every cell as asked for, the grid's first, and the labels given."""
+    axes = _axes(raw.get("axes", {}), overridden)
+    count = 1
+    for entries in axes.values():
+        count *= len(entries)
+    listed = raw.get("cells", [])
+    if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
+        raise UserError("cells must be a list of tables, one for each cell.", exit_code=USAGE)
+    if count + len(listed) > MOST_CELLS:
+        raise UserError(
+            f"The grid has {count + len(listed)} cells and may have {MOST_CELLS}; split it into several suites.",
+            exit_code=USAGE,
+        )
+    wishes: list[dict[str, Any]] = []
+    labels: list[str | None] = []
+    if axes or not listed:
+        for combination in itertools.product(*axes.values()):
+            wish = dict(fixed)
+            for values in combination:
+                wish |= values
+            wishes.append(wish)
+            labels.append(None)
+    for number, entry in enumerate(listed, start=1):
+        own = {key: value for key, value in entry.items() if key != "label"}
+        label = entry.get("label")
+        if label is not None and (not isinstance(label, str) or not label.strip()):
+            raise UserError(f"The label of cell {number} must be a text.", exit_code=USAGE)
+        checked = _checked(own, f"cell {number}")
+        wishes.append({**fixed, **{key: value for key, value in checked.items() if key not in overridden}})
+        labels.append(label)
+    return wishes, labels
+
+
+def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """Axis -> the fields that each of its values sets. A table among the values sets several at once."""
+    if not isinstance(raw, Mapping):
+        raise UserError("axes must be a table: a name and its list of values on every line.", exit_code=USAGE)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for key, values in raw.items():
+        name = _plain(key)
+        if not isinstance(values, list) or not values:
+            raise UserError(f"Axis '{key}' must be a list with at least one value, such as [1, 8].", exit_code=USAGE)
+        if name != "models":
+            _known({name: None}, CELL_FIELDS, "axes", also=("models",))
+        if name in overridden:
+            continue
+        entries = [
+            _checked(value, f"axis '{key}'") if isinstance(value, Mapping) else _checked({name: value}, "axes")
+            for value in values
+        ]
+        if name == "models" and not all(isinstance(value, Mapping) for value in values):
+            raise UserError('Axis \'models\' is a list of tables such as {draft = "…", target = "…"}.', exit_code=USAGE)
+        found[name] = [
+            {field_name: value for field_name, value in entry.items() if field_name not in overridden}
+            for entry in entries
+        ]
+    return found
+
+
+def _cell(values: Mapping[str, Any]) -> SuiteCell:
+    groups: dict[str, dict[str, Any]] = {"": {}, "input": {}, "switches": {}}
+    for name, (group, _) in _SETTINGS.items():
+        if name in values:
+            groups[group][name] = values[name]
+    settings = replace(
+        GenerationSettings(**groups[""]),
+        input=InputSettings(**groups["input"]),
+        switches=Switches(**groups["switches"]),
+    )
+    mode = values.get("mode", "side-by-side")
+    return SuiteCell(
+        mode=mode,
+        draft=_choice(values, "draft", BUNDLED_DRAFT),
+        target=_choice(values, "target", BUNDLED_TARGET),
+        settings=settings,
+        prompt=values.get("prompt"),
+        event_source=values.get("event_source", "file"),
+    )
+
+
+def _choice(values: Mapping[str, Any], role: str, default: str) -> ModelChoice:
+    parts = {part: values.get(f"{role}_{part}", values.get(part)) for part in _MODEL_PARTS}
+    return ModelChoice(
+        values.get(role, default),
+        device=parts["device"] or "auto",
+        dtype=parts["dtype"] or "auto",
+        quantization=parts["quantization"],
+        clip=parts["clip"],
+    )
+
+
+def _checked(values: Any, where: str) -> dict[str, Any]:
+    """Known fields with values of their kind; "none" stands for nothing."""
+    if not isinstance(values, Mapping):
+        raise UserError(f"{where} must be a table of settings and their values.", exit_code=USAGE)
+    plain = {_plain(key): value for key, value in values.items()}
+    _known(plain, CELL_FIELDS, where)
+    return {name: _value(name, value, where) for name, value in plain.items()}
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    if name in _CHOICES:
+        known = _CHOICES[name]
+        if not isinstance(value, str) or value not in known:
+            raise _wrong(where, name, f"one of {', '.join(known)}", value)
+        return None if value == "none" else value
+    if name in _WHOLE_OR_NONE:
+        if value == "none":
+            return None
+        wanted: type = int
+    elif name in _SETTINGS:
+        wanted = type(_SETTINGS[name][1])
+    else:
+        wanted = str
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+        raise _wrong(where, name, kinds[wanted], value)
+    if isinstance(value, str) and not value.strip():
+        raise _wrong(where, name, "a text that is not empty", value)
+    return value
+
+
+def _wrong(where: str, name: str, wanted: str, value: Any) -> UserError:
+    return UserError(f"{where}: {name} must be {wanted}, not {value!r}.", exit_code=USAGE)
+
+
+def _known(values: Mapping[str, Any], known: Iterable[str], where: str, also: Iterable[str] = ()) -> None:
+    """Raises UserError (exit code 2) for a key that nobody knows, naming the nearest one that somebody does."""
+    names = [*known, *also]
+    for key in values:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(names[:12])}, …"
+            raise UserError(f"{where}: there is no '{key}'; {hint}", exit_code=USAGE)
+
+
+def _plain(key: Any) -> str:
+    return str(key).replace("-", "_")
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str | None:
+    value = raw.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{name} must be a text, not {value!r}.", exit_code=USAGE)
+    return value
+
+
+def _flag(raw: Mapping[str, Any], name: str) -> bool:
+    value = raw.get(name, False)
+    if not isinstance(value, bool):
+        raise UserError(f"{name} must be true or false, not {value!r}.", exit_code=USAGE)
+    return value
+
+
+def _count(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} must be a whole number of at least {least}, not {value!r}.", exit_code=USAGE)
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise UserError('samples must be a list of names, such as ["bus-approaching"].', exit_code=USAGE)
+    return tuple(value)
