@@ -165,6 +165,10 @@ class SessionFile:
         finally:
             self._connection.close()
 
+    def fact(self, key: str) -> Any:
+        """A fact of the session as it was last committed; None where there is none."""
+        return self._get(FACT_PREFIX + key)
+
     def _put(self, key: str, value: object) -> None:
         self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (key, json.dumps(value, default=str)))
 

@@ -1,0 +1,199 @@
+"""Whether a file's numbers can be what their keys say: types, units, sums; what cannot is counted and told per file.
+
+A value that fails a check is None from then on: nothing is mended by guess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MS_PER_S = 1000.0
+MIB = 1 << 20
+
+SHORTEST_MS = 0.05
+"""Below this nothing was measured: it is the time between two readings of the clock."""
+
+LONGEST_S = 300.0
+"""A stage of a 7B model that takes longer under a key in seconds is in other units."""
+
+SUM_TOLERANCE = 2e-3
+"""Share by which a total may miss the sum of its parts: scripts read the clock between stages."""
+
+MOST_TOKENS = 65_536
+
+
+@dataclass
+class _Note:
+    count: int = 0
+    first: int | None = None
+    is_counted: bool = True
+
+
+@dataclass
+class Problems:
+    """Sentences about a file, each with how many rows it holds for. In order of appearance."""
+
+    _notes: dict[str, _Note] = field(default_factory=dict)
+    _of_row: list[str] = field(default_factory=list)
+
+    def taken(self) -> list[str]:
+        """What was told of rows since it was last asked."""
+        found, self._of_row = self._of_row, []
+        return found
+
+    def of_row(self, sentence: str, row: int) -> None:
+        """One more row for which `sentence` (without its full stop) holds."""
+        self._of_row.append(sentence)
+        note = self._notes.setdefault(sentence, _Note())
+        note.count += 1
+        note.first = row if note.first is None else note.first
+
+    def of_file(self, sentence: str) -> None:
+        """A sentence about the whole file."""
+        self._notes.setdefault(f"{sentence.rstrip('.')}", _Note(is_counted=False))
+
+    def sentences(self, rows: int) -> list[str]:
+        """What was found, with counts out of `rows`."""
+        return [
+            f"{sentence}." if not note.is_counted else f"{sentence} ({_counted(note, rows)})."
+            for sentence, note in self._notes.items()
+        ]
+
+
+def _counted(note: _Note, rows: int) -> str:
+    if note.count == 1:
+        return f"1 of {rows} rows: row {note.first}"
+    return f"{note.count} of {rows} rows, first row {note.first}"
+
+
+@dataclass
+class RowCheck:
+    """Reads one row, or one model's part of it; `name` says whose it is in sentences."""
+
+    raw: Mapping[str, Any]
+    row: int
+    problems: Problems
+    name: str
+
+    def number(self, key: str, *, is_expected: bool = True) -> float | None:
+        """A finite number; None, and told where it was expected, for null, text, truth values and other things."""
+        value = self.raw.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        if is_expected:
+            missing = "is not there" if key not in self.raw else "is null" if value is None else "is no number"
+            self.problems.of_row(f"{self.name}: {key} {missing}", self.row)
+        return None
+
+    def count(self, key: str, *, is_expected: bool = False, most: int = 1 << 40) -> int | None:
+        """A whole number of at least 0."""
+        value = self.number(key, is_expected=is_expected)
+        if value is None:
+            return None
+        if value < 0 or value > most or value != int(value):
+            self.problems.of_row(f"{self.name}: {key} is no count", self.row)
+            return None
+        return int(value)
+
+    def duration_ms(self, key: str, *, is_expected: bool = True) -> float | None:
+        """A time in ms, from seconds unless the key says `_ms`; None when it is none, is none that was measured, or
+        cannot be in that unit."""
+        value = self.number(key, is_expected=is_expected)
+        if value is None:
+            return None
+        is_ms = key.endswith("_ms")
+        if value < 0:
+            self.problems.of_row(f"{self.name}: {key} is negative and was left out", self.row)
+            return None
+        if not is_ms and value > LONGEST_S:
+            self.problems.of_row(
+                f"{self.name}: {key} is more than {LONGEST_S:.0f} s, so it is probably no time in seconds, "
+                "and was left out",
+                self.row,
+            )
+            return None
+        duration_ms = value if is_ms else value * MS_PER_S
+        if duration_ms < SHORTEST_MS:
+            self.problems.of_row(
+                f"{self.name}: {key} is {_tiny_text(duration_ms)} ms: no measurement, so that stage is absent", self.row
+            )
+            return None
+        return duration_ms
+
+    def text(self, key: str) -> str | None:
+        """A text, or None."""
+        value = self.raw.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.problems.of_row(f"{self.name}: {key} is no text", self.row)
+        return None
+
+    def ids(self, key: str) -> tuple[int, ...]:
+        """Token ids; none of them, and told, when one is no id."""
+        value = self.raw.get(key)
+        if value is None:
+            if key in self.raw:
+                self.problems.of_row(f"{self.name}: {key} is null", self.row)
+            return ()
+        if (
+            isinstance(value, list)
+            and len(value) <= MOST_TOKENS
+            and all(isinstance(entry, int) and not isinstance(entry, bool) and -1 <= entry < 1 << 31 for entry in value)
+        ):
+            return tuple(value)
+        self.problems.of_row(f"{self.name}: {key} is no list of token ids", self.row)
+        return ()
+
+    def adds_up(self, total_key: str, parts: Iterable[str], sentence: str) -> None:
+        """Tells, as `sentence`, when a total is not the sum of its parts. Silent where one of them is missing."""
+        values = [self.number(key, is_expected=False) for key in (total_key, *parts)]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return
+        if abs(known[0] - sum(known[1:])) > SUM_TOLERANCE * max(abs(known[0]), 1e-9):
+            self.problems.of_row(f"{self.name}: {sentence}", self.row)
+
+    def counts_agree(self, told: int | None, ids: tuple[int, ...], text: str | None) -> int | None:
+        """How many tokens the answer had: the ids' number, unless they cannot be all of them."""
+        if ids and text and len(ids) < len(text.split()):
+            self.problems.of_row(
+                f"{self.name}: fewer token ids than the text has words, so the ids are not all of its tokens and "
+                "were left out",
+                self.row,
+            )
+            return None
+        if told is not None and ids and told != len(ids):
+            self.problems.of_row(f"{self.name}: the number of tokens is not that of the token ids", self.row)
+        return len(ids) or told
+
+    def numbers(self) -> dict[str, float]:
+        """All finite numbers of the row by their keys."""
+        return {
+            key: float(value)
+            for key, value in self.raw.items()
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        }
+
+
+def _tiny_text(duration_ms: float) -> str:
+    return "0.0" if duration_ms == 0 else f"below {SHORTEST_MS}"
+
+
+def finite(value: object) -> float | None:
+    """A number that is one; None for everything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def mib_bytes(value: float | None) -> int | None:
+    """Mebibytes, which the files call MB, as bytes."""
+    return None if value is None or not 0 <= value < 1 << 40 else round(value * MIB)
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """A JSON object; an empty one for everything else."""
+    return value if isinstance(value, dict) else {}

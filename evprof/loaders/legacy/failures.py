@@ -1,0 +1,58 @@
+"""Samples that failed: what a file's list of errors says, as rows that failed, and never as rows of zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.loaders.legacy.checks import Problems, RowCheck, finite
+from evprof.loaders.legacy.rows import DEFAULT_PROMPT, LegacyModel, LegacyRow
+
+_ERRORS = {"egpt_error": DRAFT, "vl_error": TARGET}
+
+UNKNOWN_MODEL = "both models"
+"""The cell of a failure that names no model."""
+
+
+def failed_rows(raw: Any, number: int, problems: Problems, models: Sequence[LegacyModel]) -> list[LegacyRow]:
+    """The rows of one entry of `errors`: one per model that the entry names, one in all when it names none."""
+    if not isinstance(raw, dict):
+        problems.of_row("errors: an entry is no object and was left out", number)
+        return []
+    check = RowCheck(raw, number, problems, "errors")
+    by_role = {role: text for key, role in _ERRORS.items() if (text := check.text(key))}
+    if not by_role:
+        by_role = {TARGET: check.text("error") or "the file says that this sample failed, and not why"}
+        named = False
+    else:
+        named = True
+    index = finite(raw.get("sample_idx"))
+    for text in by_role.values():
+        problems.of_row(f"errors: failed samples: {shortened(text)}", number)
+    known = {DRAFT if model.family == "eventgpt" else TARGET: model for model in models}
+    return [
+        LegacyRow(
+            row=number,
+            group=number,
+            side="errors",
+            role=role,
+            mode="side-by-side",
+            cell=(_name(known.get(role)) or role) if named else UNKNOWN_MODEL,
+            sample=f"sample {number if index is None else int(index)}",
+            prompt=DEFAULT_PROMPT,
+            models={role: known[role]} if named and role in known else {},
+            error=text,
+        )
+        for role, text in by_role.items()
+    ]
+
+
+def _name(model: LegacyModel | None) -> str | None:
+    return None if model is None else model.name
+
+
+def shortened(text: str, most: int = 160) -> str:
+    """The first sentences of an error, for lists."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"

@@ -1,0 +1,97 @@
+"""Which family a result file belongs to, told by its content, and its rows one by one."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.end_to_end import EndToEnd
+from evprof.loaders.legacy.five_stages import FiveStages
+from evprof.loaders.legacy.json_rows import JsonRows, Place
+from evprof.loaders.legacy.one_vs_eight import OneVersusEight
+from evprof.loaders.legacy.prefill_rows import PrefillRows
+from evprof.loaders.legacy.reading import Family, Preview, RowReader
+from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.legacy.sample_rows import SampleRows
+
+FAMILIES: tuple[Family, ...] = (OneVersusEight(), EndToEnd(), FiveStages(), PrefillRows(), SampleRows())
+"""In order of asking."""
+
+LOOKED_AT = 24
+"""Rows of each list that are kept from the first reading."""
+
+
+@dataclass(frozen=True)
+class LegacyFile:
+    """A result file whose family is known."""
+
+    path: Path
+    family: Family
+    preview: Preview
+
+    def read(self, problems: Problems) -> tuple[RowReader, Iterator[LegacyRow]]:
+        """A reader and its rows; what is wrong with the file is in `problems` when the rows are at their end."""
+        reader = self.family.reader(self.preview, problems)
+        return reader, self._rows(reader, problems)
+
+    def _rows(self, reader: RowReader, problems: Problems) -> Iterator[LegacyRow]:
+        for place, number, raw in JsonRows(self.path).rows():
+            rows = reader.read(place, number, raw)
+            told = problems.taken()
+            yield from (_noted(row, rows, told) for row in rows) if told else rows
+        reader.finish()
+        if self.preview.not_numbers:
+            problems.of_file(
+                f"{self.preview.not_numbers} values are NaN or Infinity, which are no numbers and were read as null"
+            )
+
+    def first_rows(self) -> list[LegacyRow]:
+        """The first rows of each list, for a look ahead."""
+        reader = self.family.reader(self.preview, Problems())
+        return [
+            row
+            for place, raws in self.preview.first.items()
+            for number, raw in enumerate(raws)
+            for row in reader.read(place, number, raw)
+        ]
+
+
+def _noted(row: LegacyRow, rows: list[LegacyRow], told: list[str]) -> LegacyRow:
+    """The row with what was told of it; what begins with the name of another model is that one's."""
+    others = tuple(f"{other.side}:" for other in rows if other.side != row.side)
+    return replace(row, notes=tuple(f"{sentence}." for sentence in told if not sentence.startswith(others)))
+
+
+def open_legacy(path: str | Path) -> LegacyFile:
+    """The file read through once, and its family.
+
+    Raises UserError, in one sentence, when it cannot be read, is damaged, or is of no family that is known.
+    """
+    found = Path(path)
+    try:
+        if not stat.S_ISREG(found.stat().st_mode):
+            raise UserError(f"{found}: is no file; name a JSON file of results.")
+    except FileNotFoundError:
+        raise UserError(f"{found}: there is no such file; check the name.") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{found}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+    preview = _preview(found)
+    family = next((family for family in FAMILIES if family.recognises(preview)), None)
+    if family is None:
+        looked_for = "; ".join(family.looks_for for family in FAMILIES)
+        raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
+    return LegacyFile(found, family, preview)
+
+
+def _preview(path: Path) -> Preview:
+    reading = JsonRows(path)
+    first: dict[Place, list[Any]] = {}
+    for place, number, raw in reading.rows():
+        if number < LOOKED_AT:
+            first.setdefault(place, []).append(raw)
+    return Preview(path, reading.around, dict(reading.counts), first, reading.not_numbers)

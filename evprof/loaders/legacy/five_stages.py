@@ -1,0 +1,287 @@
+"""Files with five stage times of both models per sample, as the 4-bit scripts wrote them, and their failed samples.
+
+What the times cover is read in those scripts: the video model's vision runs inside its forward pass, so where its
+stage 3 takes no time its stage 4 is vision and prefill, and where it takes some that pass was thrown away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evprof.core.records import DRAFT, STAGES, TARGET
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping, mib_bytes
+from evprof.loaders.legacy.failures import failed_rows
+from evprof.loaders.legacy.json_rows import Place
+from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
+from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
+from evprof.loaders.legacy.rows import (
+    DEFAULT_PROMPT,
+    EVENTGPT_PATCHES,
+    SIDES,
+    Interval,
+    LegacyModel,
+    LegacyRow,
+    eventgpt_lengths,
+    eventgpt_model,
+    video_llava_model,
+)
+
+_KEYS = tuple(f"stage{place}_time" for place in range(1, 6))
+_POOLED = EVENTGPT_PATCHES + 1
+"""Visual positions of one pooled event frame: its mean beside the spatial means."""
+
+_FRAME_PATCHES = 256
+"""What the script adds per video frame to a length that holds the frames already."""
+
+_ACCEPTANCE_PARTS = (("word_overlap", 0.5), ("char_similarity", 0.3), ("length_similarity", 0.2))
+
+
+class FiveStages:
+    """The family."""
+
+    name = "five stages"
+    looks_for = "results[].eventgpt.stage1_time"
+
+    def recognises(self, preview: Preview) -> bool:
+        """By a row with a model that has a `stage4_time`."""
+        rows = [row for row in preview.first.get(("results",), []) if isinstance(row, dict)]
+        return any("stage4_time" in mapping(row.get(side)) for row in rows for side in SIDES)
+
+    def reader(self, preview: Preview, problems: Problems) -> _Reader:
+        """For its rows."""
+        return _Reader(preview, problems)
+
+
+class _Reader:
+    def __init__(self, preview: Preview, problems: Problems) -> None:
+        self._problems = problems
+        rows = [row for row in preview.first.get(("results",), []) if isinstance(row, dict)]
+        self._sides = [side for side in SIDES if any(isinstance(row.get(side), dict) for row in rows)]
+        config, memory = preview.config, mapping(preview.head.get("gpu_memory"))
+        told = config.get("quantization")
+        quantization = told if isinstance(told, str) and told not in ("bf16", "fp16", "none") else None
+        weights = {side: mib_bytes(finite(memory.get(f"{side}_model_mb"))) for side in self._sides}
+        self._models = {
+            side: (eventgpt_model if SIDES[side] == DRAFT else video_llava_model)(quantization, weights[side])
+            for side in self._sides
+        }
+        steps = finite(config.get("max_new_tokens"))
+        self._settings: dict[str, object] = {"max_new_tokens": int(steps)} if steps else {}
+        self._passes = sum(_takes_no_time(mapping(row.get(side))) for row in rows for side in self._sides)
+        self.covers: Covers = {
+            SIDES[side]: _covers(SIDES[side], [mapping(row.get(side)) for row in rows]) for side in self._sides
+        }
+        self.published = Published(
+            totals={SIDES[side]: list(_KEYS) for side in self._sides},
+            names=dict(zip(_KEYS, ("Load", "Preprocess", "Vision encoding", "Prefill", "Decode"), strict=True)),
+            statistics=_statistics(self._sides),
+        )
+
+    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
+        """Both models' answers to one sample, or the sample's failure."""
+        if place == ("errors",):
+            return failed_rows(raw, number, self._problems, [self._models[side] for side in self._sides])
+        if place != ("results",) or not isinstance(raw, dict):
+            self._problems.of_row("a row is no object and was left out", number)
+            return []
+        return [self._row(side, number, raw) for side in self._sides]
+
+    def _row(self, side: str, number: int, raw: dict[str, Any]) -> LegacyRow:
+        role = SIDES[side]
+        own = mapping(raw.get(side))
+        check = RowCheck(own, number, self._problems, side)
+        error = _error(own, check)
+        intervals = () if error else self._intervals(check, role)
+        if not error and not intervals:
+            error = "the row holds no time that was measured"
+        text, ids = check.text("output_text"), check.ids("output_tokens")
+        told = check.count("num_output_tokens")
+        count = check.counts_agree(told, ids, text)
+        length = check.count("prefill_length", is_expected=not error, most=1 << 24)
+        frames = check.count("num_frames", most=10_000)
+        figures = self._figures(check, role, frames, length)
+        if role == TARGET:
+            figures |= self._pair_figures(number, raw)
+        check.adds_up("total_time", _KEYS, "total_time is not the sum of the five stages")
+        return LegacyRow(
+            row=number,
+            group=number,
+            side=side,
+            role=role,
+            mode=SIDE_BY_SIDE,
+            cell=_cell(self._models[side], frames),
+            sample=f"sample {_index(raw, number)}",
+            prompt=DEFAULT_PROMPT,
+            models={role: self._models[side]},
+            intervals=intervals,
+            token_ids=ids if count is not None else (),
+            text=text,
+            output_tokens=count,
+            lengths=eventgpt_lengths(length, _POOLED) if role == DRAFT else None,
+            peak_bytes=mib_bytes(finite(mapping(own.get("gpu_memory_mb")).get("peak"))),
+            figures=figures,
+            values=check.numbers() | _nested(raw, own),
+            settings={**self._settings, **({"event_frames": 1} if role == DRAFT else {"frames": frames or 8})},
+            error=error,
+        )
+
+    def _intervals(self, check: RowCheck, role: str) -> tuple[Interval, ...]:
+        found = []
+        for key, stage in zip(_KEYS, STAGES, strict=True):
+            covers: tuple[str, ...] = (stage,)
+            if role == TARGET and stage == "prefill":
+                covers = ("vision", "prefill")
+            if role == TARGET and stage == "decode" and "tokens_per_sec" not in check.raw:
+                covers = ("vision", "prefill", "decode")
+            duration = check.duration_ms(key)
+            if duration is not None:
+                found.append(Interval(key, covers, duration, role))
+        return tuple(found)
+
+    def _figures(self, check: RowCheck, role: str, frames: int | None, length: int | None) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        if length is not None:
+            figures["published_prefill_length"] = float(length)
+        added = _FRAME_PATCHES * (frames or 0)
+        if role == TARGET and length is not None and added and length > 2 * added:
+            self._problems.of_row(
+                f"{check.name}: prefill_length {length} counts the visual tokens twice (the script adds {frames} times "
+                f"{_FRAME_PATCHES} to a prompt that holds them already; {length - added} were processed), so the run "
+                "has no prompt length",
+                check.row,
+            )
+        return figures
+
+    def _pair_figures(self, number: int, raw: dict[str, Any]) -> dict[str, float]:
+        """What the file says of both models together, and the same window counted from prefill instead of load."""
+        figures: dict[str, float] = {}
+        pair = RowCheck(mapping(raw.get("parallel")), number, self._problems, "parallel")
+        for key, name in (("overlap_window", "overlap_window_from_load_ms"), ("wall_clock_total", "modelled_wall_ms")):
+            if (value := pair.number(key, is_expected=False)) is not None:
+                figures[name] = value * 1000
+        if (hidden := pair.number("hidden_tokens", is_expected=False)) is not None:
+            figures["published_hidden_tokens"] = hidden
+        window = _window_ms(raw)
+        if window is not None:
+            figures["overlap_window_from_vision_ms"] = window
+        match = RowCheck(mapping(raw.get("acceptance")), number, self._problems, "acceptance")
+        for key in ("acceptance_rate", "word_overlap", "char_similarity", "length_similarity"):
+            if (value := match.number(key, is_expected=False)) is not None:
+                figures[f"published_{key}"] = value
+        if figures.get("overlap_window_from_load_ms", 0) < 0:
+            self._problems.of_row("parallel: overlap_window is negative: there was nothing to hide in", number)
+        if _is_mixture(figures):
+            self._problems.of_row(
+                "acceptance: acceptance_rate is 0.5 · word overlap + 0.3 · character similarity + 0.2 · length "
+                "similarity, no share of accepted tokens",
+                number,
+            )
+        return figures
+
+    def finish(self) -> None:
+        """What these files measure and what they do not."""
+        tell = self._problems.of_file
+        if TARGET in self.covers and not self.covers[TARGET][_KEYS[2]]:
+            tell(
+                "The video model's stage 3 brackets nothing: its vision runs inside stage 4, which covers vision and "
+                "prefill"
+            )
+        elif TARGET in self.covers:
+            tell("The video model's stage 3 is a vision pass thrown away; its stage 4 holds vision once more")
+        tell("tokens_per_sec divides all tokens by a stage without the first one's pass; ours counts the passes, n - 1")
+        tell(
+            "The file's overlap window begins at the video model's load, not at its prefill; both are kept as figures "
+            "of its runs"
+        )
+        tell("wall_clock_total and parallel_speedup are computed from separate runs; nothing ran at the same time")
+        tell("EventGPT saw the first of its event frames only")
+
+
+def _takes_no_time(own: dict[str, Any]) -> bool:
+    seconds = finite(own.get(_KEYS[2]))
+    return seconds is not None and seconds * 1000 < 0.05
+
+
+def _covers(role: str, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+    covers = {key: [stage] for key, stage in zip(_KEYS, STAGES, strict=True)}
+    if role == TARGET:
+        covers[_KEYS[3]] = ["vision", "prefill"]
+        measured = [row for row in rows if finite(row.get(_KEYS[2])) is not None]
+        if measured and all(map(_takes_no_time, measured)):
+            covers[_KEYS[2]] = []
+    return covers
+
+
+def _cell(model: LegacyModel, frames: int | None) -> str:
+    kind = f" {model.quantization}" if model.quantization else ""
+    if model.family == "eventgpt":
+        return f"EventGPT{kind}, 1 event frame"
+    return f"Video-LLaVA{kind}, {frames or 8} video frames"
+
+
+def _error(own: dict[str, Any], check: RowCheck) -> str | None:
+    if not own:
+        return "the file holds nothing of this model for this sample"
+    return check.text("error")
+
+
+def _index(raw: dict[str, Any], number: int) -> int:
+    found = finite(raw.get("sample_idx"))
+    return number if found is None else int(found)
+
+
+def _window_ms(raw: dict[str, Any]) -> float | None:
+    """The video model's vision and prefill less EventGPT's, in ms: when both begin at the same moment."""
+    parts: dict[str, float] = {}
+    for side, role in SIDES.items():
+        own = mapping(raw.get(side))
+        vision, prefill = finite(own.get(_KEYS[2])), finite(own.get(_KEYS[3]))
+        if prefill is not None:
+            parts[role] = prefill + (vision or 0.0 if role == DRAFT else 0.0)
+    return (parts[TARGET] - parts[DRAFT]) * 1000 if len(parts) == 2 else None
+
+
+def _is_mixture(figures: dict[str, float]) -> bool:
+    told = figures.get("published_acceptance_rate")
+    parts = [figures.get(f"published_{key}") for key, _ in _ACCEPTANCE_PARTS]
+    known = [part for part in parts if part is not None]
+    if told is None or len(known) < len(parts):
+        return False
+    mixed = sum(part * weight for part, (_, weight) in zip(known, _ACCEPTANCE_PARTS, strict=True))
+    return abs(mixed - told) <= SUM_TOLERANCE * max(told, 1e-9)
+
+
+def _nested(raw: dict[str, Any], own: dict[str, Any]) -> dict[str, float]:
+    """The row's numbers of both models and the memory's, under names of their own."""
+    found = {
+        f"{part}.{key}": value
+        for part in ("parallel", "acceptance")
+        for key, entry in mapping(raw.get(part)).items()
+        if (value := finite(entry)) is not None
+    }
+    tokens = own.get("output_tokens")
+    if isinstance(tokens, list):
+        found["output_tokens"] = float(len(tokens))
+    peak = finite(mapping(own.get("gpu_memory_mb")).get("peak"))
+    return found if peak is None else found | {"gpu_peak_memory": peak}
+
+
+def _statistics(sides: list[str]) -> dict[str, Statistic]:
+    found: dict[str, Statistic] = {}
+    for side in sides:
+        head = f"statistics.{side}"
+        for key in _KEYS:
+            found[f"{head}.{key}_avg"] = Statistic(side, key, "avg")
+            found[f"{head}.{key}_std"] = Statistic(side, key, "std")
+        for name in ("prefill_length", "tokens_per_sec", "total_time", "prefill_complete_time", "output_tokens"):
+            found[f"{head}.{name}_avg"] = Statistic(side, name, "avg")
+        found[f"{head}.gpu_peak_memory_avg"] = Statistic(side, "gpu_peak_memory", "avg")
+    if sides:
+        last = sides[-1]
+        found["statistics.n_samples"] = Statistic(last, "total_time", "count")
+        for key in ("overlap_window", "hidden_tokens", "wall_clock_total", "sequential_total", "parallel_speedup"):
+            found[f"statistics.parallel.{key}_avg"] = Statistic(last, f"parallel.{key}", "avg")
+        for key in ("acceptance_rate", "word_overlap", "char_similarity"):
+            found[f"statistics.{key}_avg"] = Statistic(last, f"acceptance.{key}", "avg")
+        found["statistics.acceptance_rate_std"] = Statistic(last, "acceptance.acceptance_rate", "std")
+    return found

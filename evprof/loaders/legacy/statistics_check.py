@@ -1,0 +1,120 @@
+"""A file's own statistics computed again from its rows: with every row, and without those that warmed up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.reading import Statistic
+from evprof.loaders.legacy.rows import LegacyRow
+
+TOLERANCE = 1e-6
+"""Share by which a statistic may differ from what its rows give: the files print floats in full."""
+
+WORTH_TELLING = 2e-3
+"""Share by which warm-up has to move an average to be told."""
+
+
+@dataclass
+class _Sums:
+    """Running sums of one number over rows; shifted by its first value so that a small spread is not lost."""
+
+    count: int = 0
+    shift: float = 0.0
+    total: float = 0.0
+    squares: float = 0.0
+    largest: float = -math.inf
+
+    def add(self, value: float) -> None:
+        if not self.count:
+            self.shift = value
+        self.count += 1
+        self.total += value - self.shift
+        self.squares += (value - self.shift) ** 2
+        self.largest = max(self.largest, value)
+
+    @property
+    def mean(self) -> float | None:
+        return self.shift + self.total / self.count if self.count else None
+
+    def of_kind(self, kind: str) -> float | None:
+        if kind == "count":
+            return float(self.count)
+        if not self.count:
+            return None
+        if kind == "max":
+            return self.largest
+        if kind == "std":
+            return math.sqrt(max(0.0, self.squares / self.count - (self.total / self.count) ** 2))
+        return self.mean
+
+
+@dataclass
+class Recomputed:
+    """Takes rows in; afterwards tells every statistic as its rows give it."""
+
+    wanted: Mapping[str, Statistic]
+    _all: dict[tuple[str, str], _Sums] = field(default_factory=dict)
+    _steady: dict[tuple[str, str], _Sums] = field(default_factory=dict)
+    _keys: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for statistic in self.wanted.values():
+            self._keys.setdefault(statistic.side, set()).update(key for key in (statistic.key, statistic.over) if key)
+
+    def add(self, row: LegacyRow) -> None:
+        """One row's values."""
+        for key in self._keys.get(row.side, ()):
+            value = row.values.get(key)
+            if value is None:
+                continue
+            self._all.setdefault((row.side, key), _Sums()).add(value)
+            if not row.is_warmup:
+                self._steady.setdefault((row.side, key), _Sums()).add(value)
+
+    def values(self, *, is_steady: bool) -> dict[str, float]:
+        """Statistic -> value, without warm-up rows when `is_steady`; those over nothing are left out."""
+        sums = self._steady if is_steady else self._all
+        found = {name: _value(sums, statistic) for name, statistic in self.wanted.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def compare(self, told: Mapping[str, float], problems: Problems) -> None:
+        """Tells what does not agree with the rows, what is an average over nothing, and what warm-up moved."""
+        everything, steady = self.values(is_steady=False), self.values(is_steady=True)
+        for name, value in told.items():
+            own = everything.get(name)
+            if own is not None and abs(value - own) > TOLERANCE * max(abs(value), abs(own), 1e-12):
+                problems.of_file(f"{name} is {value:.6g} in the file, but its rows give {own:.6g}")
+        empty = [name for name, value in told.items() if value == 0.0 and _is_time_average(name)]
+        if empty:
+            problems.of_file(f"An average of 0.0 is one over nothing that was measured: {', '.join(empty[:6])}")
+        self._tell_warmup(told, everything, steady, problems)
+
+    def _tell_warmup(
+        self, told: Mapping[str, float], everything: dict[str, float], steady: dict[str, float], problems: Problems
+    ) -> None:
+        moved: dict[str, tuple[float, str]] = {}
+        for name, statistic in self.wanted.items():
+            with_it, without = everything.get(name), steady.get(name)
+            if not _is_time_average(name) or name not in told or not with_it or not without:
+                continue
+            share = with_it / without - 1
+            if abs(share) > max(WORTH_TELLING, moved.get(statistic.side, (0.0, ""))[0]):
+                moved[statistic.side] = (abs(share), f"{name} is {with_it:.6g} with it, {without:.6g} without")
+        for _, sentence in moved.values():
+            problems.of_file(f"The file's averages take its warm-up in: {sentence}")
+
+
+def _is_time_average(name: str) -> bool:
+    last = name.rsplit(".", 1)[-1]
+    return last.endswith(("_time_avg", "_length_avg", "_ms_mean", "_ms")) and "overlap" not in last
+
+
+def _value(sums: Mapping[tuple[str, str], _Sums], statistic: Statistic) -> float | None:
+    own = sums.get((statistic.side, statistic.key), _Sums())
+    if statistic.kind != "rate":
+        return own.of_kind(statistic.kind)
+    over = sums.get((statistic.side, statistic.over), _Sums())
+    return own.mean / over.mean if own.mean is not None and over.mean else None

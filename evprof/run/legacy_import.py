@@ -1,0 +1,351 @@
+"""Result files of earlier scripts as runs of a session: every row one run, named by its configuration and its file.
+
+Their clock is made up: stages laid end to end from 0, intervals that cover several stages never split. It knows no
+family; what rows mean is `evprof.loaders.legacy`'s business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.recording import Recording
+from evprof.core.records import COVERS, END, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
+from evprof.core.run_info import (
+    FAILED,
+    FINISHED,
+    ImportedFacts,
+    LengthFacts,
+    MemoryFacts,
+    ModelFacts,
+    RunInfo,
+)
+from evprof.core.units import NS_PER_MS
+from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.family import LegacyFile, open_legacy
+from evprof.loaders.legacy.reading import flattened
+from evprof.loaders.legacy.rows import (
+    CONTEXT_LIMIT,
+    ELEMENT_BYTES,
+    HEAD_DIM,
+    KV_HEADS,
+    LAYERS,
+    MODEL_TYPES,
+    PARAMETERS,
+    LegacyModel,
+    LegacyRow,
+)
+from evprof.loaders.legacy.statistics_check import Recomputed
+from evprof.metrics.statistics import warmup_count
+from evprof.session.store import Commit, SessionFile
+
+IMPORTS = "imports"
+"""The fact of a session that holds what is known of its imported files."""
+
+ROWS_PER_COMMIT = 2000
+
+_STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
+
+Progress = Callable[[Path, int, int], None]
+"""Called with the file, the rows read of it, and the rows it has."""
+
+
+@dataclass
+class ImportedFile:
+    """What became of one file. `rows` are the file's, `runs` the session's: a row with two models is two."""
+
+    path: Path
+    family: str
+    rows: int
+    runs: int = 0
+    failed: int = 0
+    warmups: int = 0
+    first_run_id: int = 0
+    duration_ms: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    cells: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of the `import` document."""
+        return {
+            "path": str(self.path),
+            "family": self.family,
+            "rows": self.rows,
+            "runs": self.runs,
+            "failed": self.failed,
+            "warmups": self.warmups,
+            "first_run_id": self.first_run_id,
+            "duration_ms": self.duration_ms,
+            "cells": [{"label": label, "runs": count} for label, count in self.cells.items()],
+            "problems": self.problems,
+        }
+
+
+@dataclass(frozen=True)
+class ImportSummary:
+    """A session and the files that were imported into it."""
+
+    session: Path
+    files: tuple[ImportedFile, ...]
+
+    @property
+    def runs(self) -> int:
+        """Runs that were added."""
+        return sum(file.runs for file in self.files)
+
+
+def import_files(
+    paths: Sequence[str | Path], session_path: str | Path, on_progress: Progress | None = None
+) -> ImportSummary:
+    """Appends the rows of result files to a session, which is made when it is not there.
+
+    Every file is read through once before anything is written. Raises UserError, and writes nothing, when one of them
+    is damaged, of no known family, named twice or imported already, and when the session cannot be written.
+    """
+    files = [open_legacy(path) for path in paths]
+    if not files:
+        raise UserError("There is nothing to import; name at least one JSON file of results.")
+    _refuse_twice([file.path for file in files])
+    session = Path(session_path)
+    is_new = not session.exists()
+    try:
+        with closing(SessionFile(session)) as writer:
+            return ImportSummary(session, tuple(_import_all(files, writer, on_progress)))
+    except UserError:
+        if is_new:
+            session.unlink(missing_ok=True)
+        raise
+
+
+def _import_all(
+    files: Sequence[LegacyFile], writer: SessionFile, on_progress: Progress | None
+) -> Iterable[ImportedFile]:
+    told = writer.fact(IMPORTS)
+    known: list[dict[str, Any]] = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
+    _refuse_twice([*(str(entry.get("path")) for entry in known), *(file.path for file in files)])
+    for file in files:
+        importing = _Import(file, writer, _label(file.path, known), on_progress)
+        found = importing.run()
+        known.append(importing.facts(found))
+        writer.commit({}, Commit(facts={IMPORTS: known}))
+        yield found
+
+
+def _refuse_twice(paths: Sequence[str | Path]) -> None:
+    seen: set[str] = set()
+    for path in paths:
+        absolute = str(Path(path).absolute())
+        if absolute in seen:
+            raise UserError(f"{path}: is imported into this session already; every file goes in once.")
+        seen.add(absolute)
+
+
+def _label(path: Path, known: Sequence[dict[str, Any]]) -> str:
+    """How runs name their file: as short as tells it from the others."""
+    names = {Path(str(entry.get("path"))).name for entry in known}
+    return path.name if path.name not in names else f"{path.absolute().parent.name}/{path.name}"
+
+
+class _Import:
+    """One file on its way into a session."""
+
+    def __init__(self, file: LegacyFile, writer: SessionFile, label: str, on_progress: Progress | None) -> None:
+        self._file = file
+        self._writer = writer
+        self._label = label
+        self._on_progress = on_progress
+        self._problems = Problems()
+        self._reader, self._rows = file.read(self._problems)
+        self._recomputed = Recomputed(self._reader.published.statistics)
+        self._told = flattened({key: file.preview.head[key] for key in _STATISTICS if key in file.preview.head})
+        self._told |= flattened(_side_statistics(file.preview.head))
+        self._warm_groups = _warmup_groups(file.first_rows())
+        self._next_run_id, self._next_group_id = writer.next_run_id, writer.next_group_id
+        self._groups: dict[tuple[int, bool], int] = {}
+        self._models: dict[LegacyModel, ModelFacts] = {}
+        self._started_at = _started_at(file.preview.head)
+
+    def run(self) -> ImportedFile:
+        """Reads all rows and writes their runs. Raises UserError."""
+        began = time.perf_counter()
+        found = ImportedFile(
+            self._file.path, self._file.family.name, self._file.preview.rows, first_run_id=self._next_run_id
+        )
+        batch: list[LegacyRow] = []
+        for row in self._rows:
+            batch.append(row)
+            if len(batch) >= ROWS_PER_COMMIT:
+                self._write(batch, found)
+                batch = []
+        self._write(batch, found)
+        self._recomputed.compare(self._told, self._problems)
+        self._writer.next_run_id, self._writer.next_group_id = self._next_run_id, self._next_group_id
+        found.problems = self._problems.sentences(found.rows)
+        found.duration_ms = (time.perf_counter() - began) * 1000
+        return found
+
+    def _write(self, rows: Sequence[LegacyRow], found: ImportedFile) -> None:
+        if not rows:
+            return
+        recording = Recording()
+        infos: list[RunInfo] = []
+        spans: list[SpanRecord] = []
+        tokens: list[TokenRecord] = []
+        for row in rows:
+            is_warm = row.group in self._warm_groups and row.error is None
+            kept = replace(row, is_warmup=is_warm) if is_warm else row
+            info = self._info(kept)
+            infos.append(info)
+            end_ns = _add_spans(kept, info.run_id, spans)
+            tokens += [
+                TokenRecord(info.run_id, kept.role, place, token, ORIGIN_TARGET, -1, end_ns, "")
+                for place, token in enumerate(kept.token_ids)
+            ]
+            self._recomputed.add(kept)
+            found.runs += 1
+            found.failed += kept.error is not None
+            found.warmups += is_warm
+            found.cells[info.cell] = found.cells.get(info.cell, 0) + 1
+        recording.extend("spans", spans)
+        recording.extend("tokens", tokens)
+        ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
+        self._writer.commit(recording.streams, Commit(ranges, infos))
+        if self._on_progress is not None:
+            self._on_progress(self._file.path, found.runs, found.rows)
+
+    def _info(self, row: LegacyRow) -> RunInfo:
+        run_id, self._next_run_id = self._next_run_id, self._next_run_id + 1
+        weights = row.models[row.role].weight_bytes if row.role in row.models else None
+        return RunInfo(
+            run_id=run_id,
+            group_id=self._group(row),
+            repeat=0,
+            role=row.role,
+            mode=row.mode,
+            settings=row.settings,
+            sample={
+                "prompt": row.prompt,
+                "name": row.sample,
+                "events_path": row.events_path,
+                "video_path": row.video_path,
+                "reference": None,
+            },
+            started_at=self._started_at,
+            status=FINISHED if row.error is None else FAILED,
+            error=row.error,
+            warmup=row.is_warmup,
+            start_ns=0 if row.intervals else None,
+            models={role: self._model(model) for role, model in row.models.items()},
+            lengths={}
+            if row.lengths is None
+            else {
+                row.role: LengthFacts(
+                    row.lengths.input, 0, row.lengths.text, row.lengths.visual, list(row.lengths.per_frame)
+                )
+            },
+            memory=MemoryFacts(weights_bytes=weights, peak_allocated_bytes=row.peak_bytes),
+            text=row.text,
+            cell=f"{row.cell} · {self._label}",
+            imported=ImportedFacts(
+                str(self._file.path),
+                self._file.family.name,
+                row.row,
+                row.output_tokens,
+                row.decode_steps,
+                row.figures,
+                list(row.notes),
+            ),
+        )
+
+    def _group(self, row: LegacyRow) -> int:
+        key = (row.group, row.side == "errors")
+        if key not in self._groups:
+            self._groups[key], self._next_group_id = self._next_group_id, self._next_group_id + 1
+        return self._groups[key]
+
+    def _model(self, model: LegacyModel) -> ModelFacts:
+        if model not in self._models:
+            self._models[model] = _model_facts(model)
+        return self._models[model]
+
+    def facts(self, found: ImportedFile) -> dict[str, Any]:
+        """What a session keeps of the file: see `docs/json.md`."""
+        config = self._file.preview.config
+        return found.to_json() | {
+            "path": str(self._file.path.absolute()),
+            "statistics": self._told,
+            "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
+            "covers": self._reader.covers,
+            "totals": self._reader.published.totals,
+            "names": self._reader.published.names,
+            "recomputed": self._recomputed.values(is_steady=False),
+            "without_warmup": self._recomputed.values(is_steady=True),
+            "written_at": self._started_at,
+        }
+
+
+def _side_statistics(head: dict[str, Any]) -> dict[str, Any]:
+    """The `stats` that some files keep beside each model's samples."""
+    return {side: {"stats": part["stats"]} for side, part in head.items() if isinstance(part, dict) and "stats" in part}
+
+
+def _warmup_groups(rows: Iterable[LegacyRow]) -> frozenset[int]:
+    """Which of the first rows warm up, by the times of vision and prefill of any model."""
+    times: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for row in rows:
+        for entry in row.intervals:
+            if "decode" not in entry.covers and {"vision", "prefill"} & set(entry.covers):
+                times.setdefault((row.cell, entry.key), []).append((row.group, entry.duration_ms))
+    warm: set[int] = set()
+    for pairs in times.values():
+        warm.update(group for group, _ in pairs[: warmup_count([duration for _, duration in pairs])])
+    return frozenset(warm)
+
+
+def _add_spans(row: LegacyRow, run_id: int, spans: list[SpanRecord]) -> int:
+    """The row's intervals as settled spans; returns where the last one ends, in ns."""
+    reach = 0
+    for span_id, entry in enumerate(row.intervals):
+        start = reach if entry.start_ms is None else round(entry.start_ms * NS_PER_MS)
+        end = start + round(entry.duration_ms * NS_PER_MS)
+        name = COVERS.join(entry.covers)
+        for phase in (END, SETTLED):
+            spans.append(SpanRecord(run_id, span_id, -1, phase, entry.role, name, start, end))
+        reach = max(reach, end)
+    return reach
+
+
+def _model_facts(model: LegacyModel) -> ModelFacts:
+    return ModelFacts(
+        name=model.name,
+        family=model.family,
+        model_type=MODEL_TYPES[model.family],
+        parameters=PARAMETERS[model.family],
+        weight_bytes=model.weight_bytes,
+        dtype=model.dtype,
+        device="cuda",
+        quantization=model.quantization,
+        layers=LAYERS,
+        kv_heads=KV_HEADS,
+        head_dim=HEAD_DIM,
+        kv_element_bytes=ELEMENT_BYTES,
+        context_limit=CONTEXT_LIMIT,
+        attention="",
+        cache="dynamic",
+        prompt_template="",
+    )
+
+
+def _started_at(head: dict[str, Any]) -> str:
+    """When the file was written, ISO 8601 without a zone, since it tells none; "" when it does not say."""
+    told = head.get("datetime")
+    try:
+        return datetime.fromisoformat(told).isoformat(timespec="seconds") if isinstance(told, str) else ""
+    except ValueError:
+        return ""
