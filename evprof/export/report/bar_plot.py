@@ -128,7 +128,12 @@ def _draw_bar(  # noqa: PLR0917 - one bar of a group
     canvas.text(reach + 8, y + bar / 2 + 4.2, shortened(words, canvas.width - reach - 8), "small halo")
 
 
+def _interval(ends: tuple[float, float], unit: str) -> str:
+    """Beside a value that says the unit."""
+    return interval_text(ends, unit).removesuffix(f" {unit}") if unit != "x" else interval_text(ends)
+
+
 def _bar_text(series: Series, index: int, unit: str) -> str:
     low, high = ends_at(series, index)
     said = value_text(value_at(series, index), unit)
-    return said if low is None or high is None else f"{said} {interval_text((low, high))}"
+    return said if low is None or high is None else f"{said} {_interval((low, high), unit)}"

@@ -72,7 +72,9 @@ def _value(series: Series, index: int, unit: str) -> str:
     text = f"{number_text(value)} {unit}".rstrip() if unit != "x" else f"{value:.2f}x"
     low = series.low[index] if index < len(series.low) else None
     high = series.high[index] if index < len(series.high) else None
-    return text if low is None or high is None else f"{text} {interval_text((low, high))}"
+    if low is None or high is None:
+        return text
+    return f"{text} {interval_text((low, high), '' if unit == 'x' else unit).removesuffix(f' {unit}')}"
 
 
 def _points(plot: Plot) -> list[str]:

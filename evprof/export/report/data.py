@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,11 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
+from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns, is_comparable
 from evprof.metrics.stages import END_TO_END
+from evprof.metrics.statistics import Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,34 @@ class ReportData:
     warmups: tuple[RunLog, ...]
     basis: str = END_TO_END
     command: str = ""
+    _read: dict[tuple[int, str], list[float]] = field(default_factory=dict, repr=False, compare=False)
+    _summaries: dict[tuple[int, str], Summary | None] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def names(self) -> list[str]:
         """What each of `columns` is called, in order; no two are equal."""
         return configuration_names(self.columns)
+
+    def values(self, place: int, figure: str, read: Callable[[RunLog], float | None]) -> list[float]:
+        """A figure of every run of the configuration at `place` that has it, in order of the runs.
+
+        Read once: `figure` must name what `read` reads, the same everywhere (see `readings`).
+        """
+        known = self._read.get((place, figure))
+        if known is None:
+            found = (read(run) for run in self.columns[place].runs)
+            known = self._read[place, figure] = [float(value) for value in found if value is not None]
+        return known
+
+    def summary(self, place: int, figure: str, read: Callable[[RunLog], float | None]) -> Summary | None:
+        """What is to be said of `values`; None over nothing."""
+        if (place, figure) not in self._summaries:
+            self._summaries[place, figure] = summarize(self.values(place, figure, read))
+        return self._summaries[place, figure]
+
+    def badge(self, place: int) -> Badge:
+        """What a figure read off the runs of the configuration at `place` is: measured here, or imported."""
+        return Badge.MEASURED if self.columns[place].runs[0].info.imported is None else Badge.IMPORTED
 
     @property
     def runs(self) -> list[RunLog]:

@@ -167,8 +167,10 @@ def spread_text(mean: float, std: float | None) -> str:
 def share_text(value: float) -> str:
     """`84.2 %`; small shares keep two significant digits, `0.43 %`."""
     percent = 100 * value
-    if percent == 0 or not math.isfinite(percent):
-        return "0 %" if percent == 0 else NOT_AVAILABLE
+    if not math.isfinite(percent):
+        return NOT_AVAILABLE
+    if percent in (0, 100):
+        return f"{percent:.0f} %"
     return f"{percent:.{2 if abs(percent) < 1 else 1}f} %"
 
 
@@ -180,7 +182,10 @@ def ratio_text(value: float) -> str:
 
 
 def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
-    """`[65.9, 66.4] ms`, to the place where the ends differ by two digits; "" without an interval."""
+    """`[65.9, 66.4] ms`, to the place where the ends differ by two digits; "" without an interval.
+
+    Without a unit it is of a ratio, and has at least two digits behind the point.
+    """
     if interval is None:
         return ""
     low, high = interval[0], interval[1]
@@ -192,12 +197,18 @@ def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
 
 
 def interval_cell(
-    interval: Sequence[float] | None, unit: str = "ms", badge: Badge = Badge.DERIVED, *, note: str = ""
+    interval: Sequence[float] | None,
+    unit: str = "ms",
+    badge: Badge = Badge.DERIVED,
+    *,
+    note: str = "",
+    has_unit: bool = True,
 ) -> Cell:
-    """A 95 % interval; n/a where too few values give one."""
+    """A 95 % interval; n/a where too few values give one. `has_unit` False where the head of the column says it."""
     if interval is None:
         return Cell(NOT_AVAILABLE, tone="dim", note=note or "fewer than three values give no interval")
-    return Cell(interval_text(interval, unit), badge, note=note)
+    text = interval_text(interval, unit)
+    return Cell(text if has_unit else text.removesuffix(f" {unit}"), badge, note=note)
 
 
 def _decimals_of(value: float) -> int:

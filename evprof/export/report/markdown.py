@@ -34,9 +34,10 @@ MEANINGS: dict[Badge, str] = {
 }
 """Badges in the legend's words."""
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!@])")
+# Numbers are most of a report and stay as they are: only what can be markup is escaped, where it can be.
+_SPECIAL = re.compile(r"([\\`*<>|~&$]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(:]))")
 # What begins a list, a rule or a heading only does so at the start of a line.
-_LEADING = re.compile(r"^(\s*)([-+=:]|\d+[.)])")
+_LEADING = re.compile(r"^(\d*)([-+=#.)])(?=[\s#=-]|$)")
 _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
 
 
@@ -63,7 +64,7 @@ def _section(section: Section) -> list[str]:
     notes = _Notes()
     for block in section.blocks:
         lines += [*_block(block, notes), ""]
-    return [*lines, *notes.lines()]
+    return [*lines, *notes.lines()][:-1]
 
 
 class _Notes:

@@ -1,0 +1,73 @@
+"""The section on failures: every row that did not finish, by what it failed of; none of them enters a figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from evprof.core.run_log import RunLog
+from evprof.export.report.data import ReportData
+from evprof.export.report.figures import count_cell, share_cell
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+
+_FEW = 6
+
+
+def section(data: ReportData) -> Section:
+    """What failed, how often, and where."""
+    if not data.failures:
+        return Section("Failures", (Paragraph("Every row that began has finished."),))
+    groups: dict[str, list[RunLog]] = {}
+    for run in data.failures:
+        groups.setdefault(run.info.error or f"The run is {run.info.status}.", []).append(run)
+    rows = tuple(_row(error, runs) for error, runs in sorted(groups.items(), key=lambda pair: -len(pair[1])))
+    count, whole = len(data.failures), len(data.failures) + len(data.runs)
+    said = (
+        f"{count} of {whole} rows did not finish. None of them is in any mean: figures say how many runs they are over."
+    )
+    heads = ("what happened", "configurations", "samples", "status", "rows")
+    blocks: list[Block] = [Paragraph(said, "warn"), Table(heads, rows, text_columns=4), _by_configuration(data)]
+    return Section("Failures", tuple(blocks))
+
+
+def _row(error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
+    return (
+        Cell(error),
+        Cell(_listed([_configuration(run) for run in runs])),
+        Cell(_listed([str(run.info.sample.get("name") or "") for run in runs])),
+        Cell(_listed([run.info.status for run in runs])),
+        count_cell(len(runs), badge=_badge(runs[0])),
+    )
+
+
+def _by_configuration(data: ReportData) -> Table:
+    finished = Counter(_configuration(run) for run in data.runs)
+    failed = Counter(_configuration(run) for run in data.failures)
+    badges = {_configuration(run): _badge(run) for run in (*data.runs, *data.failures)}
+    rows = []
+    for name in dict.fromkeys((*finished, *failed)):
+        whole = finished[name] + failed[name]
+        rows.append(
+            (
+                Cell(name),
+                count_cell(finished[name], badge=badges[name]),
+                count_cell(failed[name], badge=badges[name], tone="warn" if failed[name] else ""),
+                share_cell(failed[name] / whole),
+            )
+        )
+    return Table(("configuration", "finished", "did not", "share"), tuple(rows), "By configuration")
+
+
+def _configuration(run: RunLog) -> str:
+    """A row may have failed before its configuration gave a single figure, so by what the row itself says."""
+    info = run.info
+    return " · ".join(part for part in (info.cell or info.mode, info.role) if part)
+
+
+def _badge(run: RunLog) -> Badge:
+    return Badge.MEASURED if run.info.imported is None else Badge.IMPORTED
+
+
+def _listed(names: list[str]) -> str:
+    """Different names in order, the first few of many."""
+    found = list(dict.fromkeys(name for name in names if name))
+    return ", ".join(found[:_FEW]) + (f" and {len(found) - _FEW} more" if len(found) > _FEW else "")

@@ -1,0 +1,73 @@
+"""Figures that sections read off runs, by name: read once for a report, whichever sections tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evprof.core.records import COVERS, STAGES
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_from_ns
+from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD
+
+UNATTRIBUTED = "unattributed"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A figure: what the report's data keeps it under, and how it is read off one run (None: not measured)."""
+
+    name: str
+    read: Callable[[RunLog], float | None]
+
+
+def total(basis: str) -> Reading:
+    """The total on a basis, ms."""
+    return Reading(f"total {basis}", lambda run: stages.total_ms(run, basis))
+
+
+def first_token(basis: str) -> Reading:
+    """Time to the first token on a basis, ms."""
+    return Reading(f"first token {basis}", lambda run: decoding.time_to_first_token_ms(run, basis))
+
+
+def part(name: str) -> Reading:
+    """One of `parts_of` a run, ms: a stage, several measured in one piece, or what no stage covers."""
+    if name == UNATTRIBUTED:
+        return Reading(name, stages.unattributed_ms)
+    return Reading(name, lambda run: part_ms(run, name))
+
+
+TIME_PER_TOKEN = Reading("time per token", decoding.decode_ms_per_token)
+DECODE_RATE = Reading("decode rate", decoding.decode_throughput_tok_s)
+PREFILL_RATE = Reading("prefill rate", decoding.prefill_throughput_tok_s)
+INPUT_LENGTH = Reading("input length", decoding.input_length)
+VISUAL_TOKENS = Reading("visual tokens", decoding.visual_tokens)
+OUTPUT_LENGTH = Reading("output length", decoding.output_length)
+KV_BYTES = Reading("KV bytes", kv_cache.measured_bytes)
+
+
+def parts_of(run: RunLog, basis: str) -> list[str]:
+    """What a run's time on a basis is made of, in order of stages: "vision", or "vision+prefill" in one piece."""
+    left_out = {WITHOUT_LOAD: ("load",), MODEL_ONLY: ("load", "preprocess")}.get(basis, ())
+    found = {COVERS.join(run.accounts_for(span)) for span in run.stages()}
+    parts = [name for name in found if name and not set(name.split(COVERS)) <= set(left_out)]
+    parts.sort(key=lambda name: (STAGES.index(name.split(COVERS)[0]), name))
+    return parts if basis == MODEL_ONLY else [*parts, UNATTRIBUTED]
+
+
+def part_ms(run: RunLog, name: str) -> float | None:
+    """Time in ms of the intervals, of any role, that account for exactly these stages, overlaps once."""
+    wanted = tuple(name.split(COVERS))
+    intervals = [
+        (span.start_ns, span.end_ns)
+        for span in run.stages()
+        if span.is_settled and span.end_ns is not None and run.accounts_for(span) == wanted
+    ]
+    return ms_from_ns(stages.union_ns(intervals)) if intervals else None
+
+
+def part_title(name: str) -> str:
+    """A part as people read it: "vision + prefill"."""
+    return name.replace(COVERS, " + ")

@@ -1,0 +1,90 @@
+"""The commands that would make the same runs again, told from what the runs recorded, quoted as a shell takes them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import GenerationSettings
+from evprof.core.run_log import RunLog
+from evprof.core.switches import InputSettings, Switches
+from evprof.export.report.data import ReportData, Source
+from evprof.view.settings_text import flat
+
+_OWN_INPUT = {"draft_input": "events", "target_input": "video"}
+
+
+def commands(data: ReportData) -> list[str]:
+    """Suites by their own command; other runs by the `evprof run` that asks the same; imports; then the report."""
+    found: dict[str, None] = {}
+    for source in data.sources:
+        found.update(dict.fromkeys(_of_source(source)))
+    return [*found, *([data.command] if data.command else [])]
+
+
+def _of_source(source: Source) -> list[str]:
+    lines: list[str] = []
+    suite = source.facts.get("suite")
+    if isinstance(suite, dict) and suite.get("command"):
+        lines.append(str(suite["command"]))
+    imports = source.facts.get("imports")
+    files = [str(entry.get("path")) for entry in imports or () if isinstance(entry, dict) and entry.get("path")]
+    if files:
+        lines.append(shlex.join(["evprof", "import", *files, "-o", str(source.path)]))
+    groups: dict[int, list[RunLog]] = {}
+    for run in source.runs:
+        if run.info.imported is None and not run.info.cell and not run.info.profiled:
+            groups.setdefault(run.info.group_id, []).append(run)
+    return lines + [run_command(runs, str(source.path)) for runs in groups.values()]
+
+
+def run_command(runs: list[RunLog], session: str) -> str:
+    """The `evprof run` behind the runs of one group: what differs from its defaults, models and places in full."""
+    info = runs[0].info
+    words = ["evprof", "run", "--mode", info.mode]
+    for kind in ("events", "video"):
+        path = _input_path(info.sample, kind)
+        if path:
+            words += [f"--{kind}", path]
+    if info.sample.get("prompt"):
+        words += ["--prompt", str(info.sample["prompt"])]
+    models = {role: model for run in runs for role, model in run.info.models.items()}
+    for role in (DRAFT, TARGET):
+        if model := models.get(role):
+            words += [f"--{role}", model.name, f"--{role}-device", model.device, f"--{role}-dtype", model.dtype]
+            words += [f"--{role}-quant", model.quantization] if model.quantization else []
+    words += _settings(runs)
+    for name, count in (("warmup", _repeats(runs, True)), ("repeat", _repeats(runs, False))):
+        words += [f"--{name}", str(count)] if count > (name == "repeat") else []
+    return shlex.join([*words, "-o", session])
+
+
+def _input_path(sample: dict[str, Any], kind: str) -> str | None:
+    described = sample.get(kind)
+    path = described.get("path") if isinstance(described, dict) else sample.get(f"{kind}_path")
+    return str(path) if path else None
+
+
+def _repeats(runs: list[RunLog], warmup: bool) -> int:
+    return len({run.info.repeat for run in runs if run.info.warmup == warmup})
+
+
+def _settings(runs: list[RunLog]) -> list[str]:
+    """Options of every setting that is not at its default."""
+    defaults = {**vars(InputSettings()), **vars(Switches()), **vars(GenerationSettings())}
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        for key, value in flat(run.info.settings).items():
+            if value == defaults.get(key) or value == _OWN_INPUT.get(key):
+                continue
+            option = f"--{key.replace('_', '-')}"
+            if key == "event_markers":
+                said[key] = ["--no-event-markers"]
+            else:
+                said[key] = [option] if value is True else [option, f"{value:g}" if _is_float(value) else str(value)]
+    return [word for words in said.values() for word in words]
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, float)
