@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from evprof.core.plain import Plain
+from evprof.core.plain import Plain, plain_values
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
@@ -149,7 +149,7 @@ class RunInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the pipe and the session file."""
-        return asdict(self)
+        return plain_values(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -32,35 +33,56 @@ def fitting(info: RunInfo) -> tuple[dict[str, Any], list[str]]:
 
 def fits(value: object, kind: Any) -> bool:
     """Whether `value`, as JSON gives it, can stand for a `kind`: a plain type, a list, a dict, a union, a dataclass."""
+    return _check(kind)(value)
+
+
+Check = Callable[[Any], bool]
+
+
+@cache
+def _check(kind: Any) -> Check:
+    """The question for one kind, worked out once: a session may hold thousands of runs of a hundred values."""
     origin, parts = get_origin(kind), get_args(kind)
-    if kind is Any:
-        does = True
-    elif origin in (types.UnionType, Union):
-        does = any(fits(value, part) for part in parts)
-    elif origin is list:
-        does = isinstance(value, list) and all(fits(entry, parts[0]) for entry in value)
-    elif origin is dict:
-        does = isinstance(value, dict) and all(fits(entry, parts[1]) for entry in value.values())
-    elif is_dataclass(kind):
-        does = isinstance(value, dict) and _fits_dataclass(value, kind)
-    elif kind is float:
-        does = isinstance(value, int | float) and not isinstance(value, bool)
-    elif kind is int:
-        does = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-    else:
-        does = isinstance(value, kind)
-    return does
+    if origin in (types.UnionType, Union):
+        return _check_union([_check(part) for part in parts])
+    if origin in (list, dict):
+        return _check_container(origin, _check(parts[-1]))
+    return _check_dataclass(kind) if is_dataclass(kind) else _PLAIN.get(kind, lambda value: isinstance(value, kind))
 
 
-def _fits_dataclass(values: dict[str, Any], kind: Any) -> bool:
+_PLAIN: dict[Any, Check] = {
+    Any: lambda _value: True,
+    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63,
+}
+
+
+def _check_container(origin: Any, entry: Check) -> Check:
+    if origin is list:
+        return lambda value: isinstance(value, list) and all(map(entry, value))
+    return lambda value: isinstance(value, dict) and all(map(entry, value.values()))
+
+
+def _check_union(checks: list[Check]) -> Check:
+    def check(value: Any) -> bool:
+        return any(one(value) for one in checks)
+
+    return check
+
+
+def _check_dataclass(kind: Any) -> Check:
     hints = _hints(kind)
-    for entry in fields(kind):
-        if entry.name not in values:
-            if entry.default is MISSING and entry.default_factory is MISSING:
-                return False
-        elif not fits(values[entry.name], hints[entry.name]):
+    checks = [
+        (entry.name, _check(hints[entry.name]), entry.default is MISSING and entry.default_factory is MISSING)
+        for entry in fields(kind)
+    ]
+
+    def check(values: Any) -> bool:
+        if not isinstance(values, dict):
             return False
-    return True
+        return all(one(values[name]) if name in values else not is_needed for name, one, is_needed in checks)
+
+    return check
 
 
 @cache
