@@ -14,5 +14,19 @@ from evprof.cli.models import Models
 from evprof.cli.report import Report
 from evprof.cli.run import Run
 from evprof.cli.show import Show
+from evprof.cli.suite import Suite
 
-COMMANDS: tuple[type[Command], ...] = (Gui, Demo, Run, Models, Inspect, Show, Compare, Report, Export, Bench, Doctor)
+COMMANDS: tuple[type[Command], ...] = (
+    Gui,
+    Demo,
+    Run,
+    Suite,
+    Models,
+    Inspect,
+    Show,
+    Compare,
+    Report,
+    Export,
+    Bench,
+    Doctor,
+)

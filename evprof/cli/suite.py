@@ -1,0 +1,224 @@
+"""`evprof suite`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.console import Console
+from evprof.core.errors import CANCELLED, FAILURE, UserError
+from evprof.core.sample import Sample
+from evprof.run.suite_cell import SuiteCell
+from evprof.run.suite_plan import SuitePlan
+from evprof.run.suite_spec import SuiteSpec
+
+REPORTS = ("report.md", "report.html")
+
+
+class Suite(Command):
+    """Measure many configurations on many samples, and write a session and reports.
+
+    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation), a grid in a
+    TOML or JSON file, or a list of samples (CSV, JSON, TOML, EventGPT's instruction JSON) that --suite NAME is measured
+    on. Without --data the bundled samples are taken, without --draft and --target the bundled pair.
+
+    Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
+    """
+
+    name = "suite"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The grid, its samples, and where results go."""
+        from evprof.cli.suite_options import add_suite_options
+
+        add_suite_options(parser)
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Measures what is left; 1 when not a single row finished or some failed, 130 when stopped."""
+        return _Measurement(options, console).conclude()
+
+
+class _Measurement:
+    """One call of the command."""
+
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._folder: Path = options.output
+        self._command = "evprof " + " ".join(shlex.quote(word) for word in words_of(options))
+
+    def conclude(self) -> int:
+        """Plans, measures, reports."""
+        from evprof.cli.suite_options import question_of, samples_of, spec_of
+        from evprof.run.suite import check_folder
+        from evprof.run.suite_record import SUITE, Progress, check_same, suite_fact
+
+        if self._options.retry_failed and not self._options.resume:
+            raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
+        question = question_of(self._options)
+        room = make_room()
+        spec = spec_of(question, self._options, room.wants)
+        samples, problems = samples_of(question, spec)
+        spec, left_out = within_context(spec, room.past_context)
+        session = check_folder(self._folder, resumes=self._options.resume)
+        facts, infos = self._before(session)
+        order = facts.get(SUITE, {}).get("order")
+        plan, drawn = self._plan(spec, samples, order or ("interleaved" if room.fits(spec.cells) else "blocks"))
+        if self._options.resume:
+            check_same(facts.get(SUITE), plan)
+        place = None if question.manifest is None else str(Path(question.manifest).resolve())
+        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *left_out, *drawn])
+        return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
+
+    def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
+        """Facts and runs of a suite that is continued; nothing of a new one."""
+        if not session.exists():
+            return {}, []
+        from evprof.core.run_log import RunBook
+        from evprof.session.reading import load_session
+
+        found = load_session(session)
+        book = RunBook(found.recording)
+        book.update()
+        return found.facts, [book.runs[run_id].info for run_id in sorted(book.runs)]
+
+    def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
+        from evprof.run.suite_plan import plan_suite
+        from evprof.run.suite_samples import DrawnFrames
+
+        frames = DrawnFrames(self._folder.resolve() / "event-frames")
+        plan = plan_suite(spec, samples, order, frames.sample_for)
+        return plan, frames.draw(spec.cells, plan.samples)
+
+    def _measure(
+        self, plan: SuitePlan, session: Path, fact: dict[str, Any], progress: Any, facts: dict[str, Any]
+    ) -> Any:
+        from evprof.cli.suite_progress import SuiteProgress
+        from evprof.run.suite import SuiteDriver
+
+        for sentence in fact["problems"]:
+            self._console.note(sentence)
+        retries = self._options.retry_failed
+        left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
+        self._console.note(_opening(plan, len(left)))
+        extra = self._machine_facts(plan.spec) if left and not {"ceilings", "models"} <= facts.keys() else {}
+        engine = engine_maker()
+        with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
+            driver = SuiteDriver(plan, session, engine, watcher, progress=progress, retry_failed=retries)
+            for key, value in extra.items():
+                driver.note(key, value)
+            try:
+                return driver.run(fact)
+            except KeyboardInterrupt:
+                watcher.say(self._how_to_resume())
+                raise
+
+    def _machine_facts(self, spec: SuiteSpec) -> dict[str, Any]:
+        """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
+        from engines.suite_facts import suite_facts
+
+        settings = spec.cells[0].settings
+        try:
+            return suite_facts((choice for _, choice in spec.choices), settings, self._console.note)
+        except (UserError, RuntimeError, MemoryError) as error:
+            self._console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
+            return {}
+
+    def _how_to_resume(self) -> str:
+        return f"stopped; go on with: {self._command} --resume"
+
+    def _report(self, session: Path, plan: SuitePlan, end: Any) -> int:
+        from evprof.cli.suite_table import cell_rows, print_table, suite_document
+
+        for sentence in end.problems:
+            self._console.note(sentence)
+        source = read(session)
+        rows = cell_rows(source, plan)
+        reports = write_reports(self._folder, session, self._command, self._console)
+        if self._console.is_json:
+            self._console.document(suite_document(source, plan, rows, session, reports))
+        else:
+            print_table(rows, self._console)
+        for path in (session, *reports):
+            self._console.note(f"saved: {path}")
+        if end.is_stopped:
+            self._console.note(self._how_to_resume())
+            return CANCELLED
+        return FAILURE if any(row.failed or row.missing for row in rows) else 0
+
+
+def _opening(plan: SuitePlan, left: int) -> str:
+    cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
+    done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
+    return (
+        f"{spec.name}: {cells} cell{'s' * (cells != 1)} on {samples} sample{'s' * (samples != 1)}, {spec.repeat} "
+        f"time{'s' * (spec.repeat != 1)} each, {plan.order}: {len(plan.rows)} rows{done}"
+    )
+
+
+def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[str]]:
+    """The suite without cells that pass a context, where it asks for that, and why they are missing."""
+    if not spec.within_context:
+        return spec, []
+    reasons = {cell.label: past_context(cell) for cell in spec.cells}
+    kept: tuple[SuiteCell, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
+    if not kept:
+        raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
+    told = [f"Cell '{label}' was left out: {reason}." for label, reason in reasons.items() if reason]
+    return replace(spec, cells=kept), told
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
+    words = ["suite", options.suite]
+    left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
+    given = {"suite": options.named, **{key: value for key, value in vars(options).items() if key not in left_out}}
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value not in (None, False):
+            words += [option, str(value)]
+    return [*words, "-o", str(options.output)]
+
+
+def write_reports(folder: Path, session: Path, command: str, console: Console) -> list[Path]:
+    """Both reports; what could not be written is told. None when not a single row finished."""
+    from evprof.export.report.writing import write_report
+
+    written = []
+    for name in REPORTS:
+        try:
+            write_report([session], folder / name, command=command)
+            written.append(folder / name)
+        except UserError as error:
+            console.note(error.sentence)
+            break
+    return written
+
+
+def read(session: Path) -> Any:
+    """The session as a report's source."""
+    from evprof.export.report.writing import read_source
+
+    return read_source(session)
+
+
+def make_room() -> Any:
+    """What knows models' sizes and this machine; importing it takes seconds. Tests bring their own."""
+    from engines.suite_room import SuiteRoom
+
+    return SuiteRoom()
+
+
+def engine_maker() -> Any:
+    """Makes the engine of this process."""
+    from evprof.cli import recorded_session
+
+    return recorded_session.make_engine
