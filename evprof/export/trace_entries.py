@@ -5,6 +5,7 @@ It knows nothing of other runs but where this one is to stand among them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -83,17 +84,19 @@ class _Drawing:
             range(len(slices)),
             key=lambda place: (threads[place], slices[place].start_ns, -slices[place].end_ns, place),
         )
+        ends_us: dict[int, list[float]] = {}
         for place in order:
-            yield self.slice(slices[place], threads[place])
+            thread = threads[place]
+            entry = self.slice(slices[place], thread)
+            _fit_in(ends_us.setdefault(thread, []), entry)
+            yield entry
             for phase, number, flow in bound.get(place, ()):
-                yield self._flow(phase, f"{self._place.pid}.{number}", flow.name, slices[place], threads[place])
+                yield self._flow(phase, f"{self._place.pid}.{number}", flow.name, slices[place], thread)
 
     def slice(self, entry: Slice, thread: int) -> Entry:
-        """One bar. Start and duration add up to the end exactly, in the numbers that readers compute with."""
-        start_us, end_us = self.us(entry.start_ns), self.us(entry.end_ns)
-        duration_us = (entry.end_ns - entry.start_ns) / 1000
-        if start_us + duration_us != end_us:
-            duration_us = end_us - start_us
+        """One bar."""
+        start_us = self.us(entry.start_ns)
+        duration_us = _duration_up_to(start_us, (entry.end_ns - entry.start_ns) / 1000, self.us(entry.end_ns))
         name, category, arguments = entry.name, entry.category, entry.arguments
         if self._place.step is not None and category in ("stage", "part"):
             # One table of operators for both models: told apart by their role.
@@ -141,6 +144,27 @@ class _Drawing:
     def counter(self, name: str, at_ns: int, values: dict[str, int]) -> Entry:
         """Values of a counter from this moment on."""
         return {"ph": "C", "name": name, "pid": self._place.pid, "tid": 0, "ts": self.us(at_ns), "args": values}
+
+
+def _fit_in(ends_us: list[float], entry: Entry) -> None:
+    """Shortens a slice that outlasts its parent by rounding alone; `ends_us` are the ends of those open around it.
+
+    Readers add start and duration as floats, and drop what then seems to cut across.
+    """
+    while ends_us and ends_us[-1] <= entry["ts"]:
+        ends_us.pop()
+    if ends_us:
+        entry["dur"] = _duration_up_to(entry["ts"], entry["dur"], ends_us[-1])
+    ends_us.append(entry["ts"] + entry["dur"])
+
+
+def _duration_up_to(start_us: float, duration_us: float, end_us: float) -> float:
+    """The duration, or the longest whose sum with the start, rounded, is not behind the end."""
+    if start_us + duration_us > end_us:
+        duration_us = end_us - start_us
+    if start_us + duration_us > end_us:
+        duration_us = max(0.0, math.nextafter(end_us, 0) - start_us)
+    return duration_us
 
 
 def _dimensions(entry: Slice) -> Entry:
@@ -206,7 +230,7 @@ def _tokens(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
     if run.info.imported is not None:
         return
     for track, tokens in (("tokens", run.tokens), ("rejected tokens", run.rejected)):
-        for token in tokens:
+        for token in sorted(tokens, key=lambda token: token.t_ns):
             at_ns = token.t_ns - zero_ns
             name = token.piece.strip() or "token"
             yield at_ns, (drawn.instant(track, name, at_ns, _token_arguments(token)),)
@@ -246,7 +270,7 @@ def _outcome(run: RunLog, length_ns: int, drawn: _Drawing) -> Iterator[Entry]:
 
 def _counters(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
     for role, records in run.kv.items():
-        for record in records:
+        for record in sorted(records, key=lambda record: record.t_ns):
             at_ns = record.t_ns - zero_ns
             yield (
                 at_ns,
@@ -255,7 +279,7 @@ def _counters(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
                     drawn.counter(f"KV cache {role} positions", at_ns, {"positions": record.length}),
                 ),
             )
-    for sample in run.memory:
+    for sample in sorted(run.memory, key=lambda sample: sample.t_ns):
         at_ns = sample.t_ns - zero_ns
         values = {"resident": sample.rss_bytes} | ({"GPU": sample.gpu_bytes} if sample.gpu_bytes >= 0 else {})
         yield at_ns, (drawn.counter("memory", at_ns, values),)
