@@ -9,6 +9,7 @@ from evprof.cli.demo import Demo
 from evprof.cli.doctor import Doctor
 from evprof.cli.export import Export
 from evprof.cli.gui import Gui
+from evprof.cli.import_command import Import
 from evprof.cli.inspect import Inspect
 from evprof.cli.models import Models
 from evprof.cli.report import Report
@@ -21,6 +22,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Demo,
     Run,
     Suite,
+    Import,
     Models,
     Inspect,
     Show,

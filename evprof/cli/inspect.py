@@ -42,7 +42,7 @@ _DATA_SUFFIXES = {
 
 
 class Inspect(Command):
-    """Describe a recording, video, list of samples, checkpoint, session or torch trace without running anything.
+    """Describe a recording, video, list of samples, checkpoint, session, trace or result file; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
@@ -94,6 +94,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
     if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
+    from evprof.cli.legacy_report import describe_legacy
     from evprof.cli.manifest_report import describe_manifest
     from evprof.loaders.probe import inspect_events, inspect_video, probe
     from evprof.session.schema import APPLICATION_ID
@@ -108,6 +109,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         "events": inspect_events,
         "video": inspect_video,
         "manifest": describe_manifest,
+        "legacy": describe_legacy,
         "session": _session,
         "trace": _trace,
     }

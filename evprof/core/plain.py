@@ -48,5 +48,5 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     return tuple(entry.name for entry in fields(kind))

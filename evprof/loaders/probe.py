@@ -11,18 +11,19 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
 from evprof.loaders.frames import EventFrames, frame_paths, is_frame_set
+from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifest import is_manifest
 from evprof.loaders.npy import MAGIC
 from evprof.loaders.png import encode_png
 from evprof.loaders.render import EVENTGPT_FRAMES, render_event_frames
 from evprof.loaders.video import VideoFile, probe_video
 
-KINDS = ("events", "video", "manifest", "checkpoint", "session", "trace")
+KINDS = ("events", "video", "manifest", "checkpoint", "session", "trace", "legacy")
 
 ACCEPTED = (
     "event recordings (.npy, .npz, a folder of PNG event frames), videos, lists of samples (CSV, JSON or TOML with "
     "columns events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), "
-    "sessions (.evprof) and torch traces (.pt.trace.json, .gz)"
+    "sessions (.evprof), torch traces (.pt.trace.json, .gz) and result files of earlier scripts (.json)"
 )
 """What `probe` can tell apart, for sentences."""
 
@@ -60,6 +61,8 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
 def _text_kind(path: Path, start: bytes) -> str | None:
     if _is_trace(path, start):
         return "trace"
+    if is_legacy(path):
+        return "legacy"
     return "manifest" if is_manifest(path) else None
 
 

@@ -22,6 +22,12 @@ from evprof.loaders.legacy.sample_rows import SampleRows
 FAMILIES: tuple[Family, ...] = (OneVersusEight(), EndToEnd(), FiveStages(), PrefillRows(), SampleRows())
 """In order of asking."""
 
+_MARKS = (
+    *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
+    *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error"),
+)
+_HEAD_BYTES = 1 << 16
+
 LOOKED_AT = 24
 """Rows of each list that are kept from the first reading."""
 
@@ -86,6 +92,18 @@ def open_legacy(path: str | Path) -> LegacyFile:
         looked_for = "; ".join(family.looks_for for family in FAMILIES)
         raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
     return LegacyFile(found, family, preview)
+
+
+def is_legacy(path: str | Path) -> bool:
+    """Whether a file begins as a result file of these families does; whether it is one `open_legacy` finds out."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except (OSError, ValueError):
+        return False
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+        return False
+    return any(mark in head for mark in _MARKS) or (b'"results"' in head and b'"errors"' in head)
 
 
 def _preview(path: Path) -> Preview:
