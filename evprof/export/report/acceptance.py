@@ -1,0 +1,264 @@
+"""Section: every acceptance figure with its definition, numerator and denominator; predicted against measured speed.
+
+Figures of one body of work read 3 %, 4 %, 24 % and 35 % because their definitions differ: none stands alone here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from evprof.core.run_log import RunLog
+from evprof.export.report.data import ReportData
+from evprof.export.report.evidence import SPECULATIVE, badge_of, names_of, pairs_of
+from evprof.export.report.figures import count_text, ms_cell, number_text, ratio_cell, share_cell, share_text
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
+from evprof.metrics.comparison import column_token_match
+from evprof.metrics.configurations import Column
+from evprof.metrics.speculation import Acceptance, Verdict, acceptance, plain_step_ms, verdict
+from evprof.metrics.statistics import mean_interval, summarize
+
+TITLE = "Acceptance and what speculation brings"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One acceptance figure: what it is called, what it divides by what, and the two counts (None: not told)."""
+
+    configuration: str
+    name: str
+    definition: str
+    numerator: float | None
+    denominator: float | None
+    value: float
+    badge: Badge
+    is_share: bool = True
+
+
+def section(data: ReportData) -> Section:
+    """The definitions in a table, a warning where several are in use, and predicted against measured speed."""
+    names = names_of(data)
+    rates = [rate for column in data.columns for rate in _rates(column, names[id(column)])]
+    rates += list(_matches(data, names))
+    if not rates:
+        return Section(
+            TITLE,
+            missing="No run speculated and no two configurations answered the same samples with token ids; run the "
+            "suite speculation.",
+        )
+    blocks: list[Block] = [_table(rates)]
+    kinds = dict.fromkeys(rate.name for rate in rates if rate.is_share)
+    if len(kinds) > 1:
+        blocks.append(
+            Paragraph(
+                f"{len(kinds)} different shares are called acceptance above ({', '.join(kinds)}). They divide "
+                "different counts and must not be compared with each other.",
+                tone="warn",
+            )
+        )
+    speed = _speed(data, names)
+    if speed:
+        blocks += speed
+    else:
+        blocks.append(
+            Paragraph("Predicted and measured speed need speculation and the target alone on the same samples.")
+        )
+    return Section(TITLE, tuple(blocks))
+
+
+def _rates(column: Column, name: str) -> Iterator[Rate]:
+    counted = [counts for run in column.runs if (counts := acceptance(run)) is not None and counts.rounds]
+    if counted:
+        yield from _counted(_sum(counted), name, badge_of(column.runs))
+    told: dict[str, list[float]] = {}
+    for run in column.runs:
+        for key, value in (run.info.imported.figures if run.info.imported else {}).items():
+            if "accept" in key:
+                told.setdefault(key, []).append(value)
+    for key, values in told.items():
+        definition = f"as the file defines it, mean over {len(values)} rows"
+        yield Rate(name, f"{key} (file's own)", definition, None, None, fmean(values), Badge.IMPORTED, max(values) <= 1)
+
+
+def _sum(counted: list[Acceptance]) -> Acceptance:
+    return Acceptance(
+        rounds=sum(counts.rounds for counts in counted),
+        drafted=sum(counts.drafted for counts in counted),
+        accepted=sum(counts.accepted for counts in counted),
+        emitted=sum(counts.emitted for counts in counted),
+        bonus=sum(counts.bonus for counts in counted),
+        rejected_rounds=sum(counts.rejected_rounds for counts in counted),
+        hidden_drafted=sum(counts.hidden_drafted for counts in counted),
+        hidden_accepted=sum(counts.hidden_accepted for counts in counted),
+    )
+
+
+def _counted(counts: Acceptance, name: str, badge: Badge) -> Iterator[Rate]:
+    """The counted figures, summed over all runs of a configuration: long answers weigh more."""
+    if counts.draft_acceptance_rate is not None:
+        yield Rate(
+            name,
+            "draft acceptance rate",
+            "accepted / drafted, the bonus token left out; what follows a rejection counts as rejected",
+            counts.accepted,
+            counts.drafted,
+            counts.draft_acceptance_rate,
+            badge,
+        )
+    if counts.token_acceptance_rate is not None:
+        yield Rate(
+            name,
+            "token acceptance rate",
+            "accepted / (accepted + first rejections): what was judged; it does not depend on γ",
+            counts.accepted,
+            counts.accepted + counts.rejected_rounds,
+            counts.token_acceptance_rate,
+            badge,
+        )
+    if counts.hidden_drafted:
+        yield Rate(
+            name,
+            "prefill-hidden acceptance",
+            "accepted / drafted, of what was drafted inside the target's prefill only",
+            counts.hidden_accepted,
+            counts.hidden_drafted,
+            counts.hidden_accepted / counts.hidden_drafted,
+            badge,
+        )
+    if counts.mean_acceptance_length is not None:
+        yield Rate(
+            name,
+            "mean acceptance length",
+            "1 + accepted / rounds, the bonus token counted, from 1 to γ + 1",
+            counts.accepted,
+            counts.rounds,
+            counts.mean_acceptance_length,
+            badge,
+            is_share=False,
+        )
+
+
+def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
+    """How far two plain answers agree place by place: an upper hand on nothing, but what "naive acceptance" was."""
+    for pair in pairs_of(data):
+        if SPECULATIVE in (pair.base.runs[0].info.mode, pair.other.runs[0].info.mode):
+            continue
+        found = column_token_match(pair.base, pair.other)
+        if found["rate"] is not None:
+            yield Rate(
+                f"{names[id(pair.base)]} and {names[id(pair.other)]}",
+                "position-wise match",
+                f"{found['definition']} of two plain answers, over the shorter one's length; nothing was drafted",
+                found["matched"],
+                found["compared"],
+                found["rate"],
+                badge_of((*pair.base.runs, *pair.other.runs), Badge.DERIVED),
+            )
+
+
+def _table(rates: list[Rate]) -> Table:
+    rows = tuple(
+        (
+            Cell(rate.configuration),
+            Cell(rate.name),
+            Cell(rate.definition),
+            not_available() if rate.numerator is None else Cell(count_text(rate.numerator), rate.badge),
+            not_available() if rate.denominator is None else Cell(count_text(rate.denominator), rate.badge),
+            share_cell(rate.value, _of(rate)) if rate.is_share else Cell(number_text(rate.value), _of(rate)),
+        )
+        for rate in rates
+    )
+    heads = ("configuration", "figure", "definition", "numerator", "denominator", "value")
+    return Table(
+        heads, rows, caption="Summed over the runs of a configuration, so that long answers weigh more", text_columns=3
+    )
+
+
+def _of(rate: Rate) -> Badge:
+    return Badge.IMPORTED if rate.badge is Badge.IMPORTED else Badge.DERIVED
+
+
+def verdicts_of(data: ReportData, column: Column) -> list[tuple[RunLog, Verdict]]:
+    """Every speculative run of a configuration weighed against the target alone on the same sample, where that ran."""
+    others = [run for run in data.runs if run.info.mode != SPECULATIVE]
+    found = []
+    for run in column.runs:
+        if run.info.mode == SPECULATIVE and run.info.imported is None:
+            weighed = verdict(run, plain_step_ms(run, others))
+            if weighed is not None:
+                found.append((run, weighed))
+    return found
+
+
+def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
+    rows, sentences = [], []
+    for column in data.columns:
+        found = [weighed for _, weighed in verdicts_of(data, column)]
+        if not found:
+            continue
+        rows.append(_speed_row(names[id(column)], found))
+        sentences.append(_speed_sentence(names[id(column)], found))
+    if not rows:
+        return []
+    heads = (
+        "configuration",
+        "γ drafted",
+        "tokens a round",
+        "draft / target step",
+        "verification / target step",
+        "predicted decoding speed",
+        "measured decoding speed",
+        "predicted / measured",
+        "net, with the draft's own stages",
+        "runs",
+    )
+    caption = (
+        "Against the target alone on the same sample and prompt: S = tokens a round / (γ · c + v); 1.00x is no gain"
+    )
+    return [
+        Table(heads, tuple(rows), caption=caption),
+        *(Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences),
+    ]
+
+
+def _speed_row(name: str, found: list[Verdict]) -> tuple[Cell, ...]:
+    costs = [weighed.draft_cost for weighed in found if weighed.draft_cost is not None]
+    predicted = [weighed.predicted_speedup for weighed in found if weighed.predicted_speedup is not None]
+    measured = [weighed.measured_speedup for weighed in found]
+    agreement = fmean(predicted) / fmean(measured) if predicted else None
+    return (
+        Cell(name),
+        Cell(number_text(fmean(weighed.gamma for weighed in found)), Badge.DERIVED),
+        Cell(number_text(fmean(weighed.tokens_per_round for weighed in found)), Badge.DERIVED),
+        ratio_cell(fmean(costs) if costs else None, mean_interval(costs)),
+        ratio_cell(fmean(weighed.verify_cost for weighed in found)),
+        ratio_cell(fmean(predicted) if predicted else None, mean_interval(predicted)),
+        ratio_cell(fmean(measured), mean_interval(measured), lower_is_better=False),
+        ratio_cell(agreement),
+        ms_cell(summarize([weighed.net_ms for weighed in found]), Badge.DERIVED),
+        Cell(str(len(found))),
+    )
+
+
+def _speed_sentence(name: str, found: list[Verdict]) -> str:
+    net = fmean(weighed.net_ms for weighed in found)
+    interval = mean_interval([weighed.net_ms for weighed in found])
+    paid = sum(weighed.pays for weighed in found)
+    if interval is not None and interval[0] <= 0 <= interval[1]:
+        head = f"{name}: whether speculation pays cannot be told from {len(found)} runs (net {number_text(net)} ms)"
+    elif net > 0:
+        head = f"{name}: speculation saves {number_text(net)} ms a run"
+    else:
+        head = f"{name}: speculation costs {number_text(-net)} ms a run"
+    rates = [weighed.rate for weighed in found if weighed.rate is not None]
+    needed = [weighed.break_even_rate for weighed in found]
+    known = [rate for rate in needed if rate is not None]
+    accepted = f" at an acceptance of {share_text(fmean(rates))} of the drafted tokens" if rates else ""
+    if not known:
+        more = "no acceptance rate would make it pay at these step times and lengths"
+    elif len(known) < len(needed):
+        more = f"only in {len(known)} of {len(needed)} runs could any acceptance rate make it pay"
+    else:
+        more = f"it would break even at {share_text(fmean(known))}"
+    return f"{head}{accepted}; {more}. It paid in {paid} of {len(found)} runs."

@@ -1,0 +1,175 @@
+"""Section: what each stage adds to the difference between two configurations, and which of them is the bottleneck."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from evprof.core.records import COVERS
+from evprof.export.report.data import ReportData
+from evprof.export.report.evidence import MOST_PAIRS, Pair, badge_of, names_of, pairs_of
+from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
+from evprof.export.report.parts import (
+    STACKED,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    Plot,
+    Section,
+    Series,
+    Table,
+    not_available,
+)
+from evprof.metrics import stages
+from evprof.metrics.differences import OVERLAP, REMAINDER, UNATTRIBUTED, column_contributions
+from evprof.metrics.paired import Compared, Read, compare
+from evprof.metrics.partition import measured_ms, shape_of
+from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+
+TITLE = "What each stage contributes to the difference"
+
+WORDS = {
+    UNATTRIBUTED: "covered by no stage",
+    OVERLAP: "covered by several stages at once",
+    REMAINDER: "what only one side measured",
+}
+
+
+def section(data: ReportData) -> Section:
+    """A table of parts and a sentence for every pair, on all three bases."""
+    pairs, names = pairs_of(data), names_of(data)
+    if not pairs:
+        return Section(
+            TITLE,
+            missing="Two configurations are needed: a draft and a target, or one with and one without a switch.",
+        )
+    blocks: list[Block] = []
+    for pair in pairs[:MOST_PAIRS]:
+        blocks += _told(pair, names[id(pair.base)], names[id(pair.other)])
+    if len(pairs) > MOST_PAIRS:
+        blocks.append(Paragraph(f"{len(pairs) - MOST_PAIRS} other pairs are left out here; compare them by name."))
+    return Section(TITLE, tuple(blocks))
+
+
+def _told(pair: Pair, base: str, other: str) -> list[Block]:
+    by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
+    totals = {basis: compare(pair.base, pair.other, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
+    if not parts:
+        return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
+    rows = [_row(pair, part, by_basis) for part in parts]
+    rows += [_total_row(basis, compared, pair) for basis, compared in totals.items() if compared is not None]
+    found: list[Block] = [
+        Table(
+            (
+                "stage",
+                base,
+                other,
+                "difference",
+                "95 % of the difference",
+                *(f"share, {basis}" for basis in BASES),
+            ),
+            tuple(rows),
+            caption=f"{other} less {base}, mean over the samples that both measured",
+        ),
+        Paragraph(_bottleneck(by_basis, totals, base, other), badge=Badge.DERIVED),
+    ]
+    missing = [basis for basis in BASES if totals[basis] is None]
+    if missing:
+        found.append(
+            Paragraph(
+                f"No shares {' and '.join(missing)}: one side did not measure all that such a total counts, or timed "
+                "it together with something else."
+            )
+        )
+    plot = _plot(pair, base, other, by_basis[END_TO_END] or by_basis[WITHOUT_LOAD])
+    return [*found, plot] if plot is not None else found
+
+
+def _reader(part: str) -> Read:
+    if part == UNATTRIBUTED:
+        return stages.unattributed_ms
+    block = tuple(part.split(COVERS))
+    return lambda run: measured_ms(run, shape_of(run), block)
+
+
+def _row(pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]]) -> tuple[Cell, ...]:
+    entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
+    entry = next(found for found in entries.values() if found is not None)
+    badge = badge_of((*pair.base.runs, *pair.other.runs))
+    values = [Cell(""), Cell("")]
+    if part not in (OVERLAP, REMAINDER):
+        compared = compare(pair.base, pair.other, _reader(part))
+        if compared is not None:
+            values = [ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)]
+    return (
+        Cell(WORDS.get(part, part)),
+        *values,
+        ms_cell(entry["delta_ms"], Badge.DERIVED),
+        interval_cell(entry["ci95"]),
+        *(share_cell(found["share"]) if found else not_available() for found in entries.values()),
+    )
+
+
+def _total_row(basis: str, compared: Compared, pair: Pair) -> tuple[Cell, ...]:
+    badge = badge_of((*pair.base.runs, *pair.other.runs))
+    shares = [share_cell(1.0) if basis == own else Cell("") for own in BASES]
+    ratio = ratio_cell(compared.ratio, compared.ratio_interval)
+    return (
+        Cell(f"total, {basis} (ratio {ratio.text})"),
+        *(ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)),
+        ms_cell(compared.delta, Badge.DERIVED),
+        interval_cell(compared.delta_interval),
+        *shares,
+    )
+
+
+def _bottleneck(
+    by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None], base: str, other: str
+) -> str:
+    """The stage that makes up most of the difference, on every basis; what works against it; whether it is a
+    difference at all."""
+    sentences = []
+    for basis in (END_TO_END, WITHOUT_LOAD, MODEL_ONLY):
+        compared, parts = totals[basis], [part for part in by_basis[basis] if part["stage"] not in (OVERLAP, REMAINDER)]
+        if compared is None or not parts:
+            continue
+        interval = compared.delta_interval
+        if interval is not None and interval[0] <= 0 <= interval[1]:
+            sentences.append(f"On {basis} times the two cannot be told apart: the interval of the difference holds 0.")
+            continue
+        sign = 1 if compared.delta > 0 else -1
+        largest = max(parts, key=lambda part: sign * part["delta_ms"])
+        share = f" ({share_text(largest['share'])})" if largest["share"] is not None else ""
+        slower, faster = (other, base) if sign > 0 else (base, other)
+        named = WORDS.get(largest["stage"], largest["stage"])
+        sentences.append(
+            f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}; the largest "
+            f"part is {named} with {number_text(sign * largest['delta_ms'])} ms{share}."
+        )
+        worst = min(parts, key=lambda part: sign * part["delta_ms"])
+        if sign * worst["delta_ms"] < -0.01 * abs(compared.delta):
+            sentences.append(
+                f"{WORDS.get(worst['stage'], worst['stage'])} works the other way "
+                f"({number_text(abs(worst['delta_ms']))} ms), so the shares of the others add up to more than all."
+            )
+    if not sentences:
+        return f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
+    return " ".join(sentences)
+
+
+def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plot | None:
+    series = []
+    for part in parts:
+        if part["stage"] in (OVERLAP, REMAINDER):
+            continue
+        compared = compare(pair.base, pair.other, _reader(part["stage"]))
+        if compared is not None:
+            heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
+            color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else ""
+            badge = badge_of((*pair.base.runs, *pair.other.runs))
+            series.append(Series(WORDS.get(part["stage"], part["stage"]), (0, 1), heights, color, badge=badge))
+    if not series:
+        return None
+    return Plot(STACKED, f"{base} and {other} by stage", tuple(series), labels=(base, other), unit="ms")

@@ -1,0 +1,113 @@
+"""What analysing sections share: names of configurations, which of them form pairs, and what the sessions note.
+
+Only lookups; figures are computed by `evprof.metrics` and told by the sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_log import RunLog
+from evprof.export.report.data import ReportData
+from evprof.export.report.parts import Badge
+from evprof.metrics.configurations import Column
+from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
+
+SIDE_BY_SIDE, SPECULATIVE = "side-by-side", "speculative"
+
+MOST_PAIRS = 8
+"""Pairs a section tells of; the comparison of all configurations is another section's."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two configurations, the baseline first."""
+
+    base: Column
+    other: Column
+
+
+def names_of(data: ReportData) -> dict[int, str]:
+    """id of a column -> what it is called everywhere in the report."""
+    return {id(column): name for column, name in zip(data.columns, data.names, strict=True)}
+
+
+def badge_of(runs: Iterable[RunLog], otherwise: Badge = Badge.MEASURED) -> Badge:
+    """What a figure read off these runs is: imported when any of them is."""
+    return Badge.IMPORTED if any(run.info.imported is not None for run in runs) else otherwise
+
+
+def pairs_of(data: ReportData) -> list[Pair]:
+    """The configurations that ask to be compared, in order: draft and target of one cell, session or report, and
+    speculation against the target alone; without any of these, every configuration of a session against its first."""
+    found: list[Pair] = []
+    for session in dict.fromkeys(column.session for column in data.columns):
+        found += _within([column for column in data.columns if column.session == session])
+    if not found:
+        found = _roles(data.columns) or [Pair(data.columns[0], other) for other in data.columns[1:]]
+    return found
+
+
+def _within(columns: Sequence[Column]) -> list[Pair]:
+    """Pairs of one session."""
+    by_request: dict[tuple[str, int], list[Column]] = {}
+    for column in columns:
+        if _mode(column) == SIDE_BY_SIDE:
+            info = column.runs[0].info
+            by_request.setdefault((info.cell, 0 if info.cell else info.group_id), []).append(column)
+    found = [pair for together in by_request.values() for pair in _roles(together)]
+    if not found:
+        found = _roles(columns)
+    plain = next((column for column in columns if _role(column) == TARGET and _mode(column) != SPECULATIVE), None)
+    if plain is not None:
+        found += [Pair(plain, column) for column in columns if _mode(column) == SPECULATIVE]
+    return found or [Pair(columns[0], other) for other in columns[1:]]
+
+
+def _roles(columns: Sequence[Column]) -> list[Pair]:
+    """The first draft and the first target among these, if there are both."""
+    firsts = [
+        next((column for column in columns if _role(column) == role and _mode(column) != SPECULATIVE), None)
+        for role in (DRAFT, TARGET)
+    ]
+    return [Pair(firsts[0], firsts[1])] if firsts[0] is not None and firsts[1] is not None else []
+
+
+def _mode(column: Column) -> str:
+    return column.runs[0].info.mode
+
+
+def _role(column: Column) -> str:
+    return column.runs[0].info.role
+
+
+def noted_models(data: ReportData) -> dict[str, ModelSizes]:
+    """What suites noted of their models, by name."""
+    return read_models(data.facts("models"))
+
+
+def noted_ceilings(data: ReportData) -> list[Ceiling]:
+    """What suites measured of their machines."""
+    return read_ceilings(data.facts("ceilings"))
+
+
+def sizes_in(run: RunLog, noted: dict[str, ModelSizes], role: str | None = None) -> ModelSizes | None:
+    """The sizes of a run's answering model, or of that of `role`."""
+    return sizes_of(run.info.models.get(role or run.info.role), noted)
+
+
+def ceiling_in(run: RunLog, ceilings: list[Ceiling]) -> Ceiling | None:
+    """What was measured where a run's answering model computed."""
+    return ceiling_of(run, run.info.role, ceilings)
+
+
+def is_imported(column: Column) -> bool:
+    """Whether a configuration comes from a file of another program."""
+    return column.runs[0].info.imported is not None
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""

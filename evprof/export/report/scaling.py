@@ -1,0 +1,326 @@
+"""Section: what more frames cost, with fitted slopes, beside what the models' layouts lead one to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evprof.core.run_log import RunLog
+from evprof.core.units import MIB
+from evprof.export.report.data import ReportData
+from evprof.export.report.evidence import SPECULATIVE, badge_of, noted_models, sizes_in
+from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text
+from evprof.export.report.parts import (
+    POINTS,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    Plot,
+    Section,
+    Series,
+    Table,
+    not_available,
+)
+from evprof.metrics.decoding import decode_ms_per_token, input_length, visual_tokens
+from evprof.metrics.kv_cache import measured_bytes
+from evprof.metrics.scaling import Line, Power, fit_line, fit_power
+from evprof.metrics.sizes import ModelSizes
+from evprof.metrics.stages import stage_ms
+from evprof.metrics.statistics import summarize
+from evprof.view.settings_text import flat, settings_of
+
+TITLE = "What more frames cost"
+
+RELEASED_EVENTGPT = ((1, 637), (5, 641), (8, 644), (32, 668))
+"""Frames and prompt positions of EventGPT's released path, with its own template and question."""
+
+Read = Callable[[RunLog], float | None]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What grows: its name, unit, how it is read, and what a plot divides it by."""
+
+    name: str
+    unit: str
+    read: Read
+    scale: float = 1.0
+
+
+FIGURES = (
+    Figure("prompt positions", "positions", input_length),
+    Figure("KV cache", "MiB", measured_bytes, MIB),
+    Figure("vision", "ms", lambda run: stage_ms(run, "vision")),
+    Figure("prefill", "ms", lambda run: stage_ms(run, "prefill")),
+    Figure("decode per token", "ms", decode_ms_per_token),
+)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs of one model under one setting that differ in how many frames they saw."""
+
+    name: str
+    role: str
+    runs: tuple[RunLog, ...]
+
+    def frames(self) -> list[int]:
+        """The numbers of frames, ascending."""
+        return sorted({shown for run in self.runs if (shown := frames_shown(run)) is not None})
+
+    def points(self, read: Read) -> tuple[list[float], list[float]]:
+        """Frames and the figure of every run that has both."""
+        found = [(frames_shown(run), read(run)) for run in self.runs]
+        kept = [(frames, value) for frames, value in found if frames is not None and value is not None]
+        return [float(frames) for frames, _ in kept], [value for _, value in kept]
+
+    def at(self, frames: int) -> list[RunLog]:
+        """The runs with so many frames."""
+        return [run for run in self.runs if frames_shown(run) == frames]
+
+
+def frames_shown(run: RunLog) -> int | None:
+    """How many frames the answering model saw; None where nothing tells."""
+    lengths = run.info.lengths.get(run.info.role)
+    if lengths is not None and lengths.per_frame:
+        return len(lengths.per_frame)
+    asked = run.info.settings.get("event_frames" if run.info.role == "draft" else "frames")
+    return asked if isinstance(asked, int) else None
+
+
+def sweeps_of(data: ReportData) -> list[Sweep]:
+    """Models under equal settings that were shown at least two different numbers of frames."""
+    found: dict[tuple[object, ...], list[RunLog]] = {}
+    for run in data.runs:
+        model = run.info.models.get(run.info.role)
+        if model is None or run.info.mode == SPECULATIVE:
+            continue
+        equal = tuple(
+            (setting.key, setting.text)
+            for setting in settings_of(run, run.info.role)
+            if setting.key not in ("frames", "max_new_tokens")
+        )
+        found.setdefault((model.name, run.info.role, equal), []).append(run)
+    names = [str(key[0]) for key in found]
+    sweeps = [
+        Sweep(str(key[0]) if names.count(str(key[0])) == 1 else f"{key[0]} ({place})", str(key[1]), tuple(runs))
+        for place, (key, runs) in enumerate(found.items(), start=1)
+    ]
+    return [sweep for sweep in sweeps if len(sweep.frames()) > 1]
+
+
+def section(data: ReportData) -> Section:
+    """Tables and fits per model, expectations, and a plot of every figure."""
+    sweeps = sweeps_of(data)
+    if not sweeps:
+        return Section(
+            TITLE,
+            missing="No model was shown different numbers of frames; run the suite token-scaling, or one with an axis "
+            "of frames and event_frames.",
+        )
+    noted = noted_models(data)
+    blocks: list[Block] = []
+    for sweep in sweeps:
+        blocks.append(_values(sweep, sizes_in(sweep.runs[0], noted)))
+        blocks.append(_fits(sweep))
+        blocks += [Paragraph(sentence, badge=Badge.DERIVED) for sentence in _sentences(sweep)]
+        blocks += _expected(sweep, sizes_in(sweep.runs[0], noted))
+    blocks += [plot for figure in FIGURES if (plot := _plot(figure, sweeps)) is not None]
+    return Section(TITLE, tuple(blocks))
+
+
+def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
+    badge = badge_of(sweep.runs)
+    rows = []
+    for frames in sweep.frames():
+        runs = sweep.at(frames)
+        expected = None if sizes is None else expected_visual(sizes, frames, runs[0])
+        seen = summarize(_read(runs, visual_tokens))
+        rows.append(
+            (
+                Cell(str(frames)),
+                count_cell(summarize(_read(runs, input_length)), badge=badge),
+                count_cell(seen, badge=badge, tone=_tone(seen.mean if seen else None, expected)),
+                not_available() if expected is None else count_cell(expected, badge=Badge.THEORETICAL),
+                bytes_cell(summarize(_read(runs, measured_bytes)), badge),
+                *(ms_cell(summarize(_read(runs, figure.read)), badge, has_unit=False) for figure in FIGURES[2:]),
+                Cell(str(len(runs))),
+            )
+        )
+    heads = ("frames", "prompt", "visual", "visual by layout", "KV cache", "vision, ms", "prefill, ms")
+    return Table((*heads, "decode, ms/token", "runs"), tuple(rows), caption=f"{sweep.name}, by number of frames")
+
+
+def _tone(seen: float | None, expected: int | None) -> str:
+    return "warn" if seen is not None and expected is not None and seen != expected else ""
+
+
+def _read(runs: Sequence[RunLog], read: Read) -> list[float]:
+    return [float(value) for run in runs if (value := read(run)) is not None]
+
+
+def expected_visual(sizes: ModelSizes, frames: int, run: RunLog) -> int | None:
+    """Visual positions by the model's layout; None where pruning or a grid of pictures make them others."""
+    values = flat(run.info.settings)
+    if values["visual_keep"] != 1 or (sizes.family == "llava" and values["image_layout"] == "grid"):
+        return None
+    return sizes.visual_tokens(frames, is_pooled=values["pooling"] != "none")
+
+
+def _fits(sweep: Sweep) -> Table:
+    rows = []
+    for figure in FIGURES:
+        frames, values = sweep.points(figure.read)
+        line = fit_line(frames, [value / figure.scale for value in values])
+        if line is None:
+            rows.append((Cell(figure.name), *[not_available(f"(n = {len(values)})")] * 4))
+            continue
+        power = fit_power(frames, values)
+        rows.append(
+            (
+                Cell(figure.name),
+                Cell(_slope_text(line, figure.unit), Badge.DERIVED),
+                Cell(f"{number_text(line.intercept)} {figure.unit}", Badge.DERIVED),
+                Cell(_exponent_text(power), Badge.DERIVED) if power else not_available("(3 numbers of frames needed)"),
+                Cell(_verdict(line), tone="warn" if line.holds_zero and not line.is_small else ""),
+            )
+        )
+    return Table(
+        ("figure", "slope per frame", "at 0 frames", "exponent (log-log)", "meaning"),
+        tuple(rows),
+        caption=f"{sweep.name}: straight lines and powers by least squares over single runs, 95 % intervals of slopes "
+        "and exponents",
+    )
+
+
+def _slope_text(line: Line, unit: str) -> str:
+    text = f"{number_text(line.slope)} {unit}"
+    if line.slope_interval is None:
+        return f"{text} (two points)"
+    low, high = line.slope_interval
+    # An exact count: an interval of rounding errors is none.
+    return text if high - low <= 1e-9 * max(1.0, abs(line.slope)) else f"{text} {interval_text(line.slope_interval)}"
+
+
+def _exponent_text(power: Power) -> str:
+    text = f"{power.exponent:.2f}"
+    if power.interval is None or power.interval[1] - power.interval[0] < 0.005:
+        return text
+    return f"{text} {interval_text(power.interval)}"
+
+
+def _verdict(line: Line) -> str:
+    if line.slope_interval is None:
+        return "two numbers of frames: no interval"
+    if line.is_flat:
+        return "flat"
+    if line.holds_zero:
+        return "not told apart from flat, too few or too scattered points"
+    if line.is_small:
+        return f"{'grows' if line.slope > 0 else 'shrinks'}, by less than 5 % over the range"
+    return "grows" if line.slope > 0 else "shrinks"
+
+
+def _sentences(sweep: Sweep) -> list[str]:
+    """What the prefill does over positions: between 1 (all linear) and 2 (all attention), below 1 fixed costs."""
+    found = [(input_length(run), stage_ms(run, "prefill")) for run in sweep.runs]
+    known = [(length, spent) for length, spent in found if length and spent]
+    if not known or max(length for length, _ in known) < 2 * min(length for length, _ in known):
+        return []
+    power = fit_power([float(length) for length, _ in known], [spent for _, spent in known])
+    if power is None:
+        return []
+    low, high = power.interval or (power.exponent, power.exponent)
+    kind = "grows slower than its prompt (fixed costs)" if high < 1 else "grows about as its prompt"
+    if low > 1:
+        kind = "grows faster than its prompt: attention is felt"
+    if low > 1.9:
+        kind = "grows as attention alone would, with the square of its prompt"
+    return [
+        f"{sweep.name}: over prompt positions the prefill has the exponent {_exponent_text(power)} (1: linear layers "
+        f"only, 2: attention only), so it {kind}."
+    ]
+
+
+def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
+    if sizes is None or sizes.vision is None:
+        return [
+            Paragraph(f"What the layout of {sweep.name} leads one to expect is not known: no suite noted its sizes.")
+        ]
+    if sizes.family == "eventgpt":
+        text = (
+            f"By its layout {sweep.name} brings one position per event frame and {sizes.vision.kept} for all frames "
+            "together."
+        )
+        if sizes.vision.kept == 577:
+            listed = ", ".join(f"{positions} at {frames}" for frames, positions in RELEASED_EVENTGPT)
+            text += f" Published prompts of the released path: {listed} frames; document 002's constant is not one."
+    else:
+        text = f"By its layout {sweep.name} brings {sizes.vision.kept} positions per frame."
+        if sizes.vision.kept == 576:
+            text += " Document 002: 576 per frame, about 600, 4,640, 9,260 and 18,500 at 1, 8, 16 and 32 frames."
+    context = [
+        (frames, limit)
+        for frames in sweep.frames()
+        for run in sweep.at(frames)[:1]
+        if (model := run.info.models.get(run.info.role)) and (limit := model.context_limit)
+        if (input_length(run) or 0) > limit
+    ]
+    found: list[Block] = [Paragraph(text, badge=Badge.THEORETICAL)]
+    if context:
+        frames, limit = context[0]
+        found.append(
+            Paragraph(
+                f"From {frames} frames on the prompt is longer than the {limit} positions {sweep.name} was trained "
+                "for: times hold, texts do not.",
+                tone="warn",
+            )
+        )
+    return found
+
+
+def _plot(figure: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
+    series: list[Series] = []
+    for sweep in sweeps:
+        frames, values = sweep.points(figure.read)
+        scaled = [value / figure.scale for value in values]
+        if not values:
+            continue
+        means, low, high = [], [], []
+        shown = [count for count in sweep.frames() if _read(sweep.at(count), figure.read)]
+        for count in shown:
+            summary = summarize([value / figure.scale for value in _read(sweep.at(count), figure.read)])
+            means.append(summary.mean if summary else None)
+            ends = summary.ci95 if summary and summary.ci95 else (None, None)
+            low.append(ends[0])
+            high.append(ends[1])
+        series.append(
+            Series(
+                sweep.name,
+                tuple(map(float, shown)),
+                tuple(means),
+                sweep.role,
+                tuple(low),
+                tuple(high),
+                badge=badge_of(sweep.runs),
+            )
+        )
+        line = fit_line(frames, scaled)
+        if line is not None and len(shown) > 2:
+            ends_x = (line.low_x, line.high_x)
+            series.append(
+                Series(
+                    f"{sweep.name}, fitted line",
+                    ends_x,
+                    tuple(map(line.at, ends_x)),
+                    sweep.role,
+                    is_line=True,
+                    badge=Badge.DERIVED,
+                )
+            )
+    if not series:
+        return None
+    return Plot(
+        POINTS, f"{figure.name} over frames", tuple(series), x_title="frames", y_title=figure.name, unit=figure.unit
+    )
