@@ -30,7 +30,9 @@ class Report(Command):
             "-o", "--output", metavar="FILE", type=Path, required=True, help="where to write: FILE.md or FILE.html"
         )
         parser.add_argument("--title", metavar="T", help="heading (default: the suite's title, or the sessions' names)")
-        parser.add_argument("--basis", choices=BASES, default=BASES[0], help="what totals count (default: %(default)s)")
+        parser.add_argument(
+            "--basis", choices=BASES, help="what totals count (default: the widest that every configuration measured)"
+        )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads the sessions and writes the report."""
@@ -48,6 +50,6 @@ def command_of(options: argparse.Namespace) -> str:
     words = ["evprof", "report", *options.sessions, "-o", str(options.output)]
     if options.title is not None:
         words += ["--title", options.title]
-    if options.basis != BASES[0]:
+    if options.basis is not None:
         words += ["--basis", options.basis]
     return shlex.join(words)

@@ -34,7 +34,7 @@ def _stacked(plot: Plot) -> list[str]:
         for index in range(len(plot.labels))
     ]
     longest = max(totals, default=0.0) or 1.0
-    labels = _padded([one_line(label, 40) for label in plot.labels])
+    labels = _padded([_shortened(label, 40) for label in plot.labels])
     lines = []
     for index, (label, total) in enumerate(zip(labels, totals, strict=True)):
         bar, reached = "", 0.0
@@ -53,7 +53,7 @@ def _grouped(plot: Plot) -> list[str]:
     rows: list[tuple[str, str, str]] = []
     for index, label in enumerate(plot.labels):
         for series in plot.series:
-            name = one_line(f"{label} · {series.name}" if many else label, 48)
+            name = _shortened(f"{label} · {series.name}" if many else label, 48)
             value = series.y[index] if index < len(series.y) else None
             rows.append((name, _bar(value, longest), _value(series, index, plot.unit)))
     names = _padded([row[0] for row in rows])
@@ -79,7 +79,7 @@ def _value(series: Series, index: int, unit: str) -> str:
 
 def _points(plot: Plot) -> list[str]:
     at = sorted({x for series in plot.series for x in series.x})
-    names = [one_line(series.name, 32) for series in plot.series]
+    names = [_shortened(series.name, 32) for series in plot.series]
     columns = [[plot.x_title or "x", *(number_text(x) for x in at)]]
     for name, series in zip(names, plot.series, strict=True):
         found = dict(zip(series.x, series.y, strict=False))
@@ -88,6 +88,11 @@ def _points(plot: Plot) -> list[str]:
     rows = zip(*columns, strict=True)
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     return [f"{plot.y_title} ({plot.unit})" if plot.unit and plot.y_title else plot.y_title or plot.unit, "", *lines]
+
+
+def _shortened(text: str, most: int) -> str:
+    shown = one_line(text, 400)
+    return shown if len(shown) <= most else f"{shown[: most - 1].rstrip()}…"
 
 
 def _padded(texts: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns, is_comparable
-from evprof.metrics.stages import END_TO_END
+from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
 
@@ -92,8 +92,11 @@ class ReportData:
         return [source.facts[key] for source in self.sources if key in source.facts]
 
 
-def gather(sources: Iterable[Source], basis: str = END_TO_END, command: str = "") -> ReportData:
-    """The data of a report. Raises UserError, listing the errors, when not a single run finished."""
+def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
+    """The data of a report; `basis` None takes the widest (see `widest_basis`).
+
+    Raises UserError, listing the errors, when not a single run finished.
+    """
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
     found = [
@@ -105,7 +108,16 @@ def gather(sources: Iterable[Source], basis: str = END_TO_END, command: str = ""
     if not found:
         raise UserError(_nothing_finished(listed, failures))
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and not is_comparable(run))
-    return ReportData(listed, tuple(found), failures, warmups, basis, command)
+    return ReportData(listed, tuple(found), failures, warmups, basis or widest_basis(found), command)
+
+
+def widest_basis(listed: Sequence[Column]) -> str:
+    """The first of `BASES` on which every configuration has a total; failing that, on which any has one."""
+    for holds in (all, any):
+        for basis in BASES:
+            if holds(any(total_ms(run, basis) is not None for run in column.runs) for column in listed):
+                return basis
+    return END_TO_END
 
 
 def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> str:

@@ -21,6 +21,10 @@ FEWEST_TELLING = 5
 """Of fewer values, one that lies apart may as well be the steady one."""
 
 
+MOST_NAMED = 8
+"""More runs than these are counted, not named."""
+
+
 def section(data: ReportData) -> Section:
     """One line per configuration and time."""
     rows: list[tuple[Cell, ...]] = []
@@ -83,8 +87,6 @@ def _flagged(data: ReportData, place: int, reading: Reading, indices: tuple[int,
     if not indices:
         return count_cell(0, badge=Badge.DERIVED)
     having = [run for run in data.columns[place].runs if reading.read(run) is not None]
-    named = ", ".join(str(having[index].run_id) for index in indices[:8])
-    more = f" and {len(indices) - 8} more" if len(indices) > 8 else ""
-    return count_cell(
-        len(indices), badge=Badge.DERIVED, tone="warn", note=f"run{'s' * (len(indices) > 1)} {named}{more}"
-    )
+    named = ", ".join(str(having[index].run_id) for index in indices)
+    note = f"run{'s' * (len(indices) > 1)} {named}" if len(indices) <= MOST_NAMED else ""
+    return count_cell(len(indices), badge=Badge.DERIVED, tone="warn", note=note)

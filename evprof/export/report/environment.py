@@ -108,17 +108,20 @@ def _range(values: list[Any]) -> Cell:
 
 def _models(data: ReportData) -> Table | None:
     """Every model that took part, each as it was loaded."""
-    found = {(role, repr(model)): (role, model) for run in data.runs for role, model in run.info.models.items()}
-    own = Badge.IMPORTED if all(run.info.imported for run in data.runs) else Badge.MEASURED
+    found = {
+        (role, repr(model)): (role, model, Badge.IMPORTED if run.info.imported else Badge.MEASURED)
+        for run in data.runs
+        for role, model in run.info.models.items()
+    }
     rows = [
         (
             *text_cells((model.name, role, NAMES_OF_FAMILIES.get(model.family, model.family))),
             *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
-            *text_cells((model.attention, model.cache, model.step)),
+            *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
             count_cell(model.parameters, badge=own),
             bytes_cell(model.weight_bytes, own),
         )
-        for role, model in found.values()
+        for role, model, own in found.values()
     ]
     heads = ("model", "role", "family", "dtype", "weights", "device", "attention", "KV cache", "step")
     return Table((*heads, "parameters", "weight bytes"), tuple(rows), "Models", text_columns=9) if rows else None

@@ -49,7 +49,9 @@ def dates(data: ReportData) -> str:
     if not known:
         return ""
     first, last = (moment.replace("T", " ")[:16] for moment in (known[0], known[-1]))
-    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+    if first == last:
+        return f"{first} UTC"
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last} UTC"
 
 
 def counted(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import evprof
@@ -29,6 +30,10 @@ from evprof.export.report.svg import NARROW, WIDE, plot_svg
 
 # A page that needs nothing says so: even markup that slipped in could load or run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+SHORT = 40
+"""Characters of a cell that is never broken, lest its badge stand on a line of its own."""
 
 
 def html(report: Report) -> str:
@@ -188,18 +193,29 @@ def _table(place: Element, table: Table, notes: dict[str, int]) -> None:
     marked = [any(row[index].badge for row in table.rows) for index in range(len(table.heads))]
     for index, head in enumerate(table.heads):
         is_figure = index >= table.text_columns
-        place = _add(heads, "th", head, {"scope": "col"} | ({"class": "n"} if is_figure else {}))
-        if is_figure and marked[index]:
-            SubElement(place, "i", {"class": "none"})
+        kinds = ("n m" if marked[index] else "n") if is_figure else ""
+        _add(heads, "th", head, {"scope": "col"} | ({"class": kinds} if kinds else {}))
     body = SubElement(element, "tbody")
-    for row in table.rows:
+    for number, row in enumerate(table.rows):
         line = SubElement(body, "tr")
         for index, cell in enumerate(row):
-            _cell(line, cell, index >= table.text_columns, marked[index], notes)
+            if index or not number or cell.text:
+                element = _cell(line, cell, index >= table.text_columns, marked[index], notes)
+                if not index:
+                    _name_rows(element, table, number)
 
 
-def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, notes: dict[str, int]) -> None:
-    kinds = [kind for kind, holds in (("n", is_figure), (cell.tone, bool(cell.tone))) if holds]
+def _name_rows(element: Element, table: Table, number: int) -> None:
+    """A first cell stands for the rows below it that name nothing of their own."""
+    rows = 1 + sum(1 for _ in takewhile(lambda row: not row[0].text, table.rows[number + 1 :]))
+    element.set("class", f"{element.get('class', '')} f".strip())
+    if rows > 1:
+        element.set("rowspan", str(rows))
+
+
+def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, notes: dict[str, int]) -> Element:
+    is_short = cell.badge is not None and not is_figure and len(cell.text) < SHORT
+    kinds = [kind for kind, holds in (("n", is_figure), ("s", is_short), (cell.tone, bool(cell.tone))) if holds]
     element = _add(line, "td", cell.text, {"class": " ".join(kinds)} if kinds else {})
     if symbol := SYMBOLS.get(cell.tone):
         SubElement(element, "span", {"class": "tone"}).text = symbol
@@ -211,6 +227,7 @@ def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, notes: d
     elif is_figure and has_badges:
         # Figures of a column end at the same place, marked or not.
         SubElement(element, "i", {"class": "none"})
+    return element
 
 
 def _notes(place: Element, name: str, notes: dict[str, int]) -> None:

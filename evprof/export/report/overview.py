@@ -82,7 +82,7 @@ def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:
         "total",
         (),
         tuple(total.mean if total else None for total in totals),
-        color="load",
+        color="total",
         low=tuple(end[0] if end else None for end in ends),
         high=tuple(end[1] if end else None for end in ends),
         badge=data.badge(0),

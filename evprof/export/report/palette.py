@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evprof.core.records import COVERS, STAGES
+from evprof.core.records import COVERS
 from evprof.export.report.parts import Series
 from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, ink_on
 
-UNATTRIBUTED = "unattributed"
+UNATTRIBUTED, TOTAL = "unattributed", "total"
+"""What has no stage's colour: hatched, and plain."""
 
 FREE = ("decode", "prefill", "vision", "draft", "verify", "preprocess", "load")
 """In which order series without a colour of their own take one."""
@@ -24,14 +25,12 @@ def variables(is_dark: bool) -> dict[str, str]:
         {f"--{name.replace('_', '-')}": color for name, color in ground.items()}
         | {f"--c-{name}": color for name, color in stages.items()}
         | {f"--on-{name}": ink_on(color) for name, color in stages.items()}
+        | {f"--c-{TOTAL}": ground["text_dim"], f"--on-{TOTAL}": ink_on(ground["text_dim"])}
     )
 
 
 def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
-    """The colours of each series by name: one, several for what covers several stages, () for unattributed time.
-
-    A fitted or theoretical line without a colour of its own that follows points takes theirs.
-    """
+    """The colours of each series by name: one, several for what covers several stages, () for unattributed time."""
     taken = {part for entry in series for part in named_colors(entry.color)}
     free = [name for name in FREE if name not in taken] or list(FREE)
     found: list[tuple[str, ...]] = []
@@ -50,9 +49,4 @@ def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
 def named_colors(color: str) -> tuple[str, ...]:
     """The stages behind a series' colour: "vision+prefill" has two; () where it names none."""
     parts = tuple(_ROLES.get(name, name) for name in color.split(COVERS))
-    return parts if all(name in STAGE_COLORS_LIGHT for name in parts) else ()
-
-
-def is_stage_name(name: str) -> bool:
-    """Whether every part of it is one of the five stages."""
-    return all(part in STAGES for part in name.split(COVERS))
+    return parts if all(name in STAGE_COLORS_LIGHT or name == TOTAL for name in parts) else ()

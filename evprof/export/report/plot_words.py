@@ -19,7 +19,13 @@ def value_text(value: float | None, unit: str) -> str:
         return "n/a"
     if unit == "x":
         return ratio_text(value)
-    return f"{number_text(value)} {unit}".rstrip()
+    return f"{short_number(value)} {unit}".rstrip()
+
+
+def short_number(value: float) -> str:
+    """Three significant digits: a picture is for comparing, the tables tell the rest."""
+    size = abs(value)
+    return number_text(value, 0 if size >= 100 else 1 if size >= 10 else 2) if size >= 0.1 else number_text(value)
 
 
 def value_at(series: Series, index: int) -> float | None:

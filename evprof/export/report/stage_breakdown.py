@@ -53,14 +53,17 @@ def _plot(data: ReportData) -> Plot:
         if any(summary and summary.mean > 0 for summary in found):
             means = tuple(summary.mean if summary else None for summary in found)
             series.append(Series(readings.part_title(name), (), means, color=name, badge=data.badge(0)))
-    caption = "Mean time of each stage. Hatched: what no stage covers."
+    caption = "Mean time of each stage."
+    if any(entry.color == UNATTRIBUTED for entry in series):
+        caption += " Hatched: what no stage covers."
     if any(COVERS in entry.color for entry in series):
         caption += " Striped: several stages that were measured in one piece."
     return Plot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
 
 
 def _means(data: ReportData) -> Table:
-    parts = _parts(data, data.basis)
+    places = range(len(data.columns))
+    parts = [part for part in _parts(data, data.basis) if any(_summary(data, place, part) for place in places)]
     rows = []
     for place, name in enumerate(data.names):
         own = data.badge(place)

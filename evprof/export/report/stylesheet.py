@@ -30,7 +30,7 @@ html{scroll-behavior:smooth;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--panel);color:var(--text);
 font:14px/1.55 Inter,system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif;
 font-feature-settings:"tnum" 1}
-.page{display:grid;grid-template-columns:minmax(0,1fr);max-width:1240px;margin:0 auto;padding:56px 24px 64px}
+.page{display:grid;grid-template-columns:minmax(0,1fr);max-width:1280px;margin:0 auto;padding:56px 24px 64px}
 header{border-bottom:1px solid var(--line);padding-bottom:24px}
 h1{font-size:28px;line-height:1.2;font-weight:650;letter-spacing:-.015em;margin:0 0 8px;overflow-wrap:anywhere}
 .lead{font-size:16px;color:var(--text-dim);margin:0 0 24px;max-width:72ch}
@@ -62,18 +62,21 @@ th{font-weight:550;color:var(--text-dim);text-align:left;vertical-align:bottom;p
 border-bottom:1px solid var(--text-dim)}
 td{text-align:left;vertical-align:top;padding:6px 20px 6px 0;border-bottom:1px solid var(--line);max-width:56ch;
 overflow-wrap:break-word}
-th:first-child,td:first-child{min-width:136px}
-tr:last-child td{border-bottom:0}
+th:first-child,td.f{min-width:176px}
+tr:last-child td,td[rowspan]{border-bottom:0}
+tr+tr:has(td[rowspan]) td{border-top:1px solid var(--text-dim)}
 th:last-child,td:last-child{padding-right:4px}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
-td.n{white-space:nowrap}
+td.n,td.s{white-space:nowrap}
+th.m{padding-right:33px}
+th.m:last-child{padding-right:17px}
 tbody tr:hover td{background:color-mix(in srgb,var(--raised) 60%,transparent)}
 .good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.dim{color:var(--text-dim)}
 .tone{font-size:9px;margin-left:4px;vertical-align:1px}
-.b{display:inline-block;width:7px;height:7px;margin-left:6px;vertical-align:1px;color:var(--text-dim);
+.b{display:inline-block;width:7px;height:7px;margin-left:6px;vertical-align:1px;color:var(--text-dim);opacity:.8;
 print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .none{display:inline-block;width:13px}
-.measured{background:currentColor;border-radius:50%}
+.measured{background:currentColor;border-radius:50%;transform:scale(.8)}
 .derived{border-radius:50%;border:1px solid currentColor;
 background:linear-gradient(90deg,currentColor 50%,transparent 50%)}
 .theoretical{border-radius:50%;border:1px solid currentColor}
@@ -105,7 +108,7 @@ svg .grid{stroke:var(--line);stroke-width:1}
 svg .axis{stroke:var(--text-dim);stroke-width:1;opacity:.6}
 svg .reference{stroke:var(--text-dim);stroke-width:1;stroke-dasharray:2 3}
 svg .whisker{stroke:var(--text);stroke-width:1.25}
-svg .under{stroke:var(--panel);stroke-width:3.5;opacity:.7}
+svg .under{stroke:var(--panel);stroke-width:2.75;opacity:.6}
 svg .curve{fill:none;stroke-width:2;stroke-linejoin:round}
 svg .dashed{stroke-dasharray:6 4}
 svg .mark{stroke:var(--panel);stroke-width:1}
@@ -129,6 +132,8 @@ footer{grid-column:2}}
 h1{font-size:22px}
 dl{grid-template-columns:1fr 1fr;gap:12px 16px}
 th,td{padding-right:14px}
+th.m{padding-right:27px}
+th:first-child,td.f{min-width:128px}
 .themes{right:16px}}
 """
 

@@ -15,7 +15,7 @@ from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
 from evprof.export.whole_file import whole_file
-from evprof.metrics.stages import BASES, END_TO_END
+from evprof.metrics.stages import BASES
 
 SUFFIXES = (".md", ".html")
 
@@ -26,15 +26,16 @@ def write_report(
     *,
     title: str | None = None,
     command: str = "",
-    basis: str = END_TO_END,
+    basis: str | None = None,
 ) -> None:
     """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
 
-    `command` is what the report tells as the way to make it again. Raises UserError for another suffix or basis (exit
+    `command` is what the report tells as the way to make it again; `basis` is what totals count, by itself the widest on
+    which every configuration has a total. Raises UserError for another suffix or basis (exit
     code 2), for what is no session, when no run finished, and when the place cannot be used.
     """
     check_output(output)
-    if basis not in BASES:
+    if basis is not None and basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
     data = gather([read_source(Path(path)) for path in paths], basis, command)
     text = document(build_report(data, title), output.suffix.lower())
