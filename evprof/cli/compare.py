@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,110 +12,180 @@ from evprof.cli.console import Console
 from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
     from evprof.metrics.comparison import Column
+    from evprof.metrics.saved_view import SavedView
+    from evprof.session.reading import Session
 
 BASES = ("end-to-end", "without-load", "model-only")
+
+MOST_NAMED = 10
+"""Runs that a sentence lists by number."""
 
 
 class Compare(Command):
     """Compare runs of one or more sessions.
 
-    Repeats of one request are one column. Warm-up, profiled, failed and cancelled runs are left out. Totals count on
-    a basis: end-to-end (the wall), without-load (reading the files left out), or model-only (vision, prefill, decode).
-    The generation ratio is the token-count ratio times the time-per-token ratio.
+    Repeats of one request are one column (median), and so are all samples and repeats of a suite's configuration (mean
+    over samples, ratios in pairs of samples that both measured). Warm-up, profiled, failed and cancelled runs are left
+    out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
+    (vision, prefill, decode). The generation ratio is the token-count ratio times the time-per-token ratio.
     """
 
     name = "compare"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Sessions, baseline and basis."""
+        """Sessions, baseline, basis, what is shown and where to."""
         parser.add_argument("sessions", metavar="S.evprof", nargs="+")
         parser.add_argument(
-            "--baseline", metavar="RUN", type=int, help="run id of the first session (default: the first run)"
+            "--baseline",
+            metavar="RUN",
+            help="run id of the first session, or the name of a suite's configuration (default: the first)",
         )
-        parser.add_argument("--basis", choices=BASES, default=BASES[0], help="what totals count (default: %(default)s)")
+        parser.add_argument("--basis", choices=BASES, help=f"what totals count (default: {BASES[0]})")
+        parser.add_argument(
+            "--differences-only", action="store_true", help="leave out figures and settings that do not differ"
+        )
+        parser.add_argument("--save", metavar="NAME", help="save this comparison as a view in the first session")
+        parser.add_argument("--view", metavar="NAME", help="compare what was saved under this name in the session")
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="FILE",
+            type=Path,
+            help="also write it as a table or document: FILE.csv or FILE.json",
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads, compares and prints."""
-        from evprof.cli.run_text import print_rows
-        from evprof.metrics.comparison import compare_document, comparison_rows
+        """Reads, compares, prints, and writes what is asked for."""
+        from evprof.cli.comparison_text import print_comparison
+        from evprof.export.comparison_tables import check_comparison_path, write_comparison
+        from evprof.metrics.comparison import compare_document
+        from evprof.metrics.saved_view import view_of
 
-        listed = _columns(options.sessions, console)
-        baseline = _baseline(listed, options.baseline)
-        document = compare_document(listed, baseline, options.basis)
+        if options.output is not None:
+            check_comparison_path(options.output)
+        listed, baseline, basis, differences_only = _chosen(options, console)
+        document = compare_document(listed, baseline, basis, differences_only=differences_only)
+        if options.output is not None:
+            write_comparison(document, options.output)
+            console.note(f"comparison written: {options.output}")
+        if options.save is not None:
+            holder = Path(options.sessions[0])
+            view = view_of(listed, baseline, holder, basis, differences_only=differences_only)
+            _save(options.save, holder, view, console)
         if console.is_json:
             console.document(document)
-            return 0
-        index = listed.index(baseline)
-        labels = [
-            f"#{column.run_id}" if len(options.sessions) == 1 else _letter(place) for place, column in enumerate(listed)
-        ]
-        for label, column in zip(labels, listed, strict=True):
-            where = f" in {Path(column.session).name}" if len(options.sessions) > 1 else ""
-            repeats = f" ({len(column.runs)} repeats)" if len(column.runs) > 1 else ""
-            mark = ", the baseline" if column is baseline else ""
-            console.print(f"{label}: run {column.label}{where}{repeats}{mark}")
-        console.print()
-        print_rows(comparison_rows(listed, index, options.basis), labels, index, console)
-        _print_pair(document, console)
+        else:
+            print_comparison(document, console)
         return 0
 
 
-def _columns(sessions: list[str], console: Console) -> list[Column]:
-    from evprof.cli.recorded_session import read_runs
-    from evprof.core.run_info import FINISHED
+def _chosen(options: argparse.Namespace, console: Console) -> tuple[list[Column], Column, str, bool]:
+    """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved."""
+    if options.view is None:
+        listed = [column for path in options.sessions for column in _columns(path, console)]
+        _check_count(listed, options.sessions)
+        baseline = _baseline(listed, options.baseline)
+        return listed, baseline, options.basis or BASES[0], options.differences_only
+    if len(options.sessions) > 1:
+        raise UserError("--view: a saved view names its sessions; give only the one that holds it.", exit_code=USAGE)
+    holder = Path(options.sessions[0])
+    session = _session(holder)
+    view = _view(session, options.view)
+    found = [
+        column
+        for path in view.paths(holder)
+        for column in _columns(str(path), console, session if path == holder else None)
+    ]
+    listed, baseline, gone = view.pick(found, holder)
+    if gone:
+        console.note(f"{holder}: of the view '{options.view}' are gone: run {_numbers(name.run_id for name in gone)}")
+    if options.baseline is not None:
+        baseline = _baseline(listed, options.baseline)
+    return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
+
+
+def _session(path: Path) -> Session:
+    from evprof.session.reading import load_session
+
+    return load_session(path)
+
+
+def _columns(path: str, console: Console, session: Session | None = None) -> list[Column]:
+    """The columns of a session; tells what was left out of them."""
+    from evprof.cli.recorded_session import saved_runs
+    from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison import columns
 
-    listed: list[Column] = []
-    for path in sessions:
-        runs = read_runs(path)
-        left_out = [str(run.run_id) for run in runs if run.info.status != FINISHED]
-        if left_out:
-            console.note(f"{path}: left out because they did not finish: run {', '.join(left_out)}")
-        listed += columns([run for run in runs if run.info.status == FINISHED], path)
+    runs = saved_runs((session or _session(Path(path))).recording)
+    _tell_left_out(path, runs, console)
+    return columns([run for run in runs if run.info.status != RUNNING], path)
+
+
+def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
+    from evprof.core.run_info import CANCELLED, FAILED, RUNNING
+    from evprof.metrics.attempts import last_attempts
+
+    kept = last_attempts(runs)
+    unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
+    if unfinished:
+        console.note(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
+    warmups = sum(run.info.warmup for run in kept)
+    again = len(runs) - len(kept)
+    profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
+    for count, what in ((warmups, "warm-up"), (profiled, "profiled"), (again, "begun again later")):
+        if count:
+            console.note(f"{path}: left out: {count} run{'s' if count > 1 else ''} ({what})")
+
+
+def _numbers(run_ids: Iterable[int]) -> str:
+    listed = [str(run_id) for run_id in run_ids]
+    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return ", ".join(listed[:MOST_NAMED]) + more
+
+
+def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
     if len(listed) < 2:
         raise UserError(
-            f"A comparison needs two finished runs that are neither warm-up nor profiled; "
+            f"A comparison needs two finished runs that are neither warm-up nor profiled, or two configurations; "
             f"{', '.join(sessions)} {'holds' if len(sessions) == 1 else 'hold'} {len(listed)}."
         )
-    return listed
 
 
-def _baseline(listed: list[Column], run_id: int | None) -> Column:
-    if run_id is None:
+def _baseline(listed: Sequence[Column], asked: str | None) -> Column:
+    """The column of that run, looked for in the order of the sessions, or else of that name."""
+    if asked is None:
         return listed[0]
+    number = int(asked) if asked.isascii() and asked.isdecimal() else None
     for column in listed:
-        if any(run.run_id == run_id for run in column.runs):
+        if any(run.run_id == number for run in column.runs):
             return column
-    known = ", ".join(str(run.run_id) for column in listed for run in column.runs)
-    raise UserError(f"--baseline: no run {run_id} takes part in this comparison; there are {known}.", exit_code=USAGE)
+    for column in listed:
+        if asked in (column.cell, column.label):
+            return column
+    known = ", ".join(dict.fromkeys(column.cell or str(run.run_id) for column in listed for run in column.runs[:99]))
+    raise UserError(
+        f"--baseline: no run or configuration '{asked}' takes part in this comparison; there are {known}.",
+        exit_code=USAGE,
+    )
 
 
-def _letter(place: int) -> str:
-    return chr(ord("A") + place) if place < 26 else f"column {place + 1}"
+def _view(session: Session, name: str) -> SavedView:
+    from evprof.metrics.saved_view import SavedView
+    from evprof.session.views import saved_views
+
+    views = saved_views(session.facts)
+    if name not in views:
+        known = f"there are {', '.join(views)}" if views else "it holds none; save one with --save"
+        raise UserError(f"{session.path} holds no view '{name}'; {known}.", exit_code=USAGE)
+    return SavedView.from_json(views[name], name)
 
 
-def _print_pair(document: dict[str, object], console: Console) -> None:
-    """What is said of the baseline and the first other column only."""
-    from evprof.core.units import ms_text
+def _save(name: str, holder: Path, view: SavedView, console: Console) -> None:
+    """The one time that comparing writes to a session: because it was asked for."""
+    from evprof.session.views import save_view
 
-    parts = document["contributions"]
-    if isinstance(parts, list) and parts:
-        console.print()
-        console.print("where the difference comes from:")
-        for part in sorted(parts, key=lambda entry: -abs(entry["delta_ms"])):
-            share = "" if part["share"] is None else f"{part['share']:>8.0%}"
-            sign = "+" if part["delta_ms"] >= 0 else "-"
-            console.print(f"  {part['stage']:<14}{sign + ms_text(abs(part['delta_ms'])):>10}{share}")
-    found = document["generation"]
-    if isinstance(found, dict) and found["product"] is not None:
-        console.print(
-            f"generation: {found['token_count_ratio']:.2f}x tokens · "
-            f"{found['time_per_token_ratio']:.2f}x time per token = {found['product']:.2f}x"
-        )
-    match = document["token_match"]
-    if isinstance(match, dict) and match["rate"] is not None:
-        console.print(
-            f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})"
-        )
+    save_view(holder, name, view.to_json())
+    console.note(f"view saved: '{name}' in {holder}; evprof compare {holder} --view '{name}' shows it again")

@@ -10,7 +10,6 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
-from evprof.metrics.comparison import Row
 from evprof.metrics.speculation import acceptance, speculation_sentence
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
 from evprof.view.settings_text import run_label
@@ -101,48 +100,6 @@ def _share(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.2f}"
-
-
-def figure_text(value: float | None, unit: str) -> str:
-    """A figure of the comparison with its unit."""
-    if value is None:
-        return "n/a"
-    match unit:
-        case "ms":
-            return ms_text(value)
-        case "bytes":
-            return bytes_text(value)
-        case "tokens":
-            return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
-        case "":
-            return f"{value:.3f}"
-        case _:
-            return f"{value:.1f} {unit}"
-
-
-def print_rows(rows: Sequence[Row], labels: Sequence[str], baseline: int, console: Console) -> None:
-    """The comparison as a table: a column per configuration, ratios beside all but the baseline."""
-    headings = ["", *(part for index, label in enumerate(labels) for part in _headings(label, index == baseline))]
-    body = []
-    for row in rows:
-        cells = [row.metric]
-        for index, value in enumerate(row.values):
-            cells.append(figure_text(value, row.unit))
-            if index != baseline:
-                cells.append(_ratio(row, index))
-        body.append(cells)
-    console.table(headings, body)
-
-
-def _headings(label: str, is_baseline: bool) -> list[str]:
-    return [label] if is_baseline else [label, "ratio"]
-
-
-def _ratio(row: Row, index: int) -> str:
-    ratio, interval = row.ratio[index], row.ci95[index] if row.ci95 else None
-    if ratio is None:
-        return "n/a"
-    return f"{ratio:.2f}x" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
 def _shown(value: Any) -> str:

@@ -65,6 +65,7 @@ class Row:
             "counts": self.counts,
             "paired_counts": self.paired_counts,
             "lower_is_better": self.lower_is_better,
+            "differs": [self.differs(index) for index in range(len(self.values))],
             "notes": self.notes,
         }
 

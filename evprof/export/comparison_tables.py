@@ -1,0 +1,126 @@
+"""A comparison as one table for data frames, or as its JSON document.
+
+One line per figure and column, then per part of a difference, then per setting; `kind` tells which.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.export.files import refuse_session
+from evprof.export.whole_file import whole_file
+
+COLUMNS = (
+    "kind",
+    "name",
+    "unit",
+    "column",
+    "label",
+    "session",
+    "run_id",
+    "is_baseline",
+    "value",
+    "delta",
+    "ratio",
+    "share",
+    "ci95_low",
+    "ci95_high",
+    "count",
+    "paired_count",
+    "lower_is_better",
+    "differs",
+    "notes",
+)
+"""Of the table. The interval is the ratio's for figures, and that of `delta` for parts of a difference."""
+
+SUFFIXES = (".csv", ".json")
+
+Line = dict[str, Any]
+
+
+def write_comparison(document: Mapping[str, Any], path: Path) -> None:
+    """Writes the document of `compare` as the name's ending says, whole or not at all.
+
+    Raises UserError for another ending, for a file that is a session, and when the place cannot be written.
+    """
+    check_comparison_path(path)
+    try:
+        with whole_file(path) as stream:
+            if path.suffix.lower() == ".json":
+                json.dump(document, stream, indent=2, ensure_ascii=False, allow_nan=False)
+                stream.write("\n")
+            else:
+                writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(comparison_lines(document))
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+
+
+def check_comparison_path(path: Path) -> None:
+    """Raises UserError unless a comparison may be written to `path`: asked before the work is done."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise UserError(f"-o: '{path}' ends neither in .csv nor in .json; name it after its format.", exit_code=USAGE)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"-o: '{path}' cannot be a file there; name one in a folder that exists.")
+    refuse_session(path)
+
+
+def comparison_lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    """The lines of the table. What was not measured is None."""
+    named = [
+        {
+            "column": index,
+            "label": column["label"],
+            "session": column["session"],
+            "run_id": column["run_ids"][0],
+            "is_baseline": column["is_baseline"],
+        }
+        for index, column in enumerate(document["columns"])
+    ]
+    for row in document["rows"]:
+        for index, name in enumerate(named):
+            yield {"kind": "figure", **name, **_figure(row, index)}
+    others = [name for name in named if not name["is_baseline"]]
+    for name, pair in zip(others, document["pairs"], strict=True):
+        for part in pair["contributions"]:
+            yield {"kind": "contribution", **name, **_contribution(part, pair["samples"])}
+    for setting in document["settings"]:
+        for name, value in zip(named, setting["values"], strict=True):
+            yield {"kind": "setting", **name, "name": setting["name"], "value": value}
+
+
+def _figure(row: Mapping[str, Any], index: int) -> Line:
+    low, high = (row["ci95"] and row["ci95"][index]) or (None, None)
+    return {
+        "name": row["metric"],
+        "unit": row["unit"],
+        "value": row["values"][index],
+        "delta": row["delta"][index],
+        "ratio": row["ratio"][index],
+        "ci95_low": low,
+        "ci95_high": high,
+        "count": row["counts"][index],
+        "paired_count": row["paired_counts"][index],
+        "lower_is_better": row["lower_is_better"],
+        "differs": row["differs"][index],
+        "notes": " ".join(row["notes"]),
+    }
+
+
+def _contribution(part: Mapping[str, Any], samples: int | None) -> Line:
+    low, high = part["ci95"] or (None, None)
+    return {
+        "name": part["stage"],
+        "unit": "ms",
+        "delta": part["delta_ms"],
+        "share": part["share"],
+        "ci95_low": low,
+        "ci95_high": high,
+        "paired_count": samples,
+    }
