@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from evprof.loaders.folder_listing import FILE, FOLDER, FolderListing
 from evprof.loaders.frames import FRAME_NUMBER
@@ -32,7 +33,7 @@ def path_problem(value: object, what: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        return f"its {what} should be a path and is {type_name(value)}"
+        return f"its {what} should be a path, not {type_name(value)}"
     if "\0" in value:
         return f"the path of its {what} holds a NUL character"
     if len(value) > LONGEST_PATH:
@@ -50,8 +51,13 @@ def type_name(value: object) -> str:
         return "true or false"
     if value is None:
         return "nothing"
-    names: tuple[tuple[type, str], ...] = ((dict, "a table"), (list, "a list"), (str, "a text"))
-    return next((name for kind, name in names if isinstance(value, kind)), "a number or a date")
+    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (dict, "a table"),
+        (list, "a list"),
+        (str, "a text"),
+        ((int, float, Decimal), "a number"),
+    )
+    return next((name for kind, name in names if isinstance(value, kind)), "a date or time")
 
 
 class Counterparts:

@@ -62,6 +62,7 @@ class InstructionSamples:
         self._unknown: set[str] = set()
         self.without_prompt = 0
         self.has_prompts = True
+        self.has_columns = True
         self.later_questions = 0
 
     def samples(self, row: Row) -> Iterator[Sample]:
@@ -79,7 +80,7 @@ class InstructionSamples:
         self.later_questions += len(asked) - 1
         # Names are given before files are looked for: a sample keeps its name when other files come or go.
         named = [
-            self._names.unique(row.number, name if place == 1 else f"{name}#{place}")
+            self._names.unique(row.number, name if place == 1 else f"{name}#{place}", is_given=given is not None)
             for place in range(1, len(taken) + 1)
         ]
         events, video = self._events(entry, video_name), self._video(entry, events_name)
@@ -102,7 +103,7 @@ class InstructionSamples:
         """(question, reference answer) of each turn of a person; at least one, which may be without a question."""
         turns = entry.get("conversations")
         if turns is not None and not isinstance(turns, list):
-            self._problems.add(ODD_TEXTS, f"Row {row}: its conversations should be a list and are {type_name(turns)}.")
+            self._problems.add(ODD_TEXTS, f"Row {row}: its conversations should be a list, not {type_name(turns)}.")
             turns = None
         asked = self._turns(row, turns or [])
         query = next((entry[key] for key in OWN["prompt"] if entry.get(key) is not None), None)
@@ -213,8 +214,10 @@ class InstructionSamples:
             names.append(f"{key}/{value.strip()}")
         gone = [name for name in names if self._files.file(name) is None]
         if gone:
-            others = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
-            return Half(None, f"its event frame '{shown(gone[0])}'{others} of {len(names):,} is not there")
+            verb = "is" if len(gone) == 1 else "are"
+            return Half(
+                None, f"{len(gone):,} of its {len(names):,} event frames {verb} not there ('{shown(gone[0])}' first)"
+            )
         places = {name.rpartition("/")[0] for name in names}
         prefixes = {re.sub(r"[0-9]+\.png$", "", name.rpartition("/")[2], flags=re.IGNORECASE) for name in names}
         if len(places) == 1:

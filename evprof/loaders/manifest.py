@@ -82,6 +82,10 @@ def read_manifest(
                 raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+    if reading.rows and not reading.has_columns:
+        raise UserError(
+            f"{path}: is no list of samples; its columns would have to be events, video, prompt and the like."
+        )
     reading.sum_up()
     kind = INSTRUCTION if form == JSON and reading.is_instruction else form
     return Manifest(found, kind, tuple(reading.samples), problems.sentences(), reading.rows)
@@ -124,6 +128,11 @@ class _Reading:
     def is_instruction(self) -> bool:
         """Whether the rows are EventGPT's entries."""
         return isinstance(self._source, InstructionSamples)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether any row says where events or a video are."""
+        return self._source is not None and self._source.has_columns
 
     def take(self, row: Row) -> None:
         """One more row."""

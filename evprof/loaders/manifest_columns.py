@@ -52,8 +52,11 @@ class Names:
         self._problems = problems
         self._next: dict[str, int] = {}
 
-    def unique(self, number: int, name: str) -> str:
-        """The name, or the name with the first free number behind it when another row has it."""
+    def unique(self, number: int, name: str, *, is_given: bool) -> str:
+        """The name, or the name with the first free number behind it when another row has it.
+
+        That is told when the name `is_given` by the row: many questions about one recording are nothing odd.
+        """
         if name not in self._next:
             self._next[name] = 2
             return name
@@ -63,6 +66,8 @@ class Names:
         self._next[name] = count + 1
         given = f"{name} ({count})"
         self._next[given] = 2
+        if not is_given:
+            return given
         self._problems.add(TAKEN, f"Row {number}: another row is called '{shown(name)}', too; this one is '{given}'.")
         return given
 
@@ -79,7 +84,7 @@ class SampleTexts:
         if value is None:
             return None
         if not isinstance(value, str):
-            self._problems.add(ODD_TEXTS, f"Row {number}: its {what} should be a text and is {type_name(value)}.")
+            self._problems.add(ODD_TEXTS, f"Row {number}: its {what} should be a text, not {type_name(value)}.")
             return None
         if len(value) > LONGEST_TEXT:
             self._problems.add(
@@ -135,7 +140,7 @@ def left_out(row: Row, problems: Problems) -> None:
     """Tells a row that is no table of names and values."""
     problems.add(
         LEFT_OUT,
-        f"Row {row.number}: is left out, because it is {type_name(row.values)} and no set of names and values.",
+        f"Row {row.number}: is left out, because it is {type_name(row.values)} instead of names and values.",
     )
 
 
@@ -147,6 +152,7 @@ class ListedSamples:
         self._unknown: set[str] = set()
         self.without_prompt = 0
         self.has_prompts = False
+        self.has_columns = False
 
     def samples(self, row: Row) -> Iterator[Sample]:
         """The sample of a row, if it is one."""
@@ -154,7 +160,9 @@ class ListedSamples:
             left_out(row, self._problems)
             return
         cells = self._cells(row.values)
-        name = self._names.unique(row.number, self._texts.name(cells.get("name"), self._first_path(cells)))
+        self.has_columns = self.has_columns or bool(cells.keys() & {"events", "video"})
+        name = self._texts.name(cells.get("name"), self._first_path(cells))
+        name = self._names.unique(row.number, name, is_given="name" in cells)
         events, video = self._events(cells.get("events")), self._video(cells.get("video"))
         if not usable(row.number, events, video, self._problems):
             return

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import UserError
+from evprof.loaders.json_text import JsonText, MendedJson
 from evprof.loaders.manifest_problems import Problems, shown
 from evprof.loaders.paths import reason
 
 CSV, JSON, TOML = "csv", "json", "toml"
 
 MAX_FILE_BYTES = 512 << 20
-MAX_TOML_BYTES = 8 << 20
-"""TOML is read whole, and slowly."""
+MAX_TOML_BYTES = 4 << 20
+"""TOML is read whole, and slowly: for long lists there are the other formats."""
 
 MAX_DEPTH = 32
 MAX_VALUES = 100_000
@@ -36,6 +37,9 @@ _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = ",;\t|"
 _TOML_LINE = re.compile(r"""\s*(\[\[?[\w\s."'-]+\]\]?\s*(#.*)?|[\w."' -]+=.*)""")
+
+_ENDLESS_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
+"""A dotted key so long that Python's TOML reader, which takes the square of its length, would not come back."""
 
 Step = tuple[str, Any]
 
@@ -51,7 +55,7 @@ class Row:
 def text_format(head: bytes) -> str | None:
     """CSV, JSON or TOML by the first bytes of a file; None when they are no text."""
     if head.startswith(_WIDE_BOMS):
-        return CSV
+        return JSON if head.decode("utf-16", errors="replace").lstrip()[:1] in "[{" else CSV
     if b"\0" in head:
         return None
     text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
@@ -84,17 +88,20 @@ def read_rows(path: Path, form: str, problems: Problems) -> Iterator[Row]:
 
 def first_row(head: bytes, form: str) -> dict[str, Any] | None:
     """The first row of a file of which only the beginning is at hand, or for CSV its header; None without one."""
+    import ijson
+
     try:
         match form:
             case "toml":
                 return _first_toml_row(head)
             case "json":
-                found = next(_json_values(io.BytesIO(head)), None)
+                file = io.BytesIO(head)
+                found = next(_json_values(MendedJson(file), file), None)
             case _:
                 text = io.TextIOWrapper(io.BytesIO(head), encoding=_encoding(head), errors="replace", newline="")
                 line = text.readline()
                 found = dict.fromkeys(_cells(line, _delimiter(line)))
-    except (UserError, ValueError, csv.Error):
+    except (UserError, ValueError, OverflowError, SystemError, csv.Error, ijson.JSONError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -152,7 +159,10 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def _toml_rows(path: Path, file: BinaryIO) -> Iterable[object]:
     try:
-        loaded = tomllib.loads(file.read().removeprefix(_BOM).decode("utf-8"))
+        text = file.read().removeprefix(_BOM).decode("utf-8")
+        if _ENDLESS_KEY.search(text):
+            raise UserError(f"{path}: a key in it has more than 32 parts; this is no list of samples.")
+        loaded = tomllib.loads(text)
     except UnicodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
@@ -182,27 +192,43 @@ def _json_rows(path: Path, file: BinaryIO) -> Iterator[object]:
     import ijson
 
     number = 0
-    try:
-        for value in _json_values(file):
-            number += 1
-            yield value
-    except ijson.JSONError as error:
-        what = "ends too early" if "EOF" in str(error) or "ncomplete" in str(error) else "is no valid JSON"
-        raise UserError(f"{path}: {what} after row {number} ({_first_line(error)}); copy or write it again.") from None
-    except (UnicodeError, ValueError, OverflowError) as error:
-        raise UserError(f"{path}: cannot be read after row {number} ({reason(error)}); write it again.") from None
-    except UserError as error:
-        raise UserError(f"{path}: {error.sentence}") from None
+    for source in (JsonText(file), MendedJson(file)):
+        file.seek(0)
+        try:
+            for place, value in enumerate(_json_values(source, file), start=1):
+                # Mending costs time and is seldom needed, so it begins anew and passes over what was given out.
+                if place > number:
+                    number = place
+                    yield value
+            return
+        except (ijson.JSONError, ValueError, OverflowError, SystemError) as error:
+            if isinstance(source, MendedJson):
+                raise UserError(f"{path}: {_json_problem(error)} after row {number}; write it again.") from None
+        except UserError as error:
+            raise UserError(f"{path}: {error.sentence}") from None
 
 
-def _json_values(file: BinaryIO) -> Iterator[object]:
+def _json_problem(error: Exception) -> str:
+    if isinstance(error, SystemError):
+        # The parser's C code goes on after Python has refused to make a number of thousands of digits.
+        return "holds a number with too many digits"
+    said = error.args[0] if error.args else ""
+    words = said.decode("utf-8", errors="replace") if isinstance(said, bytes) else str(error)
+    words = (words.strip() or type(error).__name__).splitlines()[0]
+    what = "ends too early" if "EOF" in words or "ncomplete" in words else "is no valid JSON"
+    return f"{what} ({shown(words)})"
+
+
+def _json_values(source: JsonText | MendedJson, file: BinaryIO) -> Iterator[object]:
     """Entries of a list, of the list called "samples" in an object, or objects one after the other (JSON lines)."""
     import ijson
 
     start = file.read(len(_BOM))
+    if start.startswith(_WIDE_BOMS):
+        raise UserError("is UTF-16 text; save it as UTF-8.")
     if start != _BOM:
         file.seek(0)
-    steps = _Steps(ijson.basic_parse(file, multiple_values=True))
+    steps = _Steps(ijson.basic_parse(source, multiple_values=True))
     for kind, _ in steps:
         if kind == "start_array":
             yield from _entries(steps)
@@ -281,7 +307,3 @@ def _built(kind: str, value: Any, steps: _Steps, depth: int) -> object:
                 found[key] = _built(inner, content, steps, depth + 1)
         return found
     return value
-
-
-def _first_line(error: Exception) -> str:
-    return shown(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
