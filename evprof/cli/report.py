@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
 from evprof.cli.console import Console
+
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
 
 BASES = ("end-to-end", "without-load", "model-only")
 
@@ -25,7 +31,9 @@ class Report(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, place, title and basis."""
-        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument(
+            "sessions", metavar="S.evprof", nargs="+", help="sessions, or result files that evprof import reads (.json)"
+        )
         parser.add_argument(
             "-o", "--output", metavar="FILE", type=Path, required=True, help="where to write: FILE.md or FILE.html"
         )
@@ -36,13 +44,27 @@ class Report(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads the sessions and writes the report."""
-        from evprof.export.report.writing import check_output, write_report
+        from evprof.export.report.writing import check_output, write_sources
 
         check_output(options.output)
-        paths = [Path(session) for session in options.sessions]
-        write_report(paths, options.output, title=options.title, command=command_of(options), basis=options.basis)
+        sources = [_source(Path(path)) for path in options.sessions]
+        write_sources(sources, options.output, title=options.title, command=command_of(options), basis=options.basis)
         console.note(f"report saved: {options.output}")
         return 0
+
+
+def _source(path: Path) -> Source:
+    """One session as read; a result file is imported into a session that is gone afterwards."""
+    from evprof.export.report.writing import read_source
+
+    if path.suffix.lower() != ".json":
+        return read_source(path)
+    from evprof.run.legacy_import import import_files
+
+    with TemporaryDirectory(prefix="evprof-") as folder:
+        session = Path(folder) / "imported.evprof"
+        import_files([path], session)
+        return replace(read_source(session), path=path)
 
 
 def command_of(options: argparse.Namespace) -> str:

@@ -31,19 +31,25 @@ def variables(is_dark: bool) -> dict[str, str]:
 
 def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
     """The colours of each series by name: one, several for what covers several stages, () for unattributed time."""
-    taken = {part for entry in series for part in named_colors(entry.color)}
+    taken = {part for entry in series for part in _own_colors(entry)}
     free = [name for name in FREE if name not in taken] or list(FREE)
     found: list[tuple[str, ...]] = []
     place = 0
     for entry in series:
         if entry.color == UNATTRIBUTED:
             found.append(())
-        elif own := named_colors(entry.color):
+        elif own := _own_colors(entry):
             found.append(own)
         else:
             found.append((free[place % len(free)],))
             place += 1
     return found
+
+
+def _own_colors(series: Series) -> tuple[str, ...]:
+    """By its name where that is of several stages: whatever its colour, such an interval is striped."""
+    several = named_colors(series.name.replace(" ", "")) if COVERS in series.name else ()
+    return several or named_colors(series.color)
 
 
 def named_colors(color: str) -> tuple[str, ...]:

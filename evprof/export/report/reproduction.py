@@ -30,7 +30,7 @@ def _of_source(source: Source) -> list[str]:
         lines.append(str(suite["command"]))
     imports = source.facts.get("imports")
     files = [str(entry.get("path")) for entry in imports or () if isinstance(entry, dict) and entry.get("path")]
-    if files:
+    if files and str(source.path) not in files:
         lines.append(shlex.join(["evprof", "import", *files, "-o", str(source.path)]))
     groups: dict[int, list[RunLog]] = {}
     for run in source.runs:

@@ -30,14 +30,26 @@ def write_report(
 ) -> None:
     """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
 
-    `command` is what the report tells as the way to make it again; `basis` is what totals count, by itself the widest on
-    which every configuration has a total. Raises UserError for another suffix or basis (exit
-    code 2), for what is no session, when no run finished, and when the place cannot be used.
+    `command` is what the report tells as the way to make it again; `basis` is what totals count, by itself the widest
+    on which every configuration has a total. Raises UserError for another suffix or basis (exit code 2), for what is no
+    session, when no run finished, and when the place cannot be used.
     """
+    write_sources([read_source(Path(path)) for path in paths], output, title=title, command=command, basis=basis)
+
+
+def write_sources(
+    sources: Sequence[Source],
+    output: Path,
+    *,
+    title: str | None = None,
+    command: str = "",
+    basis: str | None = None,
+) -> None:
+    """Like `write_report`, of sessions that were read already."""
     check_output(output)
     if basis is not None and basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
-    data = gather([read_source(Path(path)) for path in paths], basis, command)
+    data = gather(sources, basis, command)
     text = document(build_report(data, title), output.suffix.lower())
     try:
         with whole_file(output) as stream:
