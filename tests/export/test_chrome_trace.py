@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from evprof.core.records import BEGIN, END, SpanRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
+from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.chrome_trace import THREADS, chrome_trace
+from evprof.export.chrome_trace import THREADS, chrome_trace, left_out_sentences
 from evprof.metrics.document import run_document
 
 
@@ -75,3 +75,62 @@ def test_what_is_not_settled_is_left_out() -> None:
     assert slices(chrome_trace([log])["traceEvents"]) == []
     unstarted = RunLog(RunInfo(2, 1, 0, "target", "target", {}, {}))
     assert chrome_trace([unstarted])["traceEvents"] == []
+
+
+def test_arrows_lead_from_prefill_to_decode_and_from_drafts_to_their_verification(entries, runs) -> None:
+    by_id = {entry["id"]: entry for entry in entries if entry["ph"] == "f"}
+    arrows = [(entry, by_id[entry["id"]]) for entry in entries if entry["ph"] == "s"]
+    assert len(by_id) == len(arrows)
+
+    def slice_at(end: dict[str, Any]) -> dict[str, Any]:
+        track = [entry for entry in slices(entries) if (entry["pid"], entry["tid"]) == (end["pid"], end["tid"])]
+        return max((entry for entry in track if entry["ts"] == end["ts"]), key=track.index)
+
+    ends = [(start["name"], slice_at(start)["name"], slice_at(stop)["name"]) for start, stop in arrows]
+    drafted = sum(entry.drafted > 0 for entry in runs[2].rounds)
+    assert ends.count(("first token", "prefill", "decode")) == 3
+    assert ends.count(("drafted tokens", "draft", "verify")) == drafted > 0
+    assert len(ends) == 3 + drafted
+
+
+def test_drafts_of_models_lead_to_the_models_verification(speculative_run: RunLog) -> None:
+    """The second round's parts were not recorded in time: its arrow joins the phases of the round."""
+    found = chrome_trace([speculative_run])["traceEvents"]
+    ends = [(entry["ph"], entry["tid"], entry["ts"]) for entry in found if entry.get("name") == "drafted tokens"]
+    draft, target, rounds = (THREADS[name] for name in ("draft", "target", "rounds"))
+    assert sorted(ends) == [("f", target, 80), ("f", rounds, 125), ("s", draft, 60), ("s", rounds, 105)]
+
+
+def test_a_run_that_broke_off_says_where_and_why() -> None:
+    log = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, status="failed", error="no\x07 memory", start_ns=0))
+    log.absorb(SpanRecord(1, 0, -1, SETTLED, "target", "load", 0, 10_000))
+    log.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "vision", 12_000, -1))
+    text = json.dumps(chrome_trace([log]))
+    assert "\\u0007" in text
+    found = json.loads(text)["traceEvents"]
+    assert [entry["name"] for entry in slices(found)] == ["load"]
+    (outcome,) = (entry for entry in found if entry["ph"] == "i")
+    assert (outcome["name"], outcome["ts"], outcome["s"]) == ("failed", 10, "p")
+    assert outcome["args"] == {"status": "failed", "error": "no\x07 memory", "during": ["vision"]}
+
+
+def test_stages_measured_as_one_are_one_slice() -> None:
+    info = RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0, status="finished")
+    info.imported = ImportedFacts("old.json", "five-stage", 3)
+    log = RunLog(info)
+    log.absorb(SpanRecord(1, 0, -1, SETTLED, "target", "vision+prefill", 0, 10_000))
+    log.absorb(SpanRecord(1, 1, -1, SETTLED, "target", "decode", 10_000, 30_000))
+    log.absorb(TokenRecord(1, "target", 0, 7, "target", -1, 30_000, " a"))
+    document = chrome_trace([log])
+    fused, decode = slices(document["traceEvents"])
+    assert fused["name"] == "vision + prefill"
+    assert fused["args"]["covers"] == ["vision", "prefill"]
+    assert fused["args"]["badge"] == decode["args"]["badge"] == "imported"
+    assert "covers" not in decode["args"]
+    # Its tokens have no times of their own.
+    assert not any(entry["ph"] == "i" for entry in document["traceEvents"])
+    assert document["otherData"]["left_out"]["tokens_without_times"] == 1
+    sentence = "1 token of imported runs had no times of their own and is not in the trace."
+    assert left_out_sentences(document) == [sentence]
+    arrow = [entry["ph"] for entry in document["traceEvents"] if entry["name"] == "first token"]
+    assert arrow == ["s", "f"]

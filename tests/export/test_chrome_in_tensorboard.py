@@ -1,0 +1,152 @@
+"""What torch-tb-profiler, PyTorch's plugin for TensorBoard, finds in our traces: all operators, every run as a step."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.core.records import SETTLED, SpanRecord
+from evprof.core.run_info import FAILED, ImportedFacts, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.export.files import STEPS_NAME, write_export
+from evprof.export.report.data import Source
+from evprof.metrics.stages import unattributed_ms, wall_ms
+
+pytestmark = [
+    pytest.mark.leaves_threads,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def profile_of() -> Any:
+    """Reads a trace as the plugin does. What it finds wrong it logs, and a log of warnings fails any test here."""
+    data = pytest.importorskip("torch_tb_profiler.profiler.data")
+    generator = pytest.importorskip("torch_tb_profiler.profiler.run_generator")
+    consts = pytest.importorskip("torch_tb_profiler.consts")
+
+    def read(path: Path) -> Any:
+        match = consts.WORKER_PATTERN.match(path.name)
+        assert match is not None
+        profile = data.RunProfileData.parse(match.group(1), match.group(2), str(path), str(path.parent))
+        return profile, generator.RunGenerator("worker", None, profile).generate_run_profile()
+
+    return read
+
+
+def nodes(tree: Any) -> int:
+    """Operators in a call tree, its root apart."""
+    return sum(1 + nodes(child) for child in tree.children)
+
+
+def suite_of(runs: list[RunLog]) -> list[RunLog]:
+    """Three rows as a suite leaves them: a measured one, one that failed on the way, and one read from a file."""
+    failed = RunLog(replace(runs[1].info, run_id=8, status=FAILED, error="out of memory", cell="frames=8"))
+    for span in [*runs[1].spans.values()][:4]:
+        failed.absorb(
+            SpanRecord(8, span.span_id, span.parent_id, SETTLED, span.role, span.name, span.start_ns, span.end_ns or 0)
+        )
+    imported = RunLog(RunInfo(9, 9, 0, "target", "target", {}, {}, start_ns=0, status="finished", cell="published"))
+    imported.info.imported = ImportedFacts("old.json", "five-stage", 4)
+    for place, (name, start, end) in enumerate((("load", 0, 20), ("vision+prefill", 20, 90), ("decode", 90, 300))):
+        imported.absorb(SpanRecord(9, place, -1, SETTLED, "target", name, start * MS, end * MS))
+    return [runs[2], failed, imported]
+
+
+@pytest.mark.parametrize("name", ["demo.pt.trace.json", "host_12.1700000000000000000.pt.trace.json.gz"])
+def test_the_plugin_sees_every_slice_of_a_session(
+    runs: list[RunLog], profile_of: Any, trace_check: ModuleType, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
+    check = trace_check.TraceCheck(path)
+    assert check.problems == []
+    profile, views = profile_of(path)
+    seen = Counter(event.type for event in profile.events)
+    spans = sum(len(run.spans) for run in runs)
+    assert seen == {"Operator": spans, "ProfilerStep": 3}
+    assert spans == check.counts["stage"] + check.counts["part"]
+    # None fell out of the call trees, which take nothing that cuts across.
+    assert sum(nodes(tree) for tree in profile.tid2tree.values()) == spans + 3
+    assert profile.steps_names == ["1", "2", "3"]
+    assert [view.name for view in views.views] == ["overall", "operator", "trace"]
+
+
+def test_a_step_lasts_as_its_run_and_leaves_what_no_stage_covers(
+    runs: list[RunLog], profile_of: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.pt.trace.json"
+    write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
+    profile, _ = profile_of(path)
+    for run, costs in zip(runs, profile.steps_costs, strict=True):
+        *_, busy_us, other_us, total_us = costs.costs
+        assert total_us / 1000 == pytest.approx(wall_ms(run))
+        assert other_us / 1000 == pytest.approx(unattributed_ms(run), abs=1e-3)
+        assert busy_us + other_us == pytest.approx(total_us)
+
+
+def test_the_plugin_sees_a_suite_with_failed_and_imported_rows(
+    runs: list[RunLog], profile_of: Any, trace_check: ModuleType, tmp_path: Path
+) -> None:
+    path = tmp_path / "suite.pt.trace.json.gz"
+    suite = suite_of(runs)
+    write_export([Source(tmp_path / "suite.evprof", suite)], "chrome", path)
+    check = trace_check.TraceCheck(path)
+    assert check.problems == []
+    profile, _ = profile_of(path)
+    assert Counter(event.type for event in profile.events) == {
+        "Operator": sum(len(run.spans) for run in suite),
+        "ProfilerStep": 3,
+    }
+    assert profile.steps_names == ["3", "8", "9"]
+    assert "target: vision + prefill" in {event.name for event in profile.events}
+    fused = next(entry for entry in check.slices if entry["name"] == "target: vision + prefill")
+    assert fused["args"]["covers"] == ["vision", "prefill"]
+    assert fused["args"]["badge"] == "imported"
+    assert (fused["args"]["file"], fused["args"]["row"], fused["dur"]) == ("old.json", 4, 70_000)
+    outcome = next(entry for entry in check.entries if entry.get("cat") == "outcome")
+    assert outcome["args"]["error"] == "out of memory"
+
+
+@pytest.mark.logs_warnings
+def test_the_plugin_complains_of_slices_that_cut_across(
+    profile_of: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that its silence about ours means something."""
+    path = tmp_path / "bad.pt.trace.json"
+    bar = {"ph": "X", "cat": "cpu_op", "name": "bar", "pid": 1, "tid": 1, "dur": 10, "args": {}}
+    path.write_text(json.dumps({"traceEvents": [bar | {"ts": 0}, bar | {"ts": 5}]}), encoding="utf-8")
+    profile_of(path)
+    assert "should not intersect" in caplog.text
+
+
+def test_the_head_is_pytorchs(runs: list[RunLog], tmp_path: Path) -> None:
+    path = tmp_path / "s.pt.trace.json.gz"
+    first = replace(runs[0], info=replace(runs[0].info, started_at="2026-01-02T03:04:05+00:00"))
+    write_export([Source(tmp_path / "demo.evprof", [first, *runs[1:]])], "chrome", path)
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    assert document["schemaVersion"] == 1
+    assert document["distributedInfo"]["rank"] == 0
+    assert document["deviceProperties"] == []
+    assert document["baseTimeNanoseconds"] == 1_767_323_045_000_000_000
+    steps = [entry for entry in document["traceEvents"] if entry["name"].startswith("ProfilerStep#")]
+    assert {entry["cat"] for entry in steps} == {"user_annotation"}
+    assert [re.sub(r"\D", "", entry["name"]) for entry in steps] == ["1", "2", "3"]
+
+
+def test_the_names_that_mean_steps() -> None:
+    for name in ("a.pt.trace.json", "host_1.17.pt.trace.json.gz"):
+        assert STEPS_NAME.search(name)
+    for name in ("a.json", "trace.json.gz", "a.pt.trace.json.bak"):
+        assert not STEPS_NAME.search(name)
