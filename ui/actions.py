@@ -22,6 +22,8 @@ ENTRIES: tuple[Entry | None, ...] = (
     Entry("new_session", "New session", "Ctrl+N"),
     Entry("open_session", "Open session…", "Ctrl+O"),
     Entry("save_session", "Save session as…", "Ctrl+S"),
+    Entry("import_results", "Import results…", "Ctrl+Shift+I"),
+    Entry("write_report", "Write report…", "Ctrl+Shift+R"),
     None,
     Entry("open_events", "Open events…", "Ctrl+E"),
     Entry("open_video", "Open video…", "Ctrl+Shift+E"),
@@ -33,6 +35,7 @@ ENTRIES: tuple[Entry | None, ...] = (
     Entry("left", "Samples and runs", "Ctrl+B"),
     Entry("right", "Comparison and selection", "Ctrl+I"),
     Entry("distributions", "Distributions…", "Ctrl+D"),
+    Entry("compare", "Compare…", "Ctrl+K"),
     Entry("theme", "Light or dark", "Ctrl+Shift+L"),
     None,
     Entry("keys", "Keys and mouse", "?"),
@@ -57,7 +60,7 @@ MOUSE = (
     ("drag", "select a time range"),
     ("click", "select a span or a token"),
     ("double-click", "zoom to a span; beside one: fit"),
-    ("drop files", "open events, videos, sessions"),
+    ("drop files", "open events, videos, sessions, results (.json)"),
 )
 """What the mouse does."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -28,6 +29,7 @@ from ui.manifest_opening import listed_samples
 from ui.models.cells import cell_of
 from ui.models.figures import NO_CELLS
 from ui.models.recent import Recent
+from ui.results import Results
 from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
 from ui.selection import Selection
@@ -48,6 +50,9 @@ from ui.window_session import WindowSession
 
 MakeHost = Callable[[Recording], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
+
+
+_Dialog = TypeVar("_Dialog", bound=QDialog)
 
 
 class MainWindow(QMainWindow):
@@ -87,6 +92,7 @@ class MainWindow(QMainWindow):
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
+        self.results = Results(self.session, self, self.messages.post)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
         recent = self._recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
@@ -179,6 +185,9 @@ class MainWindow(QMainWindow):
             "left": lambda: self.body.toggle(self.body.left),
             "right": lambda: self.body.toggle(self.body.right),
             "distributions": self._show_distributions,
+            "compare": self.show_comparison,
+            "import_results": self.results.browse,
+            "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
             "keys": self._show_keys,
             "about": self._show_about,
@@ -260,11 +269,15 @@ class MainWindow(QMainWindow):
         # Imported here: pyqtgraph would hold up the first paint.
         from ui.dialogs.distributions import DistributionsDialog
 
-        dialogs = self.findChildren(DistributionsDialog)
-        shown = next((dialog for dialog in dialogs if dialog.isVisible()), None)
-        dialog = shown or DistributionsDialog(self.controller, self.selection, self.holder, self)
-        dialog.show()
-        dialog.activateWindow()
+        made = _visible(self, DistributionsDialog)
+        _bring(made or DistributionsDialog(self.controller, self.selection, self.holder, self))
+
+    def show_comparison(self) -> None:
+        """Opens the comparison window, or brings it to the front."""
+        from ui.dialogs.comparison import ComparisonDialog
+
+        made = _visible(self, ComparisonDialog)
+        _bring(made or ComparisonDialog(self.session, self.controller, self.selection, self.holder, self))
 
     # Sessions.
 
@@ -366,14 +379,20 @@ class MainWindow(QMainWindow):
 
         `waits`: reads before returning and raises UserError instead (pictures).
         """
+        results: list[Path] = []
         for path in paths:
-            if waits:
-                self._open(probe(path), path, waits=True)
-                continue
             try:
-                self._open(probe(path), path, waits=False)
+                kind = probe(path)
+                if kind == "legacy":
+                    results.append(Path(path))
+                else:
+                    self._open(kind, path, waits=waits)
             except UserError as error:
+                if waits:
+                    raise
                 self.messages.post(error.sentence)
+        if results:
+            self.results.take(results, waits=waits)
 
     def _open(self, kind: str, path: str, *, waits: bool) -> None:
         match kind:
@@ -404,3 +423,13 @@ class MainWindow(QMainWindow):
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
+
+
+def _visible(window: QWidget, kind: type[_Dialog]) -> _Dialog | None:
+    """A dialog of that kind that is open already."""
+    return next((dialog for dialog in window.findChildren(kind) if dialog.isVisible()), None)
+
+
+def _bring(dialog: QDialog) -> None:
+    dialog.show()
+    dialog.activateWindow()

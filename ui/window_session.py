@@ -41,6 +41,7 @@ class WindowSession(QObject):
         super().__init__(parent)
         self.recording = Recording()
         self.path: Path | None = None
+        self.facts: dict[str, Any] = {}
         self.refusal: Callable[[], str] = lambda: ""
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
@@ -71,19 +72,20 @@ class WindowSession(QObject):
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
         if refusal := self.refusal():
             raise UserError(refusal)
-        self._take(path, load_session(path).recording)
+        session = load_session(path)
+        self._take(path, session.recording, session.facts)
 
     def open(self, path: Path) -> None:
         """Opens a session in the background; `opened` or `failed` tells."""
 
         def work() -> None:
             try:
-                recording = load_session(path).recording
+                session = load_session(path)
             except UserError as error:
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
                 return
-            self._called.emit(lambda: self._take(path, recording))
+            self._called.emit(lambda: self._take(path, session.recording, session.facts))
 
         self._start(work, "evprof-session-reader")
 
@@ -91,13 +93,31 @@ class WindowSession(QObject):
         """An empty session; the one before stays where it was saved."""
         self._take(None, Recording())
 
-    def _take(self, path: Path | None, recording: Recording) -> None:
+    def on_disk(self) -> Path:
+        """Where the session lies, with everything recorded so far. Waits; raises UserError when it lies nowhere."""
+        writer, path = self._writer, self.path
+        if writer is not None:
+            if not writer.flush() or writer.problem:
+                raise UserError(writer.problem or f"{writer.path} is not written yet; try again in a moment.")
+            path = writer.path
+        if path is None or not path.exists():
+            raise UserError("The session lies in no file yet; save it first (Ctrl+S).")
+        return path
+
+    def note(self, key: str, value: Any) -> None:
+        """Keeps a fact of the session (plain JSON values) in its file, in place of an earlier one."""
+        self.facts[key] = value
+        self.begin()
+        if self._writer is not None:
+            self._writer.note(key, value)
+
+    def _take(self, path: Path | None, recording: Recording, facts: dict[str, Any] | None = None) -> None:
         # Asked again here: a run may have begun while the file was read.
         if refusal := self.refusal():
             self.failed.emit(refusal)
             return
         self.close()
-        self.recording, self.path = recording, path
+        self.recording, self.path, self.facts = recording, path, dict(facts or {})
         self.opened.emit(recording)
 
     def save_as(self, path: Path) -> None:
@@ -118,15 +138,18 @@ class WindowSession(QObject):
         else:
             raise error
 
-    def in_background(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Runs `work` on a thread and `then(result)` here; a UserError becomes `failed`."""
+    def in_background(
+        self, work: Callable[[], Any], then: Callable[[Any], None], refused: Callable[[str], object] | None = None
+    ) -> None:
+        """Runs `work` on a thread and `then(result)` here; a UserError's sentence goes to `refused`, or is `failed`."""
+        tell = refused or self.failed.emit
 
         def run() -> None:
             try:
                 result = work()
             except UserError as error:
                 sentence = error.sentence
-                self._called.emit(lambda: self.failed.emit(sentence))
+                self._called.emit(lambda: tell(sentence))
                 return
             self._called.emit(lambda: then(result))
 

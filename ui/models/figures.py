@@ -16,7 +16,7 @@ from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
-from evprof.view.labels import NAMES_OF_FAMILIES, stage_title
+from evprof.view.labels import NAMES_OF_FAMILIES, stage_title, stages_in
 from evprof.view.settings_text import differences
 
 NOTHING = "–"
@@ -43,6 +43,17 @@ _DEFINITIONS = {
     "total_ms": ("total", "from the run's zero to its end"),
     "unattributed_ms": ("unattributed", "wall time that no stage covers"),
 }
+_MORE = {
+    "decode_ms_per_token": ("decode step", "decode time / (n - 1): what one more token costs, however it was found"),
+    "prefill_throughput_tok_s": ("prefill rate", "positions of the prompt / prefill time"),
+    "weights_bytes": ("weights", "bytes of all loaded weights on their device"),
+    "peak_allocated_bytes": ("peak allocated", "most bytes of tensors on the device at once"),
+    "peak_rss_bytes": ("peak process", "most resident bytes of the engine process"),
+    "draft_acceptance_rate": ("accepted / drafted", "accepted drafts by all that were drafted, bonus tokens apart"),
+    "mean_acceptance_length": ("tokens per round", "1 + accepted / rounds, bonus token included"),
+}
+"""Figures that only the comparison window has room for."""
+
 _ORDER = tuple(_DEFINITIONS)
 _GROUPS = frozenset(("load_ms", "preprocess_ms", "time_to_first_token_ms", "kv_cache_bytes", "total_ms"))
 """Rows that may begin a group: the first of the stages, and what follows them."""
@@ -80,7 +91,7 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: 
     rows: list[FigureRow] = []
     for metric in _listed(units, a, b):
         unit, first, second, ends = values.get(metric, (units.get(metric, "ms"), None, None, None))
-        name, tip = _definition(metric)
+        name, tip = figure_name(metric)
         share = ratio_of(second, first)
         rows.append(
             FigureRow(
@@ -120,11 +131,16 @@ def _intervals(columns: Sequence[Column | None]) -> tuple[list[tuple[str, ...]],
     return list(whole), {span.name for span in spans if len(span.covers) == 1}
 
 
-def _definition(metric: str) -> tuple[str, str]:
+def figure_name(metric: str) -> tuple[str, str]:
+    """What a figure is called, and what it means."""
     if metric in _DEFINITIONS:
         return _DEFINITIONS[metric]
-    name = stage_title(metric.removesuffix("_ms"))
-    return name, "one measurement of an imported file for all of these"
+    if metric in _MORE:
+        return _MORE[metric]
+    stage = metric.removesuffix("_ms")
+    if stages_in(stage):
+        return stage_title(stage), "these stages together, as a file that times them in one piece gives them"
+    return metric.replace("_", " "), ""
 
 
 _Value = tuple[str, float | None, float | None, Sequence[float] | None]

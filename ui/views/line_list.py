@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPolygonF
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.icons import pixmap
@@ -34,7 +34,7 @@ class Line:
     """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below.
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
-    "closed") has others below it, which are `is_inner`.
+    "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
     """
 
     key: Any
@@ -48,6 +48,7 @@ class Line:
     second_has_role: bool = False
     fold: str = ""
     is_inner: bool = False
+    is_checked: bool | None = None
 
     @property
     def has_second(self) -> bool:
@@ -120,6 +121,9 @@ class _LineDelegate(QStyledItemDelegate):
             self._paint_fold(painter, box, line.fold == "open")
         if line.is_inner:
             inner.setLeft(inner.left() + GRID)
+        if line.is_checked is not None:
+            self._paint_box(painter, QRectF(inner.left(), inner.top() + LINE / 2 - 6, 12, 12), line.is_checked)
+            inner.setLeft(inner.left() + 20)
         first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
         painter.setFont(theme.font(SMALL_PX))
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
@@ -146,6 +150,19 @@ class _LineDelegate(QStyledItemDelegate):
         painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
         painter.restore()
 
+    def _paint_box(self, painter: QPainter, box: QRectF, is_checked: bool) -> None:
+        theme = self._themes.theme
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.accent if is_checked else theme.text_dim, 1))
+        painter.setBrush(theme.accent if is_checked else theme.window)
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        if is_checked:
+            painter.setPen(QPen(theme.ink(theme.accent), 1.6))
+            middle = box.center()
+            painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
+        painter.restore()
+
     def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
         """Badges, then the words."""
         theme = self._themes.theme
@@ -169,11 +186,13 @@ class LineList(QListView):
     Signals:
         picked(object): the key of a line that was clicked or reached with the keyboard.
         menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
+        ticked(object): the key of a line with a box, when it was clicked or Space pressed on it.
         fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or put away.
     """
 
     picked = Signal(object)
     fold_asked = Signal(object, bool)
+    ticked = Signal(object)
     menu_asked = Signal(object, QPoint)
 
     def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
@@ -229,6 +248,8 @@ class LineList(QListView):
             self.fold_asked.emit(line.key, line.fold == "closed")
             return
         super().mousePressEvent(event)
+        if line is not None and line.is_checked is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.ticked.emit(line.key)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         line = self._line_at(event.position().toPoint())
@@ -243,6 +264,9 @@ class LineList(QListView):
         if line is not None and line.fold and wanted is not None:
             if line.fold == wanted:
                 self.fold_asked.emit(line.key, wanted == "closed")
+            return
+        if line is not None and line.is_checked is not None and event.key() == Qt.Key.Key_Space:
+            self.ticked.emit(line.key)
             return
         super().keyPressEvent(event)
 

@@ -1,0 +1,93 @@
+"""Reads other sessions for the comparison, without changing them, on a thread; imported results as well."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from evprof.core.errors import UserError
+from evprof.core.run_log import RunBook, RunLog
+from evprof.session.header import is_session
+from evprof.session.reading import load_session
+
+
+@dataclass(frozen=True)
+class ReadSession:
+    """A session of which every run is known. `path` is where it was asked for."""
+
+    path: str
+    title: str
+    runs: tuple[RunLog, ...]
+
+
+class SessionShelf(QObject):
+    """Sessions as they come.
+
+    Signals:
+        came(object): a ReadSession.
+        failed(str): a sentence about one that cannot be read.
+    """
+
+    came = Signal(object)
+    failed = Signal(str)
+    _done = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._threads: list[threading.Thread] = []
+        self._done.connect(self._tell, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one is still being read."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def read(self, path: Path) -> None:
+        """Reads a session, or results of other programs; `came` or `failed` tells."""
+
+        def work() -> None:
+            try:
+                self._done.emit(read_any(path))
+            except UserError as error:
+                self._done.emit(error.sentence)
+
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=work, name="evprof-session-shelf", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def wait(self, timeout_s: float = 30.0) -> None:
+        """Waits for what is being read; who owns the shelf must, before it goes away."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+
+    def _tell(self, result: object) -> None:
+        if isinstance(result, ReadSession):
+            self.came.emit(result)
+        else:
+            self.failed.emit(str(result))
+
+
+def read_any(path: Path) -> ReadSession:
+    """A session file, or result files of earlier scripts taken over into a session that is not kept.
+
+    Raises UserError for anything else.
+    """
+    if is_session(path) or path.suffix.lower() != ".json":
+        return _read(path, path)
+    from evprof.run.legacy_import import import_files
+
+    with tempfile.TemporaryDirectory(prefix="evprof-import-") as folder:
+        session = Path(folder) / f"{path.stem}.evprof"
+        import_files([path], session)
+        return _read(session, path)
+
+
+def _read(session: Path, asked: Path) -> ReadSession:
+    book = RunBook(load_session(session).recording)
+    book.update()
+    return ReadSession(str(asked), asked.name, tuple(book.runs.values()))
