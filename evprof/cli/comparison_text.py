@@ -122,37 +122,42 @@ def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
 
 def _print_rows(document: Document, labels: Sequence[str], out: StyledLines) -> None:
     """Tables of as many columns beside the baseline as a line holds."""
-    rows, base = document["rows"], _baseline(document)
-    counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
-    first: list[Cells] = [[("", ""), (labels[base], "bold")], [("n", ""), (str(counts[base]), "")]]
-    first += [[(row["metric"], ""), _value(row, base, counts)] for row in rows]
-    blocks = [_block(rows, index, label, counts) for index, label in enumerate(labels) if index != base]
-    while blocks:
+    base = _baseline(document)
+    others = [index for index in range(len(labels)) if index != base]
+    while others:
         taken = 1
-        while taken < len(blocks) and total_width(_beside(first, blocks[: taken + 1])) <= out.width:
+        while taken < len(others) and total_width(_lines(document, labels, others[: taken + 1])) <= out.width:
             taken += 1
-        out.table(_beside(first, blocks[:taken]))
+        out.table(_lines(document, labels, others[:taken]))
         out.line()
-        blocks = blocks[taken:]
-    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
+        others = others[taken:]
+    for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
         out.line(fill(f"note: {note}", out.width))
     out.line(fill(_MEANING, out.width))
 
 
-def _beside(first: Sequence[Cells], blocks: Sequence[Sequence[Cells]]) -> list[Cells]:
-    return [[cell for block in (first, *blocks) for cell in block[place]] for place in range(len(first))]
-
-
-def _block(rows: Sequence[Document], index: int, label: str, counts: Sequence[int]) -> list[Cells]:
-    """Value, difference, ratio and judgement of a column that is not the baseline."""
-    head: list[Cells] = [
-        [(label, "bold"), ("difference", ""), ("ratio", ""), ("", "")],
-        [(str(counts[index]), ""), ("", ""), ("", ""), ("", "")],
+def _lines(document: Document, labels: Sequence[str], others: Sequence[int]) -> list[Cells]:
+    """A table of the baseline and some of the other columns; with `differences_only` of what differs in these."""
+    base, rows = _baseline(document), document["rows"]
+    counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
+    head: list[Cells] = [[("", ""), (labels[base], "bold")], [("n", ""), (str(counts[base]), "")]]
+    for index in others:
+        head[0] += [(labels[index], "bold"), ("difference", ""), ("ratio", ""), ("", "")]
+        head[1] += [(str(counts[index]), ""), ("", ""), ("", ""), ("", "")]
+    if document["differences_only"]:
+        rows = [row for row in rows if any(row["differs"][index] for index in others)]
+    return head + [
+        [
+            (row["metric"], ""),
+            _value(row, base, counts),
+            *(cell for index in others for cell in _cells(row, index, counts)),
+        ]
+        for row in rows
     ]
-    return head + [_cells(row, index, counts) for row in rows]
 
 
 def _cells(row: Document, index: int, counts: Sequence[int]) -> Cells:
+    """Value, difference, ratio and judgement of a column that is not the baseline."""
     word, style = _judgement(row, index)
     arrow = "" if not row["differs"][index] else MORE if row["delta"][index] > 0 else LESS
     interval = row["ci95"][index] if row["ci95"] else None

@@ -86,6 +86,7 @@ def compare_document(
     return {
         "schema_version": SCHEMA_VERSION,
         "basis": basis,
+        "differences_only": differences_only,
         "baseline": baseline.run_id,
         "columns": [_column_document(column, column is baseline) for column in listed],
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],

@@ -1,0 +1,225 @@
+"""Configurations over a dataset: means over samples, ratios in pairs, parts that add up, failures, attempts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import fmean, median
+
+import numpy as np
+import pytest
+
+from evprof.core.run_log import RunLog
+from evprof.metrics import comparison, decoding, stages
+from evprof.metrics.statistics import mean_interval, ratio_interval
+
+SAMPLES = ("a", "b", "c", "d", "e")
+Cell = Callable[..., list[RunLog]]
+
+
+@pytest.fixture
+def cell(script, plain_writer) -> Cell:
+    """Makes the runs of one configuration: by sample a scale of the plain run, and repeats that are noisy about it."""
+
+    def make(
+        name: str,
+        first_id: int,
+        scales: dict[str, float],
+        repeats: int = 1,
+        *,
+        mode: str = "target",
+        role: str = "target",
+    ) -> list[RunLog]:
+        chance = np.random.default_rng(first_id)
+        runs = []
+        for repeat in range(repeats):
+            for sample, scale in scales.items():
+                builder = script(first_id + len(runs), role=role, mode=mode)
+                run = plain_writer(builder, scale=scale * chance.uniform(0.9, 1.1))
+                run.info.cell, run.info.repeat = name, repeat
+                run.info.sample = {**run.info.sample, "name": sample}
+                runs.append(run)
+        return runs
+
+    return make
+
+
+def scales(times: float = 1.0) -> dict[str, float]:
+    return {sample: times * (1 + place) for place, sample in enumerate(SAMPLES)}
+
+
+def by_sample(runs: list[RunLog]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        found.setdefault(run.info.sample["name"], []).append(stages.total_ms(run) or 0)
+    return {name: median(values) for name, values in found.items()}
+
+
+def test_a_cell_is_one_column_with_means_over_samples(cell) -> None:
+    slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)
+    listed = comparison.columns([*slow, *fast], "s.evprof")
+    assert [(column.label, column.is_cell, len(column.runs)) for column in listed] == [
+        ("8 frames", True, 15),
+        ("1 frame", True, 15),
+    ]
+    assert list(listed[0].samples()) == [(name, "What?") for name in SAMPLES]
+    assert all(len(runs) == 3 for runs in listed[0].samples().values())
+    row = comparison.comparison_rows(listed)[0]
+    one, two = (list(by_sample(runs).values()) for runs in (slow, fast))
+    assert row.values == pytest.approx([fmean(one), fmean(two)])
+    assert row.ratio == pytest.approx([1, fmean(two) / fmean(one)])
+    assert row.delta == pytest.approx([0, fmean(two) - fmean(one)])
+    assert (row.counts, row.paired_counts) == ([5, 5], [None, 5])
+    assert row.ci95 == [None, list(ratio_interval(one, two, paired=True) or ())]
+    assert row.differs(1)
+    assert not row.differs(0)
+
+
+def test_ratios_are_over_the_samples_that_both_measured(cell) -> None:
+    slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.5))[1:]
+    row = comparison.comparison_rows(comparison.columns([*slow, *fast]))[0]
+    assert (row.counts, row.paired_counts) == ([5, 4], [None, 4])
+    one, two = by_sample(slow), by_sample(fast)
+    assert row.ratio[1] == pytest.approx(fmean(two.values()) / fmean(one[name] for name in two))
+    assert row.values == pytest.approx([fmean(one.values()), fmean(two.values())])
+
+
+def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None:
+    slow = cell("8 frames", 1, scales())
+    other = cell("1 frame", 101, {f"{name}2": scale for name, scale in scales(0.5).items()})
+    listed = comparison.columns([*slow, *other])
+    row = comparison.comparison_rows(listed)[0]
+    one, two = (list(by_sample(runs).values()) for runs in (slow, other))
+    assert row.ratio[1] == pytest.approx(fmean(two) / fmean(one))
+    assert row.paired_counts == [None, None]
+    assert row.ci95 == [None, list(ratio_interval(one, two, paired=False) or ())]
+    pair = comparison.pair_document(*listed)
+    assert pair["samples"] is None
+    assert sum(part["delta_ms"] for part in pair["contributions"]) == pytest.approx(fmean(two) - fmean(one))
+    assert all(part["ci95"] is None for part in pair["contributions"])
+    assert pair["token_match"]["rate"] is None
+
+
+def test_prompts_tell_samples_apart(cell) -> None:
+    runs = cell("8 frames", 1, {"a": 1.0, "b": 2.0})
+    runs[1].info.sample = {**runs[0].info.sample, "prompt": "Why?"}
+    (column,) = comparison.columns(runs)
+    assert list(column.samples()) == [("a", "What?"), ("a", "Why?")]
+
+
+@pytest.mark.parametrize("basis", comparison.BASES)
+def test_parts_of_cells_add_up_over_typical_repeats(cell, basis: str) -> None:
+    slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
+    listed = comparison.columns([*slow, *fast])
+    pair = comparison.pair_document(*listed, basis)
+    assert pair["samples"] == 5
+    one, two = (
+        {name: sorted(stages.total_ms(run, basis) or 0 for run in runs)[(len(runs) - 1) // 2] for name, runs in found}
+        for found in (column.samples().items() for column in listed)
+    )
+    differences = [two[name] - one[name] for name in one]
+    assert sum(part["delta_ms"] for part in pair["contributions"]) == pytest.approx(fmean(differences))
+    assert sum(part["share"] for part in pair["contributions"]) == pytest.approx(1)
+    assert {part["stage"] for part in pair["contributions"]} >= {"vision", "prefill", "decode"}
+    typical = [column.typical_runs(basis) for column in listed]
+    decode = [
+        (stages.stage_ms(typical[1][k], "decode") or 0) - (stages.stage_ms(typical[0][k], "decode") or 0)
+        for k in typical[0]
+    ]
+    part = next(part for part in pair["contributions"] if part["stage"] == "decode")
+    assert part["ci95"] == pytest.approx(list(mean_interval(decode) or ()))
+
+
+def test_generation_of_cells_is_the_ratio_of_mean_decode_times(cell, script, plain_writer) -> None:
+    slow, fast = cell("8 frames", 1, scales()), []
+    for place, name in enumerate(SAMPLES):
+        run = plain_writer(script(101 + place), scale=0.5, tokens=tuple(range(5 + place)))
+        run.info.cell, run.info.sample = "1 frame", {**run.info.sample, "name": name}
+        fast.append(run)
+    pair = comparison.pair_document(*comparison.columns([*slow, *fast]))
+    decode = [fmean(stages.stage_ms(run, "decode") or 0 for run in runs) for runs in (slow, fast)]
+    steps = [fmean(decoding.decode_steps(run) or 0 for run in runs) for runs in (slow, fast)]
+    assert pair["generation"]["product"] == pytest.approx(decode[1] / decode[0])
+    assert pair["generation"]["token_count_ratio"] == pytest.approx(steps[1] / steps[0])
+    # (7, 8, 9, 2) against (0, 1, 2, …): nothing matches but the last of nobody.
+    assert pair["token_match"]["compared"] == 20
+    assert pair["token_match"]["matched"] == 0
+
+
+def test_failures_are_counted_and_warm_up_is_not(cell) -> None:
+    slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales())
+    slow[0].info.status, slow[1].info.status = "failed", "cancelled"
+    slow[2].info.warmup = True
+    for run in fast:
+        run.info.status = "failed"
+    (column,) = comparison.columns([*slow, *fast])
+    assert (column.label, len(column.runs), column.failures) == ("8 frames", 2, 2)
+    assert [run.run_id for run in comparison.failed_only([*slow, *fast])] == [101, 102, 103, 104, 105]
+
+
+def test_of_a_row_begun_again_the_last_attempt_counts(cell) -> None:
+    runs = cell("8 frames", 1, scales())
+    killed, again = cell("8 frames", 101, {"a": 1.0}), cell("8 frames", 201, {"b": 9.0})
+    runs[0].info.status = "failed"
+    killed[0].info.status = "finished"
+    (column,) = comparison.columns([*runs, *killed, *again])
+    assert sorted(run.run_id for run in column.runs) == [3, 4, 5, 101, 201]
+    assert column.failures == 0
+
+
+def test_both_models_of_a_side_by_side_cell_are_columns(cell) -> None:
+    drafts = cell("both", 1, scales(0.5), mode="side-by-side", role="draft")
+    targets = cell("both", 101, scales(), mode="side-by-side")
+    for run in drafts:
+        model = run.info.models["draft"]
+        run.info.models["draft"] = type(model)(**{**vars(model), "name": "eventgpt"})
+    listed = comparison.columns([*drafts, *targets])
+    assert [column.label for column in listed] == ["both · eventgpt", "both · tiny"]
+    assert comparison.comparison_rows(listed)[0].paired_counts == [None, 5]
+
+
+def test_a_single_run_is_compared_with_a_cell_by_means(cell, plain_run) -> None:
+    runs = cell("8 frames", 11, scales())
+    listed = comparison.columns([plain_run, *runs])
+    row = comparison.comparison_rows(listed)[0]
+    assert row.counts == [1, 5]
+    assert row.ci95 is None
+    assert row.ratio[1] == pytest.approx(fmean(by_sample(runs).values()) / 180)
+
+
+def test_every_other_column_has_its_pair(cell) -> None:
+    listed = comparison.columns([*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))])
+    document = comparison.compare_document(listed, listed[1])
+    assert [pair["label"] for pair in document["pairs"]] == ["a", "c"]
+    assert document["contributions"] == document["pairs"][0]["contributions"]
+    assert [column["is_baseline"] for column in document["columns"]] == [False, True, False]
+    assert [column["samples"] for column in document["columns"]] == [5, 5, 5]
+    assert sum(part["delta_ms"] for part in document["pairs"][1]["contributions"]) > 0
+
+
+def test_only_what_differs_is_left_when_asked_for(cell) -> None:
+    slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.25))
+    for run in fast:
+        run.info.settings = {**run.info.settings, "frames": 1}
+    listed = comparison.columns([*slow, *fast])
+    whole = comparison.compare_document(listed, listed[0])
+    short = comparison.compare_document(listed, listed[0], differences_only=True)
+    kept = {row["metric"] for row in short["rows"]}
+    assert kept < {row["metric"] for row in whole["rows"]}
+    assert "total_ms" in kept
+    assert "visual_tokens" not in kept
+    assert all(any(row["differs"]) for row in short["rows"])
+    assert [setting["setting"] for setting in short["settings"]] == ["frames"]
+    assert len(whole["settings"]) > 5
+
+
+@pytest.mark.timing
+def test_a_thousand_runs_are_compared_in_a_moment(cell) -> None:
+    one = cell("8 frames", 1, {f"s{place}": 1.0 for place in range(500)})
+    two = cell("1 frame", 1001, {f"s{place}": 1.5 for place in range(500)})
+    start = time.perf_counter()
+    listed = comparison.columns([*one, *two])
+    document = comparison.compare_document(listed, listed[0])
+    # 4,440 runs in less than 3 s.
+    assert time.perf_counter() - start < 0.7
+    assert document["rows"][0]["counts"] == [500, 500]

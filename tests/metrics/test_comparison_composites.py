@@ -1,0 +1,172 @@
+"""Stages that an imported file timed in one piece: never split, compared with the same stages of others together."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.records import STAGES
+from evprof.core.run_info import ImportedFacts
+from evprof.core.run_log import RunLog
+from evprof.metrics import comparison, stages
+from evprof.metrics.partition import Shape, answers, composites, partition
+
+FACTS = {"path": "old.json", "family": "old", "row": 1}
+
+
+@pytest.fixture
+def imported(script):
+    """An imported run: its intervals end to end, by name and ms."""
+
+    def make(run_id: int, *spans: tuple[str, float], output_tokens: int | None = None, **changes: object) -> RunLog:
+        run = script(run_id)
+        run.begin(
+            start_ns=0, imported=ImportedFacts(**FACTS, output_tokens=output_tokens), models={}, lengths={}, **changes
+        )
+        at = -5000.0  # the script counts from its zero, 5 s
+        for name, length in spans:
+            run.span(name, at, at + length)
+            at += length
+        log = run.log()
+        log.info.status = "finished"
+        return log
+
+    return make
+
+
+def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.Row]:
+    return {row.metric: row for row in comparison.comparison_rows(listed, 0, basis)}
+
+
+def columns_of(*runs: RunLog) -> list[comparison.Column]:
+    return [comparison.Column((run,)) for run in runs]
+
+
+def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> None:
+    rows = rows_of(columns_of(plain_run, imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))))
+    assert list(rows)[:8] == [
+        "total_ms",
+        "time_to_first_token_ms",
+        "load_ms",
+        "preprocess_ms",
+        "vision_ms",
+        "prefill_ms",
+        "vision+prefill_ms",
+        "decode_ms",
+    ]
+    assert rows["vision+prefill_ms"].values == [55, 110]
+    assert rows["vision+prefill_ms"].ratio == [1, 2]
+    assert rows["vision_ms"].values == [30, None]
+    assert rows["prefill_ms"].values == [25, None]
+    assert rows["vision_ms"].ratio == [1, None]
+    assert not rows["vision_ms"].differs(1)
+    assert rows["decode_ms"].delta == [0, -45]
+    assert rows["load_ms"].counts == [1, 0]
+
+
+def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> None:
+    old = imported(2, ("vision+prefill", 110), ("decode", 45))
+    parts = comparison.contributions(plain_run, old, "model-only")
+    assert {part["stage"]: part["delta_ms"] for part in parts} == {"vision+prefill": 55, "decode": -45}
+    totals = [stages.total_ms(run, "model-only") or 0 for run in (plain_run, old)]
+    assert sum(part["delta_ms"] for part in parts) == totals[1] - totals[0]
+    assert sum(part["share"] for part in parts) == pytest.approx(1)
+
+
+def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
+    old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
+    parts = comparison.contributions(plain_run, old, "without-load")
+    by_stage = {part["stage"]: part["delta_ms"] for part in parts}
+    # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
+    assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
+    assert sum(by_stage.values()) == (stages.total_ms(old, "without-load") or 0) - 170
+
+
+def test_without_totals_there_are_no_shares(plain_run, imported) -> None:
+    parts = comparison.contributions(plain_run, imported(2, ("vision+prefill", 110), ("decode", 45)))
+    assert {part["stage"]: part["share"] for part in parts} == {"vision+prefill": None, "decode": None}
+
+
+def test_columns_are_divided_by_what_all_of_them_can_tell(plain_run, imported) -> None:
+    listed = columns_of(
+        plain_run,
+        imported(2, ("vision+prefill", 110), ("decode", 45)),
+        imported(3, ("vision", 10), ("prefill+decode", 60)),
+    )
+    assert comparison.common_blocks(listed, "model-only") == [("vision", "prefill", "decode")]
+    document = comparison.compare_document(listed, listed[0], "model-only")
+    assert [[part["stage"] for part in pair["contributions"]] for pair in document["pairs"]] == [
+        ["vision+prefill+decode"]
+    ] * 2
+    rows = rows_of(listed, "model-only")
+    assert rows["vision+prefill_ms"].values == [55, 110, None]
+    assert rows["prefill+decode_ms"].values == [115, None, 60]
+    assert rows["vision+prefill+decode_ms"].values == [145, 155, 70]
+    assert rows["vision_ms"].values == [30, None, 10]
+
+
+def test_a_stage_that_holds_another_once_more_is_noted(plain_run, imported) -> None:
+    old = imported(2, ("vision", 30), ("vision+prefill", 80), ("decode", 45))
+    rows = rows_of(columns_of(plain_run, old))
+    assert rows["prefill_ms"].values == [25, 80]
+    (note,) = rows["prefill_ms"].notes
+    assert "prefill holds vision once more" in note
+    assert rows["vision_ms"].notes == []
+    assert rows["prefill_ms"].to_json()["notes"] == [note]
+
+
+def test_generation_of_imported_runs_takes_the_files_counts(plain_run, imported) -> None:
+    old = imported(2, ("vision+prefill", 110), ("decode", 45), output_tokens=10)
+    found = comparison.generation(plain_run, old)
+    assert found["token_count_ratio"] == 3
+    assert found["product"] == pytest.approx(45 / 90)
+
+
+def test_figures_of_the_file_stand_where_nothing_was_measured(plain_run, imported) -> None:
+    old = imported(2, ("vision+prefill", 110), ("decode", 45))
+    old.info.imported = ImportedFacts(**FACTS, figures={"visual_tokens": 576.0, "total_ms": 1.0})
+    rows = rows_of(columns_of(plain_run, old))
+    assert rows["visual_tokens"].values == [8, 576]
+    assert rows["total_ms"].values == [180, None]
+
+
+def test_settings_nobody_told_are_no_difference(plain_run, imported) -> None:
+    told = {row.key: row for row in comparison.setting_rows(columns_of(plain_run, imported(2, ("decode", 45))))}
+    assert told["max_new_tokens"].values == ["16", "16"]  # the script's settings name it
+    assert told["ignore_eos"].values[1] is None
+    assert not told["ignore_eos"].differs
+
+
+def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
+    run = script(2)
+    run.begin()
+    for name, start, end in (("load", 0, 10), ("preprocess", 10, 30), ("vision", 20, 60), ("prefill", 60, 85)):
+        run.span(name, start, end)
+    run.span("decode", 85, 175)
+    parts = {part["stage"]: part["delta_ms"] for part in comparison.contributions(plain_run, run.end(180))}
+    # Vision took 10 ms more, which lay within preprocessing.
+    assert parts["vision"] == 10
+    assert parts["overlap"] == -10
+    assert sum(parts.values()) == 0
+
+
+@st.composite
+def shapes(draw) -> Shape:
+    """A division of the five stages into neighbours."""
+    cuts = draw(st.sets(st.integers(1, 4)))
+    edges = [0, *sorted(cuts), 5]
+    return Shape(frozenset(STAGES[start:stop] for start, stop in pairwise(edges)), frozenset())
+
+
+@given(st.lists(shapes(), min_size=1, max_size=4))
+def test_the_partition_is_the_finest_that_all_can_answer(listed: list[Shape]) -> None:
+    found = partition(listed)
+    assert sorted(name for block in found for name in block) == sorted(STAGES)
+    assert all(answers(shape, block) for shape in listed for block in found)
+    for block in found:
+        for size in range(1, len(block)):
+            assert not any(all(answers(shape, part) for shape in listed) for part in combinations(block, size))
+    assert {block for block in found if len(block) > 1} <= set(composites(listed))
