@@ -7,13 +7,15 @@ numbers only: what grows with what is the caller's to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.metrics.statistics import student_quantile
+
+Values = npt.NDArray[np.float64]
 
 FLAT_SHARE = 0.05
 """A change over the whole range of less than this part of the mean is small."""
@@ -66,30 +68,33 @@ class Line:
         return self.holds_zero and self.is_small
 
 
-def fit_line(x: Sequence[float], y: Sequence[float]) -> Line | None:
+def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Line | None:
     """The line of least squares through points; None unless at least two different x are there.
 
-    Raises ValueError for lists of different length.
+    `groups` names what each point belongs to (its sample): every group then has a level of its own, which takes no part
+    in the slope and its interval, and the intercept is their mean. Raises ValueError for lists of different length.
     """
-    if len(x) != len(y):
+    if len(x) != len(y) or (groups is not None and len(groups) != len(x)):
         raise ValueError(f"{len(x)} x and {len(y)} y are no points")
-    across: npt.NDArray[np.float64] = np.asarray(x, dtype=np.float64)
-    up: npt.NDArray[np.float64] = np.asarray(y, dtype=np.float64)
+    across: Values = np.asarray(x, dtype=np.float64)
+    up: Values = np.asarray(y, dtype=np.float64)
     if len(across) < 2 or across.min() == across.max():
         return None
-    aside = across - across.mean()
+    aside, above, levels = _centred(across, up, groups)
     spread = float(aside @ aside)
-    slope = float(aside @ (up - up.mean())) / spread
-    intercept = float(up.mean()) - slope * float(across.mean())
-    left = up - intercept - slope * across
-    unexplained, whole = float(left @ left), float(((up - up.mean()) ** 2).sum())
+    if spread <= 1e-12 * float(across @ across):
+        return None
+    slope = float(aside @ above) / spread
+    left = above - slope * aside
+    unexplained, whole = float(left @ left), float(above @ above)
+    freedom = len(across) - levels - 1
     interval = None
-    if len(across) > 2:
-        reach = student_quantile(len(across) - 2) * math.sqrt(unexplained / (len(across) - 2) / spread)
+    if freedom >= 1:
+        reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
         interval = (slope - reach, slope + reach)
     return Line(
         slope=slope,
-        intercept=intercept,
+        intercept=float(up.mean()) - slope * float(across.mean()),
         count=len(across),
         low_x=float(across.min()),
         high_x=float(across.max()),
@@ -97,6 +102,17 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> Line | None:
         slope_interval=interval,
         explained=1 - unexplained / whole if whole > 0 else None,
     )
+
+
+def _centred(across: Values, up: Values, groups: Sequence[Hashable] | None) -> tuple[Values, Values, int]:
+    """Both less the means of their group, and how many groups there are."""
+    if groups is None:
+        return across - across.mean(), up - up.mean(), 1
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
+    places = np.array([numbers[name] for name in groups])
+    counts = np.bincount(places)
+    aside, above = (values - (np.bincount(places, values) / counts)[places] for values in (across, up))
+    return aside, above, len(counts)
 
 
 @dataclass(frozen=True)
@@ -109,12 +125,13 @@ class Power:
     interval: tuple[float, float] | None = None
 
 
-def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
+def fit_power(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Power | None:
     """The power law of least squares of the logarithms; None below MIN_POINTS different x, or unless all are above 0.
 
-    A line with an intercept is no power law: tokens = 35 + 576 · frames fits with an exponent below 1.
+    `groups` as in `fit_line`: each has a factor of its own. A line with an intercept is no power law: tokens =
+    35 + 576 · frames fits with an exponent below 1.
     """
     if len(set(x)) < MIN_POINTS or min(*x, *y) <= 0:
         return None
-    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
+    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y], groups)
     return None if line is None else Power(line.slope, math.exp(line.intercept), line.count, line.slope_interval)

@@ -129,3 +129,36 @@ def test_the_interval_of_a_slope_holds_the_truth_in_95_percent() -> None:
         low, high = line.slope_interval or (0, 0)
         held += low <= 0.7 <= high
     assert 930 <= held <= 970
+
+
+def test_groups_have_levels_of_their_own() -> None:
+    """Prompts of other lengths move a line up, not its slope: with them left in, the exact count seems uncertain."""
+    frames, asked = [1, 8, 32] * 3, [17] * 3 + [19] * 3 + [15] * 3
+    positions = [37 * count + length for count, length in zip(frames, asked, strict=True)]
+    mixed, apart = fit_line(frames, positions), fit_line(frames, positions, asked)
+    assert mixed is not None
+    assert apart is not None
+    assert apart.slope == pytest.approx(37)
+    assert apart.slope_interval == pytest.approx((37, 37))
+    assert apart.intercept == pytest.approx(17)
+    low, high = mixed.slope_interval or (0, 0)
+    assert high - low > 0.05
+    # A group of one place says nothing of the slope.
+    assert fit_line([1, 2], [3, 9], ["a", "b"]) is None
+    with pytest.raises(ValueError, match="no points"):
+        fit_line([1, 2], [3, 9], ["a"])
+
+
+def test_grouped_fits_are_regressions_with_a_dummy_for_every_group() -> None:
+    chance = np.random.default_rng(3)
+    x = chance.integers(1, 30, 24).astype(float)
+    groups = np.repeat([0, 1, 2, 3], 6)
+    y = 2.5 * x + 10 * groups + chance.normal(0, 1, 24)
+    line = fit_line(x.tolist(), y.tolist(), groups.tolist())
+    design = np.column_stack([x, *(groups == group for group in range(4))])
+    found, left, *_ = np.linalg.lstsq(design, y, rcond=None)
+    error = math.sqrt(left[0] / (24 - 5) * np.linalg.inv(design.T @ design)[0, 0])
+    assert line is not None
+    assert line.slope == pytest.approx(found[0])
+    low, high = line.slope_interval or (0, 0)
+    assert (high - low) / 2 == pytest.approx(error * stats.t.ppf(0.975, 19), rel=1e-4)

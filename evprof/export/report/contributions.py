@@ -22,8 +22,8 @@ from evprof.export.report.parts import (
     not_available,
 )
 from evprof.metrics import stages
-from evprof.metrics.differences import OVERLAP, REMAINDER, UNATTRIBUTED, column_contributions
-from evprof.metrics.paired import Compared, Read, compare
+from evprof.metrics.differences import OVERLAP, REMAINDER, UNATTRIBUTED, column_contributions, matched
+from evprof.metrics.paired import Compared, Read
 from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
@@ -54,25 +54,15 @@ def section(data: ReportData) -> Section:
 
 def _told(pair: Pair, base: str, other: str) -> list[Block]:
     by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
-    totals = {basis: compare(pair.base, pair.other, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    totals = {basis: _means(pair, basis, partial(stages.total_ms, basis=basis)) for basis in BASES}
     parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
     if not parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
-    rows = [_row(pair, part, by_basis) for part in parts]
+    rows = [_row(pair, part, by_basis, totals) for part in parts]
     rows += [_total_row(basis, compared, pair) for basis, compared in totals.items() if compared is not None]
+    heads = ("stage", base, other, "difference", "95 % of the difference", *(f"share, {basis}" for basis in BASES))
     found: list[Block] = [
-        Table(
-            (
-                "stage",
-                base,
-                other,
-                "difference",
-                "95 % of the difference",
-                *(f"share, {basis}" for basis in BASES),
-            ),
-            tuple(rows),
-            caption=f"{other} less {base}, mean over the samples that both measured",
-        ),
+        Table(heads, tuple(rows), caption=f"{other} less {base}, mean over the samples that both measured"),
         Paragraph(_bottleneck(by_basis, totals, base, other), badge=Badge.DERIVED),
     ]
     missing = [basis for basis in BASES if totals[basis] is None]
@@ -87,6 +77,20 @@ def _told(pair: Pair, base: str, other: str) -> list[Block]:
     return [*found, plot] if plot is not None else found
 
 
+def _means(pair: Pair, basis: str, read: Read) -> Compared | None:
+    """A figure of the runs that stand for each sample on a basis: of its repeats the one of median total.
+
+    The same runs as those of the contributions, so that a row's two values differ by its difference.
+    """
+    runs = matched(pair.base, pair.other, basis)
+    before, after = ([read(run) for run in side] for side in (runs.before, runs.after))
+    if runs.is_paired:
+        both = [(one, two) for one, two in zip(before, after, strict=True) if one is not None and two is not None]
+        return Compared(tuple(one for one, _ in both), tuple(two for _, two in both), True) if both else None
+    known = [tuple(value for value in side if value is not None) for side in (before, after)]
+    return Compared(known[0], known[1], False) if all(known) else None
+
+
 def _reader(part: str) -> Read:
     if part == UNATTRIBUTED:
         return stages.unattributed_ms
@@ -94,21 +98,26 @@ def _reader(part: str) -> Read:
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
-def _row(pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]]) -> tuple[Cell, ...]:
+def _row(
+    pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None]
+) -> tuple[Cell, ...]:
     entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
-    entry = next(found for found in entries.values() if found is not None)
+    basis, entry = next((basis, found) for basis, found in entries.items() if found is not None)
     badge = badge_of((*pair.base.runs, *pair.other.runs))
     values = [Cell(""), Cell("")]
-    if part not in (OVERLAP, REMAINDER):
-        compared = compare(pair.base, pair.other, _reader(part))
-        if compared is not None:
-            values = [ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)]
+    compared = None if part in (OVERLAP, REMAINDER) else _means(pair, basis, _reader(part))
+    if compared is not None:
+        values = [ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)]
+    shares = [
+        not_available() if found is None or totals[own] is None else share_cell(found["share"])
+        for own, found in entries.items()
+    ]
     return (
         Cell(WORDS.get(part, part)),
         *values,
         ms_cell(entry["delta_ms"], Badge.DERIVED),
         interval_cell(entry["ci95"]),
-        *(share_cell(found["share"]) if found else not_available() for found in entries.values()),
+        *shares,
     )
 
 
@@ -164,7 +173,7 @@ def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plo
     for part in parts:
         if part["stage"] in (OVERLAP, REMAINDER):
             continue
-        compared = compare(pair.base, pair.other, _reader(part["stage"]))
+        compared = _means(pair, END_TO_END, _reader(part["stage"]))
         if compared is not None:
             heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
             color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else ""

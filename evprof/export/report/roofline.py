@@ -58,7 +58,7 @@ def roofline_blocks(
         ]
     blocks: list[Block] = [_work_table(found, names)]
     blocks += [Paragraph(text, tone=tone) for text, tone in _remarks(found, names)]
-    return [*blocks, _plot(found, names)]
+    return [*blocks, _plot(found)]
 
 
 def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> Table:
@@ -132,7 +132,7 @@ def _remarks(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[i
         said.append(
             (
                 f"Below {share_text(NEAR)} of the roof neither arithmetic nor memory takes the time, but what "
-                f"surrounds them: dispatching, waiting, small matrices. That is so for {'; '.join(listed)}.",
+                f"surrounds them: dispatching, waiting, small matrices. That is so for {_some(list(listed))}.",
                 "",
             )
         )
@@ -146,6 +146,11 @@ def _remarks(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[i
         )
     said += _without_ceiling(found, names)
     return said
+
+
+def _some(places: list[str], most: int = 6) -> str:
+    more = f"; and {len(places) - most} others of the table" if len(places) > most else ""
+    return "; ".join(places[:most]) + more
 
 
 def _without_ceiling(
@@ -172,17 +177,18 @@ def _without_ceiling(
     return said
 
 
-def _plot(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> Plot:
-    series = [
-        Series(
-            f"{names[id(column)]}: {work.stage}",
-            (work.intensity,),
-            (work.flops_s / _GIGA,),
-            work.stage,
-            badge=Badge.IMPORTED if is_imported(column) else Badge.DERIVED,
-        )
-        for column, work, _ in found
-    ]
+def _plot(found: Sequence[tuple[Column, Work, Ceiling | None]]) -> Plot:
+    together: dict[tuple[str, str, Badge], list[Work]] = {}
+    for column, work, _ in found:
+        run = column.runs[0]
+        model = run.info.models.get(run.info.role)
+        badge = Badge.IMPORTED if is_imported(column) else Badge.DERIVED
+        name = f"{model.name if model else run.info.role}: {work.stage}"
+        together.setdefault((name, work.stage, badge), []).append(work)
+    series = []
+    for (name, stage, badge), works in together.items():
+        points = sorted({(work.intensity, work.flops_s / _GIGA) for work in works})
+        series.append(Series(name, tuple(x for x, _ in points), tuple(y for _, y in points), stage, badge=badge))
     low = min(work.intensity for _, work, _ in found) / 2
     high = max(work.intensity for _, work, _ in found) * 2
     for ceiling in dict.fromkeys(ceiling for _, _, ceiling in found if ceiling is not None):

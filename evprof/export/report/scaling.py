@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
@@ -22,6 +22,7 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
+from evprof.metrics.configurations import SampleKey, sample_key
 from evprof.metrics.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.kv_cache import measured_bytes
 from evprof.metrics.scaling import Line, Power, fit_line, fit_power
@@ -40,17 +41,29 @@ Read = Callable[[RunLog], float | None]
 
 @dataclass(frozen=True)
 class Figure:
-    """What grows: its name, unit, how it is read, and what a plot divides it by."""
+    """What grows: its name, its unit and how it is read."""
 
     name: str
     unit: str
     read: Read
-    scale: float = 1.0
+
+    def scaled(self, values: Sequence[float]) -> Figure:
+        """The same in MiB where KiB would have more than four digits."""
+        is_large = self.unit == "KiB" and max(values, default=0.0) >= 10_000
+        return replace(self, unit="MiB", read=_mib) if is_large else self
+
+
+def _kib(run: RunLog) -> float | None:
+    return None if (found := measured_bytes(run)) is None else found / 1024
+
+
+def _mib(run: RunLog) -> float | None:
+    return None if (found := measured_bytes(run)) is None else found / MIB
 
 
 FIGURES = (
     Figure("prompt positions", "positions", input_length),
-    Figure("KV cache", "MiB", measured_bytes, MIB),
+    Figure("KV cache", "KiB", _kib),
     Figure("vision", "ms", lambda run: stage_ms(run, "vision")),
     Figure("prefill", "ms", lambda run: stage_ms(run, "prefill")),
     Figure("decode per token", "ms", decode_ms_per_token),
@@ -69,11 +82,11 @@ class Sweep:
         """The numbers of frames, ascending."""
         return sorted({shown for run in self.runs if (shown := frames_shown(run)) is not None})
 
-    def points(self, read: Read) -> tuple[list[float], list[float]]:
-        """Frames and the figure of every run that has both."""
-        found = [(frames_shown(run), read(run)) for run in self.runs]
-        kept = [(frames, value) for frames, value in found if frames is not None and value is not None]
-        return [float(frames) for frames, _ in kept], [value for _, value in kept]
+    def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[SampleKey]]:
+        """Frames (or what `across` reads), the figure, and the sample of every run that has them."""
+        found = [((across or frames_shown)(run), read(run), sample_key(run)) for run in self.runs]
+        kept = [(x, value, key) for x, value, key in found if x is not None and value is not None]
+        return [float(x) for x, _, _ in kept], [value for _, value, _ in kept], [key for _, _, key in kept]
 
     def at(self, frames: int) -> list[RunLog]:
         """The runs with so many frames."""
@@ -170,27 +183,28 @@ def expected_visual(sizes: ModelSizes, frames: int, run: RunLog) -> int | None:
 
 def _fits(sweep: Sweep) -> Table:
     rows = []
-    for figure in FIGURES:
-        frames, values = sweep.points(figure.read)
-        line = fit_line(frames, [value / figure.scale for value in values])
+    for named in FIGURES:
+        figure = named.scaled(sweep.points(named.read)[1])
+        frames, values, samples = sweep.points(figure.read)
+        line = fit_line(frames, values, samples)
         if line is None:
             rows.append((Cell(figure.name), *[not_available(f"(n = {len(values)})")] * 4))
             continue
-        power = fit_power(frames, values)
+        power = fit_power(frames, values, samples)
         rows.append(
             (
                 Cell(figure.name),
                 Cell(_slope_text(line, figure.unit), Badge.DERIVED),
                 Cell(f"{number_text(line.intercept)} {figure.unit}", Badge.DERIVED),
                 Cell(_exponent_text(power), Badge.DERIVED) if power else not_available("(3 numbers of frames needed)"),
-                Cell(_verdict(line), tone="warn" if line.holds_zero and not line.is_small else ""),
+                Cell(_verdict(line, power), tone="warn" if line.holds_zero and not line.is_small else ""),
             )
         )
     return Table(
-        ("figure", "slope per frame", "at 0 frames", "exponent (log-log)", "meaning"),
+        ("figure", "slope per frame", "line at 0 frames", "exponent (log-log)", "meaning"),
         tuple(rows),
-        caption=f"{sweep.name}: straight lines and powers by least squares over single runs, 95 % intervals of slopes "
-        "and exponents",
+        caption=f"{sweep.name}: straight lines and powers by least squares over single runs, every sample with a "
+        "level of its own; 95 % intervals of slopes and exponents",
     )
 
 
@@ -210,7 +224,7 @@ def _exponent_text(power: Power) -> str:
     return f"{text} {interval_text(power.interval)}"
 
 
-def _verdict(line: Line) -> str:
+def _verdict(line: Line, power: Power | None) -> str:
     if line.slope_interval is None:
         return "two numbers of frames: no interval"
     if line.is_flat:
@@ -219,16 +233,17 @@ def _verdict(line: Line) -> str:
         return "not told apart from flat, too few or too scattered points"
     if line.is_small:
         return f"{'grows' if line.slope > 0 else 'shrinks'}, by less than 5 % over the range"
+    if power is not None and power.interval is not None and power.interval[0] > 1:
+        return "grows faster than in proportion, so that the line is too low at both ends"
     return "grows" if line.slope > 0 else "shrinks"
 
 
 def _sentences(sweep: Sweep) -> list[str]:
     """What the prefill does over positions: between 1 (all linear) and 2 (all attention), below 1 fixed costs."""
-    found = [(input_length(run), stage_ms(run, "prefill")) for run in sweep.runs]
-    known = [(length, spent) for length, spent in found if length and spent]
-    if not known or max(length for length, _ in known) < 2 * min(length for length, _ in known):
+    lengths, spent, samples = sweep.points(lambda run: stage_ms(run, "prefill"), input_length)
+    if not lengths or max(lengths) < 2 * min(lengths):
         return []
-    power = fit_power([float(length) for length, _ in known], [spent for _, spent in known])
+    power = fit_power(lengths, spent, samples)
     if power is None:
         return []
     low, high = power.interval or (power.exponent, power.exponent)
@@ -280,47 +295,33 @@ def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
     return found
 
 
-def _plot(figure: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
+def _plot(named: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
+    figure = named.scaled([value for sweep in sweeps for value in sweep.points(named.read)[1]])
     series: list[Series] = []
     for sweep in sweeps:
-        frames, values = sweep.points(figure.read)
-        scaled = [value / figure.scale for value in values]
-        if not values:
-            continue
-        means, low, high = [], [], []
+        frames, values, samples = sweep.points(figure.read)
         shown = [count for count in sweep.frames() if _read(sweep.at(count), figure.read)]
-        for count in shown:
-            summary = summarize([value / figure.scale for value in _read(sweep.at(count), figure.read)])
-            means.append(summary.mean if summary else None)
-            ends = summary.ci95 if summary and summary.ci95 else (None, None)
-            low.append(ends[0])
-            high.append(ends[1])
+        if not shown:
+            continue
+        found = [summarize(_read(sweep.at(count), figure.read)) for count in shown]
+        ends = [summary.ci95 if summary and summary.ci95 else (None, None) for summary in found]
         series.append(
             Series(
                 sweep.name,
                 tuple(map(float, shown)),
-                tuple(means),
+                tuple(None if summary is None else summary.mean for summary in found),
                 sweep.role,
-                tuple(low),
-                tuple(high),
+                tuple(low for low, _ in ends),
+                tuple(high for _, high in ends),
                 badge=badge_of(sweep.runs),
             )
         )
-        line = fit_line(frames, scaled)
+        line = fit_line(frames, values, samples)
         if line is not None and len(shown) > 2:
-            ends_x = (line.low_x, line.high_x)
-            series.append(
-                Series(
-                    f"{sweep.name}, fitted line",
-                    ends_x,
-                    tuple(map(line.at, ends_x)),
-                    sweep.role,
-                    is_line=True,
-                    badge=Badge.DERIVED,
-                )
-            )
+            across = (line.low_x, line.high_x)
+            fitted = tuple(map(line.at, across))
+            series.append(Series(f"{sweep.name}, line", across, fitted, sweep.role, is_line=True, badge=Badge.DERIVED))
     if not series:
         return None
-    return Plot(
-        POINTS, f"{figure.name} over frames", tuple(series), x_title="frames", y_title=figure.name, unit=figure.unit
-    )
+    title = f"{figure.name} over frames"
+    return Plot(POINTS, title, tuple(series), x_title="frames", y_title=figure.name, unit=figure.unit)

@@ -23,6 +23,7 @@ from evprof.export.report.figures import (
     ratio_cell,
     ratio_text,
     share_cell,
+    share_text,
 )
 from evprof.export.report.parts import (
     Badge,
@@ -35,7 +36,7 @@ from evprof.export.report.parts import (
 from evprof.export.report.roofline import flops_cell, roofline_blocks
 from evprof.metrics.decoding import input_length
 from evprof.metrics.kv_cache import bytes_per_position, formula_bytes, measured_bytes
-from evprof.metrics.paired import compare, mean_of
+from evprof.metrics.paired import Compared, compare, mean_of
 from evprof.metrics.roofline import prefill_flops
 from evprof.metrics.sizes import ModelSizes
 from evprof.metrics.stages import stage_ms
@@ -100,7 +101,12 @@ def _prefill(pair: Pair, noted: dict[str, ModelSizes], names: dict[int, str]) ->
     table = Table(("", base, other, "ratio"), tuple(rows), caption=f"Prefill of {other} against {base}")
     if measured is None or measured.ratio is None:
         return [table]
-    sentence = _prefill_sentence(square, flops, measured.ratio, holds_vision(runs[1]))
+    attention = None if sizes[1] is None else 1 - linear_share(sizes[1], two)
+    sentence = _prefill_sentence(square, flops, attention, measured) + (
+        " The measured time holds the vision pass once more, which these operations leave out."
+        if holds_vision(runs[1])
+        else ""
+    )
     return [table, Paragraph(sentence, badge=Badge.DERIVED)]
 
 
@@ -112,21 +118,27 @@ def _counts(one: int, two: int) -> tuple[Cell, Cell]:
     return count_cell(one, badge=Badge.THEORETICAL), count_cell(two, badge=Badge.THEORETICAL)
 
 
-def _prefill_sentence(square: float, flops: float | None, measured: float, has_vision: bool) -> str:
-    text = f"Attention alone would take {square:.1f}x as long; measured are {measured:.2f}x. "
-    if flops is None:
+WITHIN = 1.25
+"""Ratios nearer than this to each other are told as equal: operations are counted, not how well they are done."""
+
+
+def _prefill_sentence(square: float, flops: float | None, attention: float | None, measured: Compared) -> str:
+    ratio = measured.ratio or 0.0
+    text = f"Were attention all, the ratio would be {ratio_text(square)}; measured is {ratio_text(ratio)}. "
+    if flops is None or attention is None:
         return text + "How much of a prefill attention is depends on the model's shape, which nothing notes here."
     text += (
-        f"Attention is a small part of a prefill: counted with the layers, which are linear in the prompt, it takes "
-        f"{flops:.2f}x the operations. "
+        f"But attention is only {share_text(attention)} of these operations, the layers, linear in the prompt, are the "
+        f"rest: together they give {ratio_text(flops)}. "
     )
-    if has_vision:
-        text += "The measured time holds the vision pass once more, which these operations leave out. "
-    if abs(math.log(measured / flops)) <= math.log(1.25):
-        return text + "That is what was measured, to within a quarter: arithmetic explains the ratio."
-    if measured < flops:
-        return text + "It is less than that: the shorter prompt does not use the machine as well, or pays fixed costs."
-    return text + "It is more than that: something besides arithmetic grows with the prompt."
+    low, high = measured.ratio_interval or (ratio, ratio)
+    if low < flops / WITHIN and high > flops * WITHIN:
+        return text + "The interval of the measured ratio is too wide to tell whether that explains it."
+    if abs(math.log(ratio / flops)) <= math.log(WITHIN):
+        return text + "That is what was measured, to within a quarter: the number of operations explains the ratio."
+    if ratio < flops:
+        return text + "Measured is less: the shorter prompt does not use the machine as well, or pays fixed costs."
+    return text + "Measured is more: something besides operations grows with the prompt."
 
 
 def _cache(data: ReportData, names: dict[int, str]) -> Table | None:
