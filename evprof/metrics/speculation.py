@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from evprof.core.run_info import FINISHED
+from evprof.core.run_info import FINISHED, ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.metrics.decoding import decode_ms_per_token
@@ -65,6 +65,8 @@ class Acceptance:
 def acceptance(run: RunLog) -> Acceptance | None:
     """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
     if not run.rounds:
+        if run.info.imported is not None:
+            return _imported_acceptance(run.info.imported)
         return Acceptance() if run.info.mode == "speculative" else None
     rounds = run.rounds
     longest = max((entry.accepted for entry in rounds), default=0)
@@ -79,6 +81,14 @@ def acceptance(run: RunLog) -> Acceptance | None:
         hidden_accepted=sum(entry.accepted for entry in rounds if entry.hidden),
         per_position=tuple(sum(entry.accepted > place for entry in rounds) for place in range(longest)),
     )
+
+
+def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:
+    """Counts of a whole answer, whose rounds the file does not tell."""
+    drafted, accepted = (imported.figures.get(name) for name in ("drafted_tokens", "accepted_tokens"))
+    if drafted is None or accepted is None:
+        return None
+    return Acceptance(drafted=round(drafted), accepted=round(accepted))
 
 
 def expected_tokens_per_round(rate: float, gamma: int) -> float:
@@ -227,6 +237,8 @@ def speculation_sentence(run: RunLog, others: list[RunLog]) -> str:
     if counts is None:
         return "This run does not speculate."
     if not counts.rounds:
+        if run.info.imported is not None:
+            return "The file of this run does not tell its rounds, so speculation cannot be weighed by them."
         return "No round was verified, so speculation cannot be judged."
     found = verdict(run, plain_step_ms(run, others))
     if found is None:

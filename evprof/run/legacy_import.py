@@ -159,6 +159,7 @@ class _Import:
         self._file = file
         self._writer = writer
         self._label = label
+        self._path = str(file.path.absolute())
         self._on_progress = on_progress
         self._problems = Problems()
         self._reader, self._rows = file.read(self._problems)
@@ -253,7 +254,7 @@ class _Import:
             text=row.text,
             cell=f"{row.cell} · {self._label}",
             imported=ImportedFacts(
-                str(self._file.path),
+                self._path,
                 self._file.family.name,
                 row.row,
                 row.output_tokens,
@@ -278,7 +279,7 @@ class _Import:
         """What a session keeps of the file: see `docs/json.md`."""
         config = self._file.preview.config
         return found.to_json() | {
-            "path": str(self._file.path.absolute()),
+            "path": self._path,
             "statistics": self._told,
             "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
             "covers": self._reader.covers,

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evprof.export.report import distributions, environment, failures, overview, shapes, stage_breakdown, texts
+from evprof.export.report import (
+    acceptance,
+    capacity,
+    contributions,
+    distributions,
+    environment,
+    failures,
+    generation,
+    overview,
+    published,
+    scaling,
+    shapes,
+    stage_breakdown,
+    texts,
+    theory,
+)
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Section
 
@@ -13,9 +28,16 @@ SectionOf = Callable[[ReportData], Section]
 SECTIONS: tuple[SectionOf, ...] = (
     overview.section,
     stage_breakdown.section,
+    contributions.section,
+    generation.section,
     shapes.section,
+    scaling.section,
+    theory.section,
+    capacity.section,
+    acceptance.section,
     distributions.section,
     texts.section,
+    published.section,
     failures.section,
     environment.section,
 )

@@ -13,7 +13,7 @@ from evprof.loaders.legacy.rows import LegacyRow
 TOLERANCE = 1e-6
 """Share by which a statistic may differ from what its rows give: the files print floats in full."""
 
-WORTH_TELLING = 2e-3
+WORTH_TELLING = 5e-3
 """Share by which warm-up has to move an average to be told."""
 
 

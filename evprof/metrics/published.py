@@ -1,0 +1,307 @@
+"""What an imported file's own report printed, computed again from its rows, beside the same rows by our definitions.
+
+*As published*: every row, warm-up too, under the file's own names, totals of the stages that its report sums, spreads
+of the population. *By our definitions*: warm-up apart, every stage that was measured. It knows no texts and no tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
+from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunLog, Span
+from evprof.core.units import ms_from_ns
+from evprof.metrics import decoding, kv_cache
+from evprof.metrics.stages import settled_intervals, span_ms, union_ns
+
+
+@dataclass(frozen=True)
+class Average:
+    """Mean, standard deviation (of the population, as the files have it) and number of values; all of one unit."""
+
+    mean: float
+    std: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Both:
+    """One figure as published and by our definitions; None where one of them has it not."""
+
+    published: Average | None
+    ours: Average | None
+
+
+@dataclass(frozen=True)
+class PublishedTime:
+    """A time of the file: its key, what its report calls it, what it covers, and whether its printed total sums it."""
+
+    key: str
+    name: str
+    covers: tuple[str, ...]
+    accounts_for: tuple[str, ...]
+    is_in_total: bool
+    time_ms: Both
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """One configuration of a file.
+
+    `total_with_warmup_ms` is ours with the warm-up rows in; `figures` are means of the other numbers its rows give.
+    """
+
+    label: str
+    role: str
+    model: str
+    rows: int
+    failed: int
+    warmups: int
+    times: tuple[PublishedTime, ...]
+    total_ms: Both
+    total_with_warmup_ms: Average | None
+    prefill_length: Both
+    kv_bytes: Both
+    prefill_tok_s: float | None
+    decode_tok_s: Both
+    output_tokens: Both
+    has_own_total: bool = False
+    figures: Mapping[str, Average] = field(default_factory=dict)
+
+    def time(self, stage: str) -> PublishedTime | None:
+        """The time that is told under a stage: the last one it covers."""
+        return next((entry for entry in self.times if entry.covers[-1] == stage), None)
+
+    def within(self, block: Sequence[str]) -> Both:
+        """The time of several stages together: the sum of the times that account for them."""
+        parts = [entry.time_ms for entry in self.times if set(entry.accounts_for) & set(block)]
+        return Both(_sum([part.published for part in parts]), _sum([part.ours for part in parts]))
+
+    @property
+    def stages(self) -> list[str]:
+        """Everything that was measured, in order."""
+        found = {stage for entry in self.times for stage in entry.covers}
+        return [stage for stage in STAGES if stage in found]
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """One imported file with its configurations; `facts` is what the session keeps of it (docs/json.md)."""
+
+    facts: Mapping[str, Any]
+    cells: tuple[PublishedCell, ...]
+
+    @property
+    def pair(self) -> tuple[PublishedCell, PublishedCell] | None:
+        """The draft and the target of a file that has one measured configuration of each."""
+        measured = [cell for cell in self.cells if cell.times]
+        if len(measured) == 2 and {cell.role for cell in measured} == {DRAFT, TARGET}:
+            first, second = sorted(measured, key=lambda cell: cell.role != DRAFT)
+            return first, second
+        return None
+
+
+def common_blocks(cells: Iterable[PublishedCell]) -> list[tuple[str, ...]]:
+    """The finest groups of stages that every cell tells apart, in order: a time that holds several joins them."""
+    group = {stage: {stage} for stage in STAGES}
+    measured: set[str] = set()
+    for cell in cells:
+        for entry in cell.times:
+            measured.update(entry.accounts_for)
+            joined = set().union(*(group[stage] for stage in entry.accounts_for))
+            group.update(dict.fromkeys(joined, joined))
+    blocks = [tuple(stage for stage in STAGES if stage in group[name]) for name in STAGES if name in measured]
+    return list(dict.fromkeys(blocks))
+
+
+@dataclass(frozen=True)
+class KnownReport:
+    """A published report that prints more than its file holds: what it says that each stage adds to the difference."""
+
+    title: str
+    written_at: str
+    totals_ms: tuple[float, float]
+    contributions_ms: Mapping[str, float]
+    difference_ms: float
+
+
+KNOWN_REPORTS = (
+    KnownReport(
+        title="document 002, “EventGPT (1 frame) vs Video-LLaVA (8 frames) Benchmark”",
+        written_at="2026-01-24T20:15:21",
+        totals_ms=(164.76, 741.56),
+        contributions_ms={"vision": 112.0, "prefill": 414.0, "decode": 51.0},
+        difference_ms=577.0,
+    ),
+)
+
+
+def known_report(file: PublishedFile) -> KnownReport | None:
+    """The report that was written from this very file: by its time and its printed totals."""
+    pair = file.pair
+    if pair is None:
+        return None
+    totals = [cell.total_ms.published for cell in pair]
+    printed = tuple(round(total.mean, 2) for total in totals if total is not None)
+    return next(
+        (
+            report
+            for report in KNOWN_REPORTS
+            if report.written_at == file.facts.get("written_at") and report.totals_ms == printed
+        ),
+        None,
+    )
+
+
+def published_files(runs: Iterable[RunLog], imports: object) -> list[PublishedFile]:
+    """The files of a session's fact "imports" with their runs, in order; what is no such fact is left out."""
+    by_path: dict[str, dict[str, list[RunLog]]] = {}
+    for run in runs:
+        if run.info.imported is not None:
+            by_path.setdefault(run.info.imported.path, {}).setdefault(run.info.cell, []).append(run)
+    files = []
+    for facts in imports if isinstance(imports, list) else ():
+        if isinstance(facts, dict):
+            cells = by_path.get(str(facts.get("path")), {})
+            files.append(PublishedFile(facts, tuple(_cell(label, listed, facts) for label, listed in cells.items())))
+    return files
+
+
+def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> PublishedCell:
+    done = [run for run in runs if run.info.status == FINISHED]
+    steady = [run for run in done if not run.info.warmup]
+    info = runs[0].info
+    model = info.models.get(info.role)
+    summed = _strings(_part(facts, "totals").get(info.role))
+    times = _times(done, facts, summed)
+    own = [_own_total_ms(run, summed, facts) for run in done]
+    prefill = next((entry for entry in times if "prefill" in entry.covers and "decode" not in entry.covers), None)
+    length = _average(_published_length(run) for run in done)
+    rate = prefill.time_ms.published.mean if prefill and prefill.time_ms.published else None
+    return PublishedCell(
+        label=label,
+        role=info.role,
+        model=model.name if model else "",
+        rows=len(runs),
+        failed=len(runs) - len(done),
+        warmups=len(done) - len(steady),
+        times=times,
+        total_ms=Both(_average(own), _average(map(_all_stages_ms, steady))),
+        total_with_warmup_ms=_average(map(_all_stages_ms, done)) if len(steady) < len(done) else None,
+        prefill_length=Both(length, _average(map(decoding.input_length, steady))),
+        kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
+        prefill_tok_s=1000 * length.mean / rate if length and rate else None,
+        decode_tok_s=Both(_decode_rate(done), _average(map(decoding.decode_throughput_tok_s, steady))),
+        output_tokens=Both(_average(map(decoding.output_length, done)), _average(map(decoding.output_length, steady))),
+        has_own_total=any("published_total_ms" in _figures(run) for run in done),
+        figures=_figure_averages(done),
+    )
+
+
+def _times(runs: Sequence[RunLog], facts: Mapping[str, Any], summed: Sequence[str]) -> tuple[PublishedTime, ...]:
+    """One entry per kind of interval of the answering model, in order of appearance."""
+    found: dict[str, tuple[Span, RunLog, list[float], list[float]]] = {}
+    for run in runs:
+        for span in run.stages(run.info.role):
+            duration = span_ms(span)
+            if duration is None:
+                continue
+            entry = found.setdefault(span.name, (span, run, [], []))
+            entry[2].append(duration)
+            if not run.info.warmup:
+                entry[3].append(duration)
+    names = _part(facts, "names")
+    listed = []
+    for name, (span, run, everything, steady) in found.items():
+        key = _key_of(name, run, facts)
+        listed.append(
+            PublishedTime(
+                key=key,
+                name=str(names.get(key, name)),
+                covers=span.covers,
+                accounts_for=run.accounts_for(span),
+                is_in_total=key in summed,
+                time_ms=Both(_average(everything), _average(steady)),
+            )
+        )
+    return tuple(listed)
+
+
+def _key_of(name: str, run: RunLog, facts: Mapping[str, Any]) -> str:
+    """The file's key of an interval; of several that cover the same, the one that a run of this mode has."""
+    covers = _part(_part(facts, "covers"), run.info.role)
+    keys = [key for key, stages in covers.items() if COVERS.join(_strings(stages)) == name]
+    return keys[-1 if run.info.mode == "speculative" else 0] if keys else name
+
+
+def _own_total_ms(run: RunLog, summed: Sequence[str], facts: Mapping[str, Any]) -> float | None:
+    """The total that the file's report prints of a run, in ms; None when a part of it was not measured."""
+    told = _figures(run).get("published_total_ms")
+    if told is not None:
+        return told
+    covers = _part(_part(facts, "covers"), run.info.role)
+    wanted = {COVERS.join(stages) for key in summed if (stages := _strings(covers.get(key)))}
+    parts = {span.name: span_ms(span) for span in run.stages(run.info.role) if span.name in wanted}
+    known = [duration for duration in parts.values() if duration is not None]
+    return sum(known) if known and len(known) == len(wanted) else None
+
+
+def _all_stages_ms(run: RunLog) -> float | None:
+    intervals = settled_intervals(run)
+    return ms_from_ns(union_ns(intervals)) if intervals else None
+
+
+def _published_length(run: RunLog) -> float | None:
+    return _figures(run).get("published_prefill_length")
+
+
+def _decode_rate(runs: Sequence[RunLog]) -> Average | None:
+    """Steps over the mean time, as the files have it: a rate of means, not a mean of rates."""
+    pairs = [
+        (steps, duration)
+        for run in runs
+        if (steps := decoding.decode_steps(run)) and (duration := span_ms(run.stage("decode", run.info.role)))
+    ]
+    if not pairs:
+        return None
+    rate = 1000 * sum(steps for steps, _ in pairs) / sum(duration for _, duration in pairs)
+    return Average(rate, 0.0, len(pairs))
+
+
+def _figures(run: RunLog) -> dict[str, float]:
+    return run.info.imported.figures if run.info.imported else {}
+
+
+def _figure_averages(runs: Sequence[RunLog]) -> dict[str, Average]:
+    names = dict.fromkeys(name for run in runs for name in _figures(run))
+    found = {name: _average(_figures(run).get(name) for run in runs) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _average(values: Iterable[float | None]) -> Average | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean = math.fsum(known) / len(known)
+    return Average(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known)), len(known))
+
+
+def _sum(parts: Sequence[Average | None]) -> Average | None:
+    """Means add up; spreads do not, and are not told."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return Average(math.fsum(part.mean for part in known), 0.0, min(part.count for part in known))
+
+
+def _part(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = values.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _strings(value: object) -> list[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
