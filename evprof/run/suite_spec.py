@@ -200,14 +200,14 @@ def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
             raise UserError(f"Axis '{key}' must be a list with at least one value, such as [1, 8].", exit_code=USAGE)
         if name != "models":
             _known({name: None}, CELL_FIELDS, "axes", also=("models",))
+        if name == "models" and not all(isinstance(value, Mapping) for value in values):
+            raise UserError('Axis \'models\' is a list of tables such as {draft = "…", target = "…"}.', exit_code=USAGE)
         if name in overridden:
             continue
         entries = [
             _checked(value, f"axis '{key}'") if isinstance(value, Mapping) else _checked({name: value}, "axes")
             for value in values
         ]
-        if name == "models" and not all(isinstance(value, Mapping) for value in values):
-            raise UserError('Axis \'models\' is a list of tables such as {draft = "…", target = "…"}.', exit_code=USAGE)
         found[name] = [
             {field_name: value for field_name, value in entry.items() if field_name not in overridden}
             for entry in entries

@@ -1,0 +1,353 @@
+"""Suites that are measured: failures, ends of every kind, and what is left in the session."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunEnded, RunStarted
+from evprof.core.protocols import Sink, StopFlag
+from evprof.core.records import TokenRecord
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.metrics.attempts import last_attempts
+from evprof.run import suite as suite_module
+from evprof.run.suite import SuiteDriver, SuiteEnd, check_folder
+from evprof.run.suite_plan import BLOCKS, INTERLEAVED, Row, SuitePlan, plan_suite
+from evprof.run.suite_record import PATIENCE, SUITE, Progress, suite_fact
+from evprof.run.suite_spec import parse_suite
+from evprof.session.reading import load_session
+
+GRID: dict[str, Any] = {
+    "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]
+}
+
+
+def plan_of(repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None) -> SuitePlan:
+    samples = [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
+    return plan_suite(parse_suite(grid or GRID, "grid", repeat=repeat), samples, order)
+
+
+class InstantEngine:
+    """Answers at once with tokens that depend on cell, sample and role; `fails` gives a run's error."""
+
+    def __init__(self, fails: Callable[[RunRequest, str], str | None] = lambda *_: None, pause_s: float = 0.0) -> None:
+        self.requests: list[RunRequest] = []
+        self.is_closed = False
+        self._fails = fails
+        self._pause_s = pause_s
+
+    def describe(self) -> dict[str, Any]:
+        return {"device": "none"}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """As the real engine: a role that failed once in a request is not tried again in it."""
+        self.requests.append(request)
+        roles = (
+            ("draft", "target") if request.mode == "side-by-side" else (request.mode.replace("speculative", "target"),)
+        )
+        run_id, failed = request.first_run_id, set[str]()
+        for repeat in range(-request.warmup, request.repeat):
+            for role in roles:
+                if role not in failed and self._answer(request, sink, stop, run=(run_id, role, repeat)) == FAILED:
+                    failed.add(role)
+                run_id += 1
+        sink.post(RequestEnded(request.first_run_id))
+
+    def _answer(self, request: RunRequest, sink: Sink, stop: StopFlag, *, run: tuple[int, str, int]) -> str:
+        run_id, role, repeat = run
+        sample = {"name": request.sample.name, "prompt": request.sample.prompt}
+        info = RunInfo(
+            run_id,
+            request.group_id,
+            max(repeat, 0) + request.first_repeat,
+            role,
+            request.mode,
+            {},
+            sample,
+            warmup=repeat < 0,
+            cell=request.cell,
+        )
+        sink.post(RunStarted(run_id, info))
+        time.sleep(self._pause_s)
+        error = self._fails(request, role)
+        if error is None:
+            token = sum(map(ord, f"{request.cell}{request.sample.name}{role}"))
+            sink.append(TokenRecord(run_id, role, 0, token, "target", -1, 1, "x"))
+        status = CANCELLED if stop.is_set() else FINISHED if error is None else FAILED
+        sink.post(RunEnded(run_id, status, error, {"text": "x"}))
+        return status
+
+
+@dataclass
+class Listening:
+    """A watcher that keeps what it hears; `on_end` is called after each row with how many there were."""
+
+    on_end: Callable[[int], None] = lambda _: None
+    ended: list[tuple[Row, int]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    skipped: int = 0
+
+    def begin(self, row: Row, warmup: int) -> None: ...
+
+    def look(self, book: RunBook) -> None: ...
+
+    def end(self, row: Row, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+        self.ended.append((row, warmup))
+        self.on_end(len(self.ended))
+
+    def skip(self, row: Row) -> None:
+        self.skipped += 1
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def stopping(self) -> None: ...
+
+
+def drive(
+    plan: SuitePlan, path: Path, engine: Any = None, watcher: Listening | None = None, **keywords: Any
+) -> SuiteEnd:
+    """A whole suite, or what is left of it."""
+    progress = Progress(infos_of(path)) if path.exists() else None
+    made = engine or InstantEngine()
+    driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
+    return driver.run(suite_fact(plan))
+
+
+def runs_of(path: Path) -> list[RunLog]:
+    book = RunBook(load_session(path).recording)
+    book.update()
+    return [book.runs[run_id] for run_id in sorted(book.runs)]
+
+
+def infos_of(path: Path) -> list[RunInfo]:
+    return [run.info for run in runs_of(path)]
+
+
+def outcome(path: Path) -> set[tuple[Any, ...]]:
+    """What a session says in the end, but for times and numbers of runs."""
+    return {
+        (
+            run.info.cell,
+            run.info.sample.get("name"),
+            run.info.repeat,
+            run.info.role,
+            run.info.status,
+            tuple(token.token_id for token in run.tokens),
+        )
+        for run in last_attempts(runs_of(path))
+        if not run.info.warmup
+    }
+
+
+@pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
+def test_every_row_is_in_the_session_once(tmp_path: Path, order: str) -> None:
+    plan = plan_of(order=order)
+    end = drive(plan, tmp_path / "s.evprof")
+    runs = [run for run in runs_of(tmp_path / "s.evprof") if not run.info.warmup]
+    assert (end.measured, end.failed, end.is_stopped) == (len(plan.rows), 0, False)
+    assert len(runs) == sum(len(row.keys) for row in plan.rows)
+    assert len({run.run_id for run in runs}) == len(runs)
+    assert Progress(run.info for run in runs).is_done(plan.rows[0])
+
+
+def test_two_halves_of_a_row_share_a_group(tmp_path: Path) -> None:
+    drive(plan_of(order=BLOCKS, grid={}), tmp_path / "s.evprof")
+    groups: dict[tuple[Any, ...], set[int]] = {}
+    for info in infos_of(tmp_path / "s.evprof"):
+        if info.cell != "reference" and not info.warmup:
+            groups.setdefault((info.cell, info.sample["name"], info.repeat), set()).add(info.group_id)
+    assert all(len(found) == 1 for found in groups.values())
+    assert len(set.union(*groups.values())) == len(groups)
+
+
+def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
+    drive(plan_of(), tmp_path / "s.evprof")
+    by_cell: dict[str, list[bool]] = {}
+    for info in infos_of(tmp_path / "s.evprof"):
+        by_cell.setdefault(info.cell, []).append(info.warmup)
+    assert by_cell["speculative"] == [True, False, False, False, False]
+    assert by_cell["side-by-side"] == [True, True, *[False] * 8]
+
+
+def test_memory_is_let_go_of_and_the_engine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings: list[Any] = []
+    whole = suite_module.Recording
+
+    def counted() -> Any:
+        recordings.append(whole())
+        return recordings[-1]
+
+    monkeypatch.setattr(suite_module, "Recording", counted)
+    engine = InstantEngine()
+    plan = plan_of(repeat=5)
+    drive(plan, tmp_path / "s.evprof", engine, rows_in_memory=7)
+    assert len(recordings) == -(-len(plan.rows) // 7)
+    assert max(recording.message_count for recording in recordings) < 60
+    assert engine.is_closed
+    assert outcome(tmp_path / "s.evprof") == outcome_of_whole(tmp_path, plan)
+
+
+def outcome_of_whole(tmp_path: Path, plan: SuitePlan, engine: Any = None) -> set[tuple[Any, ...]]:
+    """Of the same suite without a break."""
+    path = tmp_path / "whole.evprof"
+    drive(plan, path, engine)
+    return outcome(path)
+
+
+def test_failures_are_kept_and_the_suite_goes_on(tmp_path: Path) -> None:
+    def fails(request: RunRequest, role: str) -> str | None:
+        return f"{request.sample.name} is damaged." if request.sample.name == "sample 1" and role == "draft" else None
+
+    plan = plan_of()
+    end = drive(plan, tmp_path / "s.evprof", InstantEngine(fails))
+    failed = [info for info in infos_of(tmp_path / "s.evprof") if info.status == FAILED and not info.warmup]
+    assert end.failed == 4
+    assert end.measured == len(plan.rows)
+    assert {(info.cell, info.error) for info in failed} == {
+        ("draft", "sample 1 is damaged."),
+        ("side-by-side", "sample 1 is damaged."),
+    }
+    assert not [row for row in plan.rows if not Progress(infos_of(tmp_path / "s.evprof")).is_done(row)]
+
+
+def test_a_warm_up_that_fails_leaves_a_row_that_says_so(tmp_path: Path) -> None:
+    plan = plan_of(repeat=1, count=1)
+    drive(plan, tmp_path / "s.evprof", InstantEngine(lambda _, role: "No model." if role == "draft" else None))
+    runs = {(info.cell, info.role): info.status for info in infos_of(tmp_path / "s.evprof") if not info.warmup}
+    assert runs == {
+        ("draft", "draft"): FAILED,
+        ("side-by-side", "draft"): FAILED,
+        ("side-by-side", "target"): FINISHED,
+        ("target · 2 frames", "target"): FINISHED,
+        ("speculative", "target"): FINISHED,
+    }
+
+
+def test_a_hopeless_cell_is_passed_over_and_said_once(tmp_path: Path) -> None:
+    plan, watcher = plan_of(repeat=8), Listening()
+    engine = InstantEngine(lambda request, _: "No such model." if request.cell == "draft" else None)
+    end = drive(plan, tmp_path / "s.evprof", engine, watcher)
+    assert end.passed_over == watcher.skipped == 16 - PATIENCE
+    assert len(watcher.said) == 1
+    assert "'draft'" in watcher.said[0]
+    problems = load_session(tmp_path / "s.evprof").facts[SUITE]["problems"]
+    assert len(problems) == 1
+    assert "11 rows were not tried" in problems[0]
+    assert sum(info.cell == "draft" and not info.warmup for info in infos_of(tmp_path / "s.evprof")) == PATIENCE
+
+    again = drive(plan, tmp_path / "s.evprof", InstantEngine(), retry_failed=True)
+    assert (again.measured, again.passed_over) == (16, 0)
+    assert outcome(tmp_path / "s.evprof") == outcome_of_whole(tmp_path, plan)
+    assert load_session(tmp_path / "s.evprof").facts[SUITE]["problems"] == []
+
+
+def test_resuming_leaves_failures_unless_asked(tmp_path: Path) -> None:
+    plan = plan_of()
+    first = InstantEngine(lambda request, _: f"{request.sample.name}." if request.mode == "target" else None)
+    drive(plan, tmp_path / "s.evprof", first)
+    assert drive(plan, tmp_path / "s.evprof").measured == 0
+    assert drive(plan, tmp_path / "s.evprof", retry_failed=True).measured == 4
+
+
+@pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
+def test_stopped_anywhere_and_resumed_is_the_same(tmp_path: Path, order: str) -> None:
+    plan = plan_of(order=order)
+    wanted = outcome_of_whole(tmp_path, plan)
+    path = tmp_path / "s.evprof"
+    for _ in range(len(plan.rows)):
+        stop_after = random.randint(1, 5)
+
+        def interrupt(count: int, limit: int = stop_after) -> None:
+            if count == limit:
+                signal.raise_signal(signal.SIGINT)
+
+        if not drive(plan, path, watcher=Listening(interrupt)).is_stopped:
+            break
+    assert outcome(path) == wanted
+
+
+def test_ctrl_c_during_a_row_stops_after_it(tmp_path: Path) -> None:
+    plan = plan_of(grid={"settings": {"mode": "draft"}}, repeat=6)
+
+    def fails(request: RunRequest, role: str) -> str | None:
+        if request.first_repeat == 1:
+            import _thread
+
+            _thread.interrupt_main()
+            time.sleep(0.2)
+        return None
+
+    end = drive(plan, tmp_path / "s.evprof", InstantEngine(fails))
+    assert end.is_stopped
+    statuses = [info.status for info in infos_of(tmp_path / "s.evprof") if not info.warmup]
+    assert statuses == [FINISHED, FINISHED, CANCELLED]
+    assert drive(plan, tmp_path / "s.evprof").measured == 12 - 2
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {folder!r})
+from test_suite_driver import InstantEngine, Listening, drive, plan_of
+def said(count):
+    print(count, flush=True)
+plan = plan_of(order={order!r}, repeat=4)
+drive(plan, Path({path!r}), InstantEngine(pause_s=0.01), Listening(said))
+"""
+
+
+@pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
+def test_killed_at_any_row_and_resumed_is_the_same(tmp_path: Path, order: str) -> None:
+    plan, path = plan_of(order=order, repeat=4), tmp_path / "s.evprof"
+    script = KILLED.format(folder=str(Path(__file__).parent), order=order, path=str(path))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        count = random.randint(1, len(plan.rows) - 5)
+        for _ in range(count):
+            assert child.stdout.readline()
+        time.sleep(random.uniform(0, 0.02))
+        child.kill()
+    left = [row for row in plan.rows if not Progress(infos_of(path)).is_done(row)]
+    # Only the row that was told last may still have been on its way to the file.
+    assert 0 < len(left) <= len(plan.rows) - (count - 1)
+    assert drive(plan, path).measured == len(left)
+    assert outcome(path) == outcome_of_whole(tmp_path, plan)
+
+
+def test_an_engine_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    def broken() -> Any:
+        raise UserError("There is no torch here.")
+
+    driver = SuiteDriver(plan_of(), tmp_path / "s.evprof", broken, Listening())
+    with pytest.raises(UserError, match="no torch"):
+        driver.run({})
+
+
+def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    assert check_folder(folder, resumes=False) == folder / "suite.evprof"
+    (folder / "suite.evprof").write_text("x")
+    with pytest.raises(UserError, match="add --resume"):
+        check_folder(folder, resumes=False)
+    assert check_folder(folder, resumes=True).is_file()
+    with pytest.raises(UserError, match="no suite in"):
+        check_folder(tmp_path / "elsewhere", resumes=True)
+    with pytest.raises(UserError, match="is a file"):
+        check_folder(folder / "suite.evprof", resumes=False)

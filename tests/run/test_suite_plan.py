@@ -1,0 +1,272 @@
+"""The rows of a suite: every one exactly once, in an order that treats all cells alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
+from evprof.core.sample import Sample
+from evprof.run.suite_cell import REFERENCE
+from evprof.run.suite_plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
+from evprof.run.suite_record import PATIENCE, Progress, check_same, suite_fact
+from evprof.run.suite_samples import chosen, told_apart
+from evprof.run.suite_spec import SuiteSpec, parse_suite
+from evprof.session.store import WRITER_GONE
+
+MIXED: dict[str, Any] = {
+    "cells": [
+        {"mode": "draft"},
+        {"mode": "side-by-side"},
+        {"mode": "target", "dtype": "bfloat16"},
+        {"mode": "target", "dtype": "bfloat16", "frames": 2},
+        {"mode": "speculative"},
+    ]
+}
+
+
+def spec_of(raw: dict[str, Any], repeat: int = 2) -> SuiteSpec:
+    return parse_suite(raw, "grid", repeat=repeat)
+
+
+def samples_of(count: int) -> list[Sample]:
+    return [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
+
+
+def info_of(
+    row: Row, role: str, run_id: int, status: str = FINISHED, error: str | None = None, *, group: int = 1
+) -> RunInfo:
+    request = row.request(0)
+    sample = {"name": row.sample.name, "prompt": row.sample.prompt}
+    return RunInfo(
+        run_id,
+        group,
+        row.repeat,
+        role,
+        request.mode,
+        {},
+        sample,
+        status=status,
+        error=error,
+        cell=row.cell.label,
+    )
+
+
+plans = st.builds(
+    lambda repeat, count, order: plan_suite(spec_of(MIXED, repeat), samples_of(count), order),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([INTERLEAVED, BLOCKS]),
+)
+
+
+@given(plans)
+@settings(deadline=None, max_examples=30)
+def test_every_run_is_planned_exactly_once(plan: SuitePlan) -> None:
+    found = Counter(key for row in plan.rows for key in row.keys if key.cell != REFERENCE)
+    wanted = {
+        (cell.label, sample.name, sample.prompt, repeat, role)
+        for cell in plan.spec.cells
+        for sample in plan.samples
+        for repeat in range(plan.spec.repeat)
+        for role in cell.answering
+    }
+    assert set(found) == wanted
+    assert set(found.values()) == {1}
+
+
+@given(plans)
+@settings(deadline=None, max_examples=30)
+def test_the_first_row_of_every_cell_and_no_other_keeps_pictures(plan: SuitePlan) -> None:
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for row in plan.rows:
+        assert row.keeps_frames == ((row.cell.label, row.roles) not in seen)
+        seen.add((row.cell.label, row.roles))
+
+
+@given(plans)
+@settings(deadline=None, max_examples=30)
+def test_every_cell_is_warmed_up_once_for_each_time_it_is_loaded(plan: SuitePlan) -> None:
+    warm_ups = WarmUps(2, stays_loaded=plan.order == INTERLEAVED)
+    counts = [(row, warm_ups.before(row)) for row in plan.rows]
+    firsts = Counter((row.cell.label, row.roles) for row, count in counts if count)
+    if plan.order == INTERLEAVED:
+        assert set(firsts.values()) == {1}
+    loaded: Any = None
+    for row, count in counts:
+        if plan.order == BLOCKS and loaded is not None and not row.weights <= loaded:
+            assert count == 2
+        loaded = row.weights if loaded is None or not row.weights <= loaded else loaded
+
+
+def test_cells_take_turns_and_change_direction() -> None:
+    plan = plan_suite(spec_of({"axes": {"mode": ["draft", "target", "speculative"]}}), samples_of(2))
+    turns = [[row.cell.label for row in plan.rows[start : start + 3]] for start in range(0, 12, 3)]
+    forwards = ["draft", "target", "speculative"]
+    assert turns == [forwards, forwards[::-1], forwards, forwards[::-1]]
+    assert [row.sample.name for row in plan.rows[::3]] == ["sample 0", "sample 1"] * 2
+    assert [row.repeat for row in plan.rows[::3]] == [0, 0, 1, 1]
+
+
+def test_blocks_hold_one_set_of_weights_with_the_reference_around_them() -> None:
+    plan = plan_suite(spec_of(MIXED), samples_of(2), BLOCKS)
+    blocks: list[list[Row]] = [[]]
+    for row in plan.rows:
+        if row.cell.label == REFERENCE:
+            blocks.append([])
+        else:
+            blocks[-1].append(row)
+    assert blocks[0] == []
+    assert blocks[-1] == []
+    sets = [{row.weights for row in block} for block in blocks[1:-1]]
+    assert [len(found) for found in sets] == [1] * len(sets)
+    assert len(set.union(*sets)) == len(sets)
+    references = [row for row in plan.rows if row.cell.label == REFERENCE]
+    assert [row.repeat for row in references] == list(range(len(sets) + 1))
+    assert len({(row.sample.name, row.roles, row.cell.settings) for row in references}) == 1
+
+
+def test_halves_of_a_side_by_side_row_are_runs_of_one_model() -> None:
+    plan = plan_suite(spec_of({"settings": {"mode": "side-by-side"}}), samples_of(1), BLOCKS)
+    halves = [row for row in plan.rows if row.cell.label != REFERENCE]
+    assert {(row.roles, row.request(0).mode, row.is_half) for row in halves} == {
+        (("draft",), "draft", True),
+        (("target",), "target", True),
+    }
+    assert len({row.group for row in halves if row.repeat == 0}) == 1
+
+
+def test_kept_visual_embeddings_are_warmed_up_for_every_sample() -> None:
+    plan = plan_suite(spec_of({"settings": {"mode": "draft", "vision_cache": "memory"}}), samples_of(3))
+    warm_ups = WarmUps(1, stays_loaded=True)
+    assert [warm_ups.before(row) for row in plan.rows] == [1, 1, 1, 0, 0, 0]
+
+
+def test_samples_that_lack_an_input_are_named_and_left_out() -> None:
+    listed = [*samples_of(2), Sample("only.npy", name="events only")]
+    plan = plan_suite(spec_of({"axes": {"mode": ["draft", "target"]}}), listed)
+    assert Counter(row.cell.label for row in plan.rows) == {"draft": 6, "target": 4}
+    (problem,) = plan.problems
+    assert "events only" in problem
+    assert "video" in problem
+    assert "'target'" in problem
+
+
+def test_nothing_to_measure_is_an_error() -> None:
+    with pytest.raises(UserError, match="without video"):
+        plan_suite(spec_of({"settings": {"mode": "target"}}), [Sample("only.npy", name="events only")])
+
+
+def test_prompts_are_an_axis() -> None:
+    plan = plan_suite(spec_of({"settings": {"mode": "draft"}, "axes": {"prompt": ["What?", "Where?"]}}), samples_of(1))
+    assert {(row.cell.label, row.sample.prompt) for row in plan.rows} == {("“What?”", "What?"), ("“Where?”", "Where?")}
+
+
+def test_samples_get_names_of_their_own() -> None:
+    found, problems = told_apart([Sample("a/x.npy", name=""), Sample("b/x.npy", name="x"), Sample("c.npy", name="y")])
+    assert [sample.name for sample in found] == ["x", "x (2)", "y"]
+    assert len(problems) == 1
+
+
+def test_samples_are_taken_by_name() -> None:
+    assert [sample.name for sample in chosen(samples_of(5), ["sample 3", "sample 1"])] == ["sample 1", "sample 3"]
+    assert len(chosen(samples_of(5), limit=2)) == 2
+    with pytest.raises(UserError, match="did you mean 'sample 3'"):
+        chosen(samples_of(5), ["sampel 3"])
+
+
+ENDINGS = (
+    (FINISHED, None, True),
+    (FAILED, "Out of memory.", True),
+    (FAILED, WRITER_GONE, False),
+    (FAILED, f"{WRITER_GONE[:-1]}, or it still runs on elsewhere.", False),
+    (CANCELLED, None, False),
+    (RUNNING, None, False),
+)
+
+
+@given(plans, st.data())
+@settings(deadline=None, max_examples=40)
+def test_what_is_left_after_any_end_is_what_did_not_end_by_itself(plan: SuitePlan, data: st.DataObject) -> None:
+    """Any rows of a plan may have been begun, and ended however: exactly those not done are left."""
+    infos: list[RunInfo] = []
+    done = 0
+    for group, row in enumerate(plan.rows):
+        roles = row.roles[: data.draw(st.integers(0, len(row.roles)))]
+        endings = [data.draw(st.sampled_from(ENDINGS)) for _ in roles]
+        infos += [
+            info_of(row, role, len(infos) + number, status, error, group=group)
+            for number, (role, (status, error, _)) in enumerate(zip(roles, endings, strict=True))
+        ]
+        done += len(roles) == len(row.roles) and all(is_done for *_, is_done in endings)
+    progress = Progress(infos)
+    assert sum(progress.is_done(row) for row in plan.rows) == done
+
+
+def test_halves_of_two_groups_make_no_row() -> None:
+    (row,) = plan_suite(spec_of({}, repeat=1), samples_of(1)).rows
+    assert Progress([info_of(row, "draft", 1, group=1), info_of(row, "target", 2, group=1)]).is_done(row)
+    assert not Progress([info_of(row, "draft", 1, group=1), info_of(row, "target", 3, group=2)]).is_done(row)
+
+
+def test_only_the_last_attempt_counts() -> None:
+    (row,) = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=1), samples_of(1)).rows
+    failed = info_of(row, "draft", 1, FAILED, "Out of memory.")
+    assert not Progress([failed]).is_done(row, retry_failed=True)
+    assert Progress([failed, info_of(row, "draft", 2)]).is_done(row, retry_failed=True)
+
+
+def test_a_cell_is_given_up_after_the_same_error_again_and_again() -> None:
+    rows = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=20), samples_of(1)).rows
+    progress = Progress()
+    for row in rows[: PATIENCE - 1]:
+        progress.note([info_of(row, "draft", row.repeat, FAILED, "Same.")])
+    assert progress.given_up(rows[0]) is None
+    progress.note([info_of(rows[5], "draft", 5, FAILED, "Another.")])
+    assert progress.given_up(rows[0]) is None
+    infos = [info_of(row, "draft", row.repeat, FAILED, "Same.") for row in rows[:PATIENCE]]
+    again = Progress(infos)
+    assert again.given_up(rows[-1]) == "Same."
+    again.hope_again()
+    assert again.given_up(rows[-1]) is None
+    assert Progress([*infos, info_of(rows[6], "draft", 6)]).given_up(rows[-1]) is None
+
+
+def test_a_row_of_two_models_has_failed_when_both_have() -> None:
+    rows = plan_suite(spec_of({}, repeat=9), samples_of(1)).rows
+    one, both = Progress(), Progress()
+    for number, row in enumerate(rows):
+        failed = info_of(row, "draft", 2 * number, FAILED, "Same.", group=number)
+        one.note([failed, info_of(row, "target", 2 * number + 1, group=number)])
+        both.note([failed, info_of(row, "target", 2 * number + 1, FAILED, "Same.", group=number)])
+    assert one.given_up(rows[0]) is None
+    assert both.given_up(rows[0]) == "Same."
+
+
+def test_another_suite_is_told_from_the_one_begun() -> None:
+    plan = plan_suite(spec_of(MIXED), samples_of(2))
+    fact = suite_fact(plan)
+    check_same(fact, plan)
+    assert (fact["planned_rows"], fact["samples"], len(fact["cells"])) == (20, 2, 5)
+    for other, difference in (
+        (plan_suite(spec_of(MIXED, 3), samples_of(2)), "repeat 2 then and 3 now"),
+        (plan_suite(spec_of(MIXED), samples_of(3)), "samples 2 then and 3 now"),
+        (plan_suite(spec_of(MIXED), [*samples_of(1), Sample("b.npy", "b.mp4", name="b")]), "other samples"),
+        (plan_suite(spec_of({"cells": MIXED["cells"][:4]}), samples_of(2)), "is gone"),
+        (
+            plan_suite(
+                parse_suite({**MIXED, "settings": {"max_new_tokens": 3}}, "grid", repeat=2),
+                samples_of(2),
+            ),
+            "has other settings",
+        ),
+    ):
+        with pytest.raises(UserError, match=difference):
+            check_same(fact, other)
+    with pytest.raises(UserError, match="not of a suite"):
+        check_same(None, plan)

@@ -1,0 +1,170 @@
+"""What a grid says, and what of it is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.run.suite_cell import flat_values
+from evprof.run.suite_ready import READY
+from evprof.run.suite_spec import SuiteSpec, parse_suite
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def wants(name: str) -> str | None:
+    return None if name == "unknown" else "events" if "eventgpt" in name else "video"
+
+
+def parsed(raw: dict[str, Any], **overrides: Any) -> SuiteSpec:
+    return parse_suite(raw, "grid", overrides=overrides, wants=wants)
+
+
+def labels(raw: dict[str, Any], **overrides: Any) -> list[str]:
+    return [cell.label for cell in parsed(raw, **overrides).cells]
+
+
+def test_axes_are_combined_with_each_other() -> None:
+    spec = parsed({"settings": {"mode": "target"}, "axes": {"frames": [1, 8], "dtype": ["float32", "bfloat16"]}})
+    found = {(cell.settings.frames, cell.target.dtype) for cell in spec.cells if cell.target}
+    assert found == {(1, "float32"), (1, "bfloat16"), (8, "float32"), (8, "bfloat16")}
+    assert all(cell.draft is None for cell in spec.cells)
+
+
+def test_settings_reach_the_group_they_stand_in() -> None:
+    (cell,) = parsed({"settings": {"mode": "draft", "pooling": "none", "event_frames": 1, "step": "eager"}}).cells
+    assert (cell.settings.input.pooling, cell.settings.event_frames, cell.settings.switches.step) == (
+        "none",
+        1,
+        "eager",
+    )
+
+
+def test_labels_hold_what_varies_and_nothing_else() -> None:
+    assert labels({"settings": {"mode": "target", "max_new_tokens": 9}, "axes": {"frames": [1, 8]}}) == [
+        "1 frame",
+        "8 frames",
+    ]
+    assert labels({"axes": {"mode": ["target", "speculative"], "gamma": [2, 3]}}) == [
+        "target",
+        "speculative · γ 2",
+        "speculative · γ 3",
+    ]
+
+
+def test_a_single_cell_is_called_after_its_mode() -> None:
+    assert labels({"settings": {"mode": "speculative"}}) == ["speculative"]
+
+
+def test_what_has_no_effect_is_not_measured_twice() -> None:
+    spec = parsed({"settings": {"mode": "draft"}, "axes": {"frames": [1, 8], "gamma": [1, 2], "event_frames": [1, 5]}})
+    assert [cell.label for cell in spec.cells] == ["1 event frame", "5 event frames"]
+    assert "8 combinations are 2" in spec.notes[0]
+
+
+def test_frames_of_a_model_of_unknown_family_are_left_as_they_are() -> None:
+    spec = parsed({"settings": {"mode": "draft", "draft": "unknown"}, "axes": {"frames": [1, 8]}})
+    assert len(spec.cells) == 2
+
+
+def test_a_video_model_that_drafts_counts_video_frames() -> None:
+    spec = parsed({"settings": {"mode": "draft", "draft": "llava"}, "axes": {"frames": [1, 8], "event_frames": [1, 5]}})
+    assert [cell.label for cell in spec.cells] == ["1 frame", "8 frames"]
+
+
+def test_cells_that_differ_in_one_models_dtype_have_labels_of_their_own() -> None:
+    found = labels({"cells": [{"dtype": "float32"}, {"draft_dtype": "bfloat16", "target_dtype": "float16"}]})
+    assert len(set(found)) == 2
+    assert "(2)" not in "".join(found)
+
+
+def test_pairs_of_models_are_an_axis() -> None:
+    spec = parsed({"axes": {"models": [{"draft": "eventgpt-a", "target": "b", "target_dtype": "float16"}, {}]}})
+    first = spec.cells[0]
+    assert first.draft
+    assert first.target
+    assert (first.draft.name, first.target.name, first.draft.dtype, first.target.dtype) == (
+        "eventgpt-a",
+        "b",
+        "auto",
+        "float16",
+    )
+
+
+def test_none_stands_for_nothing() -> None:
+    spec = parsed({"settings": {"mode": "target"}, "axes": {"quantization": ["none", "int8"]}})
+    assert [cell.target and cell.target.quantization for cell in spec.cells] == [None, "int8"]
+    assert [cell.label for cell in spec.cells] == ["no quantization", "int8"]
+
+
+def test_the_command_line_takes_an_axis_place() -> None:
+    assert labels({"axes": {"dtype": ["bfloat16", "float16"], "frames": [1, 2]}}, dtype="float32") == [
+        "1 frame",
+        "2 frames",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        ({"axs": {}}, "did you mean 'axes'"),
+        ({"settings": {"max_new_token": 3}}, "did you mean 'max_new_tokens'"),
+        ({"axes": {"gama": [1]}}, "did you mean 'gamma'"),
+        ({"axes": {"gamma": 3}}, "must be a list"),
+        ({"axes": {"gamma": ["three"]}}, "gamma must be a whole number"),
+        ({"axes": {"gamma": [True]}}, "gamma must be a whole number"),
+        ({"settings": {"ignore_eos": "yes"}}, "true or false"),
+        ({"settings": {"mode": "sideways"}}, "mode must be one of"),
+        ({"settings": {"cache": "fast"}}, "--cache must be one of"),
+        ({"settings": {"gamma": 0, "mode": "speculative"}}, "--gamma must be at least 1"),
+        ({"settings": {"mode": "speculative", "temperature": 0.5}}, "greedy"),
+        ({"settings": {"prompt": " "}}, "not empty"),
+        ({"axes": {"models": ["tiny"]}}, "list of tables"),
+        ({"cells": [{"label": "reference"}]}, "label of its own"),
+        ({"cells": [{"label": "a", "mode": "target"}, {"label": "a", "mode": "draft"}]}, "label of its own"),
+        ({"repeat": 0}, "repeat must be a whole number of at least 1"),
+        ({"axes": {"seed": list(range(40)), "top_k": list(range(40))}}, "may have 1000"),
+        ({"settings": 3}, "must be a table"),
+    ],
+)
+def test_what_means_nothing_is_refused_in_a_sentence(raw: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)) as caught:
+        parsed(raw)
+    assert caught.value.exit_code == 2
+    assert "\n" not in caught.value.sentence
+
+
+@pytest.mark.parametrize("name", READY)
+def test_every_ready_made_suite_is_a_grid(name: str) -> None:
+    spec = parse_suite(READY[name], name, wants=wants)
+    found = [cell.label for cell in spec.cells]
+    assert len(set(found)) == len(found)
+    # Cells that a suite lists are all different measurements.
+    assert not spec.notes
+    assert len({repr(flat_values(cell)) for cell in spec.cells}) == len(found)
+
+
+def test_five_decode_steps_are_six_tokens() -> None:
+    (cell,) = parse_suite(READY["one-vs-eight"], "one-vs-eight", wants=wants).cells
+    settings = cell.settings
+    assert (settings.max_new_tokens, settings.ignore_eos, settings.frames, settings.event_frames) == (6, True, 8, 1)
+    assert settings.input.pooling == "none"
+
+
+def test_the_examples_of_the_page_are_grids() -> None:
+    text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(toml|json)\n(.*?)```", text, re.DOTALL)
+    specs = [parsed(tomllib.loads(body) if form == "toml" else json.loads(body)) for form, body in blocks]
+    assert [len(spec.cells) for spec in specs] == [7, 4]
+    assert specs[0].data == "dataset.csv"
+
+
+def test_the_page_tells_every_ready_made_suite() -> None:
+    text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in READY)
