@@ -1,0 +1,253 @@
+"""`evprof compare`: any number of sessions, cells, baselines, what is left out, saved views, tables."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from evprof.cli.compare import Compare
+from evprof.cli.comparison_text import print_comparison
+from evprof.cli.console import Console
+from evprof.cli.recorded_session import RecordedSession
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from evprof.metrics.stages import BASES
+from evprof.session.reading import load_session
+
+Suite = Callable[..., Path]
+
+
+@pytest.fixture
+def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
+    """Makes a session of two configurations over so many samples, each run once, by the engine that plays a script."""
+
+    def make(name: str, samples: int = 4, repeats: int = 1, cells: tuple[str, ...] = ("8 frames", "1 frame")) -> Path:
+        path = tmp_path / name
+        with RecordedSession(path, Console(StringIO(), StringIO(), is_json=True)) as session:
+            for place in range(samples):
+                for cell in cells:
+                    sample = Sample(str(inputs[0]), str(inputs[1]), name=f"scene {place}")
+                    settings = GenerationSettings(max_new_tokens=8 + 4 * (cell == "8 frames"), frames=int(cell[0]))
+                    session.run(
+                        RunRequest(
+                            "target", sample, None, ModelChoice("random"), settings, repeat=repeats, cell=cell, warmup=1
+                        )
+                    )
+        return path
+
+    return make
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_bases_are_those_of_the_metrics() -> None:
+    from evprof.cli import compare
+
+    assert compare.BASES == BASES
+    assert "configuration" in Compare.description()
+
+
+def test_configurations_of_a_suite_are_compared_over_samples(evprof, suite) -> None:
+    path = suite("suite.evprof")
+    found = evprof("compare", path, "--json")
+    assert found.code == 0
+    assert "left out: 8 runs (warm-up)" in found.errors
+    document = found.document
+    assert [(column["label"], column["samples"], column["failures"]) for column in document["columns"]] == [
+        ("8 frames", 4, 0),
+        ("1 frame", 4, 0),
+    ]
+    total = document["rows"][0]
+    assert (total["counts"], total["paired_counts"]) == ([4, 4], [None, 4])
+    assert total["ci95"][1][0] <= total["ratio"][1] <= total["ci95"][1][1]
+    assert document["pairs"][0]["samples"] == 4
+    parts = document["pairs"][0]["contributions"]
+    text = evprof("compare", path).output
+    assert "A: 8 frames (4 samples), the baseline" in text
+    assert "mean of 4 samples that both measured" in text
+    assert all(part["stage"] in text for part in parts)
+    assert sum(part["share"] for part in parts) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("asked", ["1 frame", "4"])
+def test_a_baseline_is_any_run_of_a_configuration_or_its_name(evprof, suite, asked) -> None:
+    path = suite("suite.evprof", samples=2)
+    document = evprof("compare", path, "--baseline", asked, "--json").document
+    assert [column["is_baseline"] for column in document["columns"]] == [False, True]
+    wrong = evprof("compare", path, "--baseline", "9 frames")
+    assert wrong.code == 2
+    assert "8 frames, 1 frame" in wrong.errors
+
+
+def test_columns_of_several_sessions_each_have_a_pair(evprof, suite) -> None:
+    before, after = suite("before.evprof", samples=3), suite("after.evprof", samples=2)
+    document = evprof("compare", before, after, "--json").document
+    assert [Path(column["session"]).name for column in document["columns"]] == ["before.evprof"] * 2 + [
+        "after.evprof"
+    ] * 2
+    assert [pair["samples"] for pair in document["pairs"]] == [3, 2, 2]
+    assert document["contributions"] == document["pairs"][0]["contributions"]
+    text = evprof("compare", before, after).output
+    assert "D: 1 frame in after.evprof (2 samples)" in text
+    assert "where the difference of D from A comes from (mean of 2 samples that both measured):" in text
+
+
+def test_what_did_not_finish_is_told_and_counted(evprof, suite) -> None:
+    import sqlite3
+
+    path = suite("suite.evprof", samples=3)
+    with sqlite3.connect(path) as connection:
+        (info,) = connection.execute("SELECT info FROM runs WHERE run_id = 2").fetchone()
+        changed = json.loads(info) | {"status": "failed", "error": "out of memory"}
+        connection.execute("UPDATE runs SET status = 'failed', info = ? WHERE run_id = 2", (json.dumps(changed),))
+    connection.close()
+    found = evprof("compare", path)
+    assert "left out because they did not finish: run 2" in found.errors
+    assert "A: 8 frames (2 samples, 1 failed), the baseline" in found.output
+    assert " over 2" in found.output
+
+
+def test_only_differences_are_shown_when_asked_for(evprof, suite) -> None:
+    path = suite("suite.evprof")
+    whole, short = (evprof("compare", path, *more) for more in ((), ("--differences-only",)))
+    assert "visual_tokens" in whole.output
+    assert "visual_tokens" not in short.output
+    assert "decode_ms" in short.output
+    assert "most tokens  12        8" in short.output
+    document = evprof("compare", path, "--differences-only", "--json").document
+    assert document["differences_only"] is True
+    assert {setting["setting"] for setting in document["settings"]} == {"frames", "max_new_tokens"}
+    same = evprof("compare", path, "--differences-only", "--basis", "model-only", "--json").document
+    assert all(any(row["differs"]) for row in same["rows"])
+
+
+def test_a_view_is_saved_deliberately_and_shown_again(evprof, suite, tmp_path) -> None:
+    before, after = suite("before.evprof", samples=2), suite("after.evprof", samples=2)
+    hashes = digest(before), digest(after)
+    assert evprof("compare", before, after).code == 0
+    assert (digest(before), digest(after)) == hashes
+    words = ("--baseline", "1 frame", "--basis", "model-only", "--differences-only")
+    saved = evprof("compare", before, after, *words, "--save", "fewer frames", "--json")
+    assert saved.code == 0
+    assert "view saved: 'fewer frames'" in saved.errors
+    assert digest(before) != hashes[0]
+    assert digest(after) == hashes[1]
+    assert evprof("compare", before, "--view", "fewer frames", "--json").document["rows"] == saved.document["rows"]
+    # Sessions are found from where the one with the view lies.
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for path in (before, after):
+        shutil.move(path, moved / path.name)
+    again = evprof("compare", moved / "before.evprof", "--view", "fewer frames", "--json").document
+    assert (again["basis"], again["rows"]) == ("model-only", saved.document["rows"])
+    assert [column["is_baseline"] for column in again["columns"]] == [False, True, False, False]
+    other = evprof("compare", moved / "before.evprof", "--view", "fewer frames", "--basis", "end-to-end", "--json")
+    assert other.document["basis"] == "end-to-end"
+
+
+def test_a_view_keeps_what_else_the_session_holds(evprof, suite) -> None:
+    path = suite("suite.evprof", samples=1)
+    before = evprof("show", path, "--json").document
+    for name in ("one", "two", "one"):
+        assert evprof("compare", path, "--save", name).code == 0
+    assert list(load_session(path).facts["views"]) == ["one", "two"]
+    assert evprof("show", path, "--json").document == before
+    assert not list(path.parent.glob("suite.evprof-*"))
+
+
+def test_views_that_cannot_be_are_refused(evprof, suite) -> None:
+    path = suite("suite.evprof", samples=1)
+    none = evprof("compare", path, "--view", "none")
+    assert none.code == 2
+    assert "save one with --save" in none.errors
+    assert evprof("compare", path, path, "--view", "none").code == 2
+    nameless = evprof("compare", path, "--save", " ")
+    assert nameless.code == 1
+    assert "characters" in nameless.errors
+    assert "views" not in load_session(path).facts
+
+
+def test_a_view_whose_sessions_are_gone_says_which(evprof, suite) -> None:
+    before, after = suite("before.evprof", samples=1), suite("after.evprof", samples=1)
+    evprof("compare", before, after, "--save", "both")
+    after.unlink()
+    found = evprof("compare", before, "--view", "both")
+    assert found.code == 1
+    assert "after.evprof" in found.errors
+
+
+def test_a_comparison_is_written_as_a_table_and_as_its_document(evprof, suite, tmp_path) -> None:
+    path = suite("suite.evprof")
+    found = evprof("compare", path, "-o", tmp_path / "c.json", "--json")
+    assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8")) == found.document
+    assert evprof("compare", path, "-o", tmp_path / "c.csv").code == 0
+    with (tmp_path / "c.csv").open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    figures = [line for line in lines if line["kind"] == "figure"]
+    assert len(figures) == 2 * len(found.document["rows"])
+    by_name = {(line["name"], line["label"]): line for line in figures}
+    total = found.document["rows"][0]
+    line = by_name["total_ms", "1 frame"]
+    assert float(line["value"]) == total["values"][1]
+    assert [float(line[key]) for key in ("ci95_low", "ci95_high")] == total["ci95"][1]
+    assert (line["count"], line["paired_count"], line["delta"]) == ("4", "4", str(total["delta"][1]))
+    parts = [line for line in lines if line["kind"] == "contribution"]
+    assert [line["name"] for line in parts] == [part["stage"] for part in found.document["contributions"]]
+    settings = {(line["name"], line["label"]): line["value"] for line in lines if line["kind"] == "setting"}
+    assert settings["frames", "8 frames"] == "8 frames"
+
+
+def test_what_must_not_be_written_over_is_kept(evprof, suite, tmp_path) -> None:
+    path = suite("suite.evprof", samples=1)
+    assert evprof("compare", path, "-o", tmp_path / "c.txt").code == 2
+    assert evprof("compare", path, "-o", tmp_path / "no" / "c.csv").code == 1
+    disguised = tmp_path / "session.csv"
+    shutil.copyfile(path, disguised)
+    refused = evprof("compare", path, "-o", disguised)
+    assert refused.code == 1
+    assert digest(disguised) == digest(path)
+
+
+class Terminal(StringIO):
+    """A stream that shows colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    document = evprof("compare", suite("suite.evprof"), "--json").document
+    plain, coloured = StringIO(), Terminal()
+    print_comparison(document, Console(plain))
+    print_comparison(document, Console(coloured))
+    assert "\x1b[" not in plain.getvalue()
+    assert "\x1b[" in coloured.getvalue()
+    import re
+
+    # The same words; a terminal only keeps the spaces of coloured bars.
+    bare = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines()]
+    assert set(plain.getvalue().split()) == set("\n".join(bare).split())
+    row = next(line for line in plain.getvalue().splitlines() if line.startswith("decode_ms "))
+    assert "▼" in row
+    assert row.endswith("better")
+    assert " -" in row
+
+
+def test_many_columns_make_tables_that_a_line_holds(evprof, suite) -> None:
+    path = suite("suite.evprof", samples=1, cells=tuple(f"{frames} frames" for frames in range(1, 8)))
+    text = evprof("compare", path).output
+    assert max(map(len, text.splitlines())) <= 150
+    assert sum(line.startswith("total_ms") for line in text.splitlines()) > 1
+    assert all(f"where the difference of {letter} from A" in text for letter in "BCDEFG")
