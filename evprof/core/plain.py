@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any, Self
 
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
@@ -47,6 +46,11 @@ def _plain(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-@cache
+_known: dict[Any, tuple[str, ...]] = {}
+
+
 def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
+    found = _known.get(kind)
+    if found is None:
+        found = _known[kind] = tuple(entry.name for entry in fields(kind))
+    return found
