@@ -5,7 +5,6 @@ One line per figure and column, then per part of a difference, then per setting;
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.export.files import refuse_session
+from evprof.export.tables import write_rows
 from evprof.export.whole_file import whole_file
 
 COLUMNS = (
@@ -55,9 +55,7 @@ def write_comparison(document: Mapping[str, Any], path: Path) -> None:
                 json.dump(document, stream, indent=2, ensure_ascii=False, allow_nan=False)
                 stream.write("\n")
             else:
-                writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(comparison_lines(document))
+                write_rows(comparison_lines(document), stream, COLUMNS)
     except OSError as error:
         raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
 

@@ -1,0 +1,78 @@
+"""Saved comparisons: there and back, found again, and refused when damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.metrics import comparison
+from evprof.metrics.saved_view import ColumnName, SavedView, view_of
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pytest.fixture
+def listed(script, plain_writer) -> list[comparison.Column]:
+    """Three columns: two of a session, one of another in the folder beside."""
+    runs = [plain_writer(script(number)) for number in (1, 2, 3)]
+    return [
+        *comparison.columns(runs[:2], "/data/new/a.evprof"),
+        *comparison.columns(runs[2:], "/data/old/b.evprof"),
+    ]
+
+
+def test_a_view_is_found_again_wherever_the_folders_lie(listed) -> None:
+    holder = Path("/data/new/a.evprof")
+    view = view_of(listed, listed[2], holder, "model-only", differences_only=True)
+    assert view.sessions == ("", "../old/b.evprof")
+    assert view.baseline == ("../old/b.evprof", 3, "target", "target")
+    again = SavedView.from_json(json.loads(json.dumps(view.to_json())), "v")
+    assert again == view
+    assert again.pick(listed, holder) == (listed, listed[2], [])
+    moved = Path("/else/new/a.evprof")
+    assert [path.resolve() for path in again.paths(moved)] == [moved, Path("/else/old/b.evprof")]
+
+
+def test_a_view_keeps_its_own_columns_and_order(listed) -> None:
+    holder = Path("/data/new/a.evprof")
+    view = view_of([listed[1], listed[0]], listed[0], holder)
+    assert view.pick(listed, holder) == ([listed[1], listed[0]], listed[0], [])
+
+
+def test_columns_that_are_gone_are_told(listed) -> None:
+    holder = Path("/data/new/a.evprof")
+    view = view_of(listed, listed[0], holder)
+    kept, baseline, gone = view.pick(listed[:2], holder)
+    assert (kept, baseline) == (listed[:2], listed[0])
+    assert gone == [ColumnName("../old/b.evprof", 3, "target", "target")]
+    with pytest.raises(UserError, match="gone"):
+        view.pick(listed[1:], holder)
+    with pytest.raises(UserError, match="gone"):
+        view.pick(listed[:1], holder)
+
+
+@given(JSON)
+def test_what_is_no_view_is_refused_in_a_sentence(values: object) -> None:
+    with pytest.raises(UserError, match="damaged"):
+        SavedView.from_json(values, "v")
+
+
+@given(st.sampled_from(["sessions", "columns", "baseline", "basis"]), JSON)
+def test_a_damaged_part_is_refused_or_harmless(part: str, value: object) -> None:
+    name = ["", 1, "target", "target"]
+    values = {"sessions": [""], "columns": [name, ["", 2, "target", "target"]], "baseline": name, "basis": "model-only"}
+    try:
+        view = SavedView.from_json(values | {part: value}, "v")
+    except UserError as error:
+        assert "save it anew" in str(error)
+    else:
+        assert SavedView.from_json(view.to_json(), "v") == view
