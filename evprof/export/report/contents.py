@@ -19,6 +19,7 @@ from evprof.export.report import (
     stage_breakdown,
     texts,
     theory,
+    what_if,
 )
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Section
@@ -35,6 +36,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     theory.section,
     capacity.section,
     acceptance.section,
+    what_if.section,
     distributions.section,
     texts.section,
     published.section,

@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.core.records import COVERS
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import MOST_PAIRS, Pair, badge_of, names_of, pairs_of
+from evprof.export.report.evidence import Pair, badge_of, names_of, pairs_of
 from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
 from evprof.export.report.parts import (
     STACKED,
@@ -28,6 +28,9 @@ from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 TITLE = "What each stage contributes to the difference"
+
+MOST_PAIRS = 4
+"""Pairs that are told of here, each with a table and a plot."""
 
 WORDS = {
     UNATTRIBUTED: "covered by no stage",

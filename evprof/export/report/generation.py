@@ -146,7 +146,7 @@ def _cause(told: Generation) -> str:
     interval, share = told.total_ms.ratio_interval, told.token_share
     if share is None or (interval is not None and interval[0] <= 1 <= interval[1]):
         return "the times cannot be told apart"
-    if len({*told.tokens.before, *told.tokens.after}) == 1:
+    if told.tokens.before == told.tokens.after:
         return "both gave the same number of tokens, so all of it is time per token"
     if share > 1:
         return "the number of tokens makes up more than all of it, the time per token works the other way"
