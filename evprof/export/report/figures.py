@@ -161,6 +161,8 @@ def spread_text(mean: float, std: float | None) -> str:
     decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(std))))
     if abs(mean) < 10**-MOST_DECIMALS and std < 10**-MOST_DECIMALS:
         return f"{mean:.1e} ± {std:.1e}"
+    if std < 0.5 * 10**-MOST_DECIMALS:
+        return f"{number_text(mean, decimals)} ± <{10**-MOST_DECIMALS:.{MOST_DECIMALS}f}"
     return f"{number_text(mean, decimals)} ± {number_text(std, decimals)}"
 
 
