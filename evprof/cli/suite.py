@@ -107,7 +107,7 @@ class _Measurement:
         retries = self._options.retry_failed
         left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
         self._console.note(_opening(plan, len(left)))
-        extra = self._machine_facts(plan.spec) if left and not {"ceilings", "models"} <= facts.keys() else {}
+        extra = machine_facts(plan.spec, self._console) if left and not {"ceilings", "models"} <= facts.keys() else {}
         engine = engine_maker()
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(plan, session, engine, watcher, progress=progress, retry_failed=retries)
@@ -119,17 +119,6 @@ class _Measurement:
                 watcher.say(self._how_to_resume())
                 raise
 
-    def _machine_facts(self, spec: SuiteSpec) -> dict[str, Any]:
-        """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
-        from engines.suite_facts import suite_facts
-
-        settings = spec.cells[0].settings
-        try:
-            return suite_facts((choice for _, choice in spec.choices), settings, self._console.note)
-        except (UserError, RuntimeError, MemoryError) as error:
-            self._console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
-            return {}
-
     def _how_to_resume(self) -> str:
         return f"stopped; go on with: {self._command} --resume"
 
@@ -140,11 +129,11 @@ class _Measurement:
             self._console.note(sentence)
         source = read(session)
         rows = cell_rows(source, plan)
+        if not self._console.is_json:
+            print_table(rows, self._console)
         reports = write_reports(self._folder, session, self._command, self._console)
         if self._console.is_json:
             self._console.document(suite_document(source, plan, rows, session, reports))
-        else:
-            print_table(rows, self._console)
         for path in (session, *reports):
             self._console.note(f"saved: {path}")
         if end.is_stopped:
@@ -215,6 +204,18 @@ def make_room() -> Any:
     from engines.suite_room import SuiteRoom
 
     return SuiteRoom()
+
+
+def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
+    """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
+    from engines.suite_facts import suite_facts
+
+    choices = dict.fromkeys(choice for _, choice in spec.choices)
+    try:
+        return suite_facts(choices, spec.cells[0].settings, console.note)
+    except (UserError, RuntimeError, MemoryError) as error:
+        console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
+        return {}
 
 
 def engine_maker() -> Any:

@@ -1,0 +1,302 @@
+"""`evprof suite`: what it is asked, what it leaves, what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.cli import recorded_session
+from evprof.cli import suite as command
+from evprof.cli.console import Console
+from evprof.cli.suite_progress import Pace, SuiteProgress, time_text
+from evprof.core.request import RunRequest
+from evprof.core.run_info import FAILED
+from evprof.core.sample import Sample
+from evprof.run.script import Script
+from evprof.run.scripted_engine import ScriptedEngine
+from evprof.run.suite_cell import SuiteCell
+from evprof.run.suite_plan import plan_suite
+from evprof.run.suite_spec import parse_suite
+from evprof.session.reading import load_session
+
+Evprof = Callable[..., Any]
+
+
+class FakeRoom:
+    """Says of every machine what a test wants it to say."""
+
+    is_large = True
+    limit = 10_000
+
+    def wants(self, name: str) -> str | None:
+        return "events" if "eventgpt" in name else "video"
+
+    def fits(self, cells: Any) -> bool:
+        return self.is_large
+
+    def past_context(self, cell: SuiteCell) -> str | None:
+        return "it is too long" if (cell.settings.frames or 0) * 37 > self.limit else None
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> FakeRoom:
+    """No torch: sizes and ceilings are said, and the engine plays its script fast."""
+    made = FakeRoom()
+    monkeypatch.setattr(command, "make_room", lambda: made)
+    monkeypatch.setattr(command, "machine_facts", lambda *_: {"ceilings": [], "models": {}})
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=2000.0))
+    return made
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        'title = "Two of them"\nrepeat = 2\n[settings]\nmax_new_tokens = 4\n[axes]\nmode = ["draft", "side-by-side"]\n'
+    )
+    return path
+
+
+@pytest.fixture
+def slips(room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of somebody who mistypes."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.toml").write_text("axes = [")
+    Path("grid.toml").write_text("[axes]\nframes = [1]\n")
+    Path("typo.json").write_text('{"axes": {"framse": [1]}}')
+    Path("text.csv").write_text("some text\nwith lines\n")
+    Path("list.csv").write_text("events,prompt\na.npy,What?\n")
+
+
+def test_a_grid_leaves_a_session_and_two_reports(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--json")
+    assert found.code == 0, found.errors
+    document = found.document
+    assert document["suite"]["title"] == "Two of them"
+    assert document["suite"]["order"] == "interleaved"
+    assert document["counts"] == {"planned": 18, "finished": 18, "failed": 0, "missing": 0}
+    assert [(cell["label"], cell["role"], cell["finished"]) for cell in document["cells"]] == [
+        ("draft", "draft", 6),
+        ("side-by-side", "draft", 6),
+        ("side-by-side", "target", 6),
+    ]
+    assert document["cells"][0]["total_ms"]["count"] == 6
+    assert [Path(path).name for path in document["reports"]] == ["report.md", "report.html"]
+    assert "Two of them" in (tmp_path / "out/report.md").read_text()
+    facts = load_session(Path(document["session"])).facts
+    assert {"suite", "ceilings", "models"} <= facts.keys()
+
+
+def test_the_table_shows_every_cell(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--limit", 1)
+    assert found.code == 0, found.errors
+    lines = found.output.splitlines()
+    assert lines[0].split()[:2] == ["cell", "(ms)"]
+    assert [line.split("  ")[0] for line in lines[1:]] == ["draft", "side-by-side", "side-by-side"]
+    assert "±" in lines[1]
+
+
+def test_blocks_have_a_reference(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
+    room.is_large = False
+    document = evprof("suite", grid, "-o", tmp_path / "out", "--json").document
+    assert document["suite"]["order"] == "blocks"
+    assert document["cells"][-1]["label"] == "reference"
+    assert document["cells"][-1]["finished"] == 3
+
+
+def test_samples_come_from_a_list(evprof: Evprof, room: FakeRoom, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    listed = tmp_path / "list.csv"
+    listed.write_text(
+        f"events,video,prompt,name\n{inputs[0].name},{inputs[1].name},What?,both\n{inputs[0].name},,Where?,half\n"
+    )
+    found = evprof("suite", listed, "--repeat", 1, "-o", tmp_path / "out", "--json")
+    assert found.code == 0, found.errors
+    document = found.document
+    assert (document["suite"]["name"], document["suite"]["samples"]) == ("stages", 2)
+    assert document["suite"]["manifest"] == str(listed)
+    assert any("half" in problem and "video" in problem for problem in document["suite"]["problems"])
+    assert document["counts"]["finished"] == 2
+    also = evprof("suite", "speculation", "--data", listed, "--repeat", 1, "-o", tmp_path / "more", "--json").document
+    assert also["suite"]["name"] == "speculation"
+    assert {cell["label"]: cell["finished"] for cell in also["cells"]}["draft"] == 2
+
+
+def test_cells_past_the_context_are_left_out_and_told(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
+    room.limit = 4 * 37
+    found = evprof("suite", "token-scaling", "--repeat", 1, "--limit", 1, "-o", tmp_path / "out", "--json")
+    problems = found.document["suite"]["problems"]
+    assert [problem for problem in problems if "'target · 8 frames' was left out: it is too long." in problem]
+    assert "target · 4 frames" in {cell["label"] for cell in found.document["cells"]}
+    assert "target · 8 frames" not in {cell["label"] for cell in found.document["cells"]}
+
+
+def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
+    words = ("shapes", "--dtype", "float32", "--max-new-tokens", 2, "--repeat", 1, "--limit", 1)
+    found = evprof("suite", *words, "-o", tmp_path / "out", "--json")
+    assert [cell["label"] for cell in found.document["cells"]] == ["side-by-side", "side-by-side"]
+    recording = load_session(tmp_path / "out/suite.evprof").recording
+    settings = recording.messages()[0].info.settings  # type: ignore[union-attr]  # the first is a run's start
+    assert settings["max_new_tokens"] == 2
+    assert "--dtype float32" in found.document["suite"]["command"]
+
+
+class Breaking(ScriptedEngine):
+    """Fails every run of the target, as a model that cannot be loaded does."""
+
+    def run(self, request: RunRequest, sink: Any, stop: Any) -> None:
+        if request.mode != "target":
+            super().run(request, sink, stop)
+            return
+        from evprof.run.open_runs import OpenRuns
+
+        opened = OpenRuns()
+        opened.begin(request)
+        for message in opened.close(FAILED, "The checkpoint is damaged; copy it again."):
+            sink.post(message)
+
+
+def test_a_model_that_fails_costs_its_rows(
+    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: Breaking(Script(), speed=2000.0))
+    found = evprof("suite", "speculation", "--repeat", 2, "-o", tmp_path / "out", "--json")
+    assert found.code == 1
+    counts = {cell["label"]: cell for cell in found.document["cells"]}
+    assert (counts["target"]["finished"], counts["target"]["failed"], counts["target"]["missing"]) == (0, 5, 1)
+    assert counts["target"]["total_ms"] is None
+    assert counts["speculative · γ 3"]["finished"] == counts["draft"]["finished"] == 6
+    assert "damaged" in found.errors
+    assert "not tried any more" in found.errors
+
+
+def test_nothing_that_finished_gives_no_report(
+    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: Breaking(Script(), speed=2000.0))
+    grid = tmp_path / "grid.json"
+    grid.write_text(json.dumps({"settings": {"mode": "target"}, "repeat": 1}))
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--json")
+    assert found.code == 1
+    assert found.document["reports"] == []
+    assert "nothing to report" in found.errors
+    assert found.document["counts"]["failed"] == 3
+
+
+def test_stopped_and_resumed(
+    evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = SuiteProgress.end
+    rows: list[Any] = []
+
+    def interrupting(self: SuiteProgress, row: Any, *rest: Any) -> None:
+        ended(self, row, *rest)
+        rows.append(row)
+        if len(rows) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(SuiteProgress, "end", interrupting)
+    first = evprof("suite", grid, "-o", tmp_path / "out", "--json")
+    assert first.code == 130
+    assert "--resume" in first.errors.splitlines()[-1]
+    assert first.document["counts"]["missing"] == 18 - first.document["counts"]["finished"] > 0
+    refused = evprof("suite", grid, "-o", tmp_path / "out")
+    assert refused.code == 1
+    assert "--resume" in refused.errors
+    other = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--repeat", 3)
+    assert other.code == 1
+    assert "repeat 2 then and 3 now" in other.errors
+    second = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--json")
+    assert second.code == 0, second.errors
+    assert second.document["counts"] == {"planned": 18, "finished": 18, "failed": 0, "missing": 0}
+    assert len(rows) == 12
+
+
+def test_a_suite_keeps_its_order_when_it_is_resumed(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
+    room.is_large = False
+    evprof("suite", grid, "-o", tmp_path / "out")
+    room.is_large = True
+    again = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--json")
+    assert (again.code, again.document["suite"]["order"]) == (0, "blocks")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["stage", "-o", "out"], 2, "did you mean 'stages'"),
+        (["stages"], 2, "-o"),
+        (["stages", "-o", "out", "--retry-failed"], 2, "belongs to --resume"),
+        (["stages", "-o", "out", "--resume"], 1, "no suite in"),
+        (["stages", "-o", "out", "--repeat", "0"], 2, "at least 1"),
+        (["stages", "-o", "out", "--limit", "0"], 2, "--limit must be at least 1"),
+        (["stages", "-o", "out", "--data", "absent.csv"], 1, "absent.csv"),
+        (["stages", "-o", "out", "--suite", "shapes"], 2, "names the suite already"),
+        (["bad.toml", "-o", "out"], 1, "cannot be read as TOML"),
+        (["grid.toml", "-o", "out", "--suite", "stages"], 2, "is a suite itself"),
+        (["text.csv", "-o", "out"], 2, "neither a suite"),
+        (["list.csv", "-o", "out", "--suite", "stage"], 2, "--suite must be one of"),
+        (["typo.json", "-o", "out"], 2, "did you mean 'frames'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[str], code: int, sentence: str) -> None:
+    found = evprof("suite", *words)
+    assert found.code == code
+    assert sentence in found.errors
+    assert len(found.errors.strip().splitlines()) == 1
+    assert not Path("out").exists()
+
+
+def test_time_left_is_that_of_the_cells_left() -> None:
+    pace = Pace()
+    assert pace.left_s(["a"]) is None
+    pace.note("a", 10.0, is_plain=False)
+    assert pace.left_s(["a", "b"]) == 20.0
+    pace.note("a", 2.0, is_plain=True)
+    pace.note("b", 4.0, is_plain=True)
+    assert pace.left_s(["a", "a", "b", "c"]) == 2 + 2 + 4 + 3
+    assert pace.rate_text() == "5.3 s/row"
+    assert [time_text(seconds) for seconds in (0, 59.4, 200, 7500)] == ["0 s", "59 s", "3 min 20 s", "2 h 05 min"]
+
+
+def test_a_terminal_has_a_bar_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    errors = Terminal()
+    monkeypatch.setattr("sys.stderr", errors)
+    spec = parse_suite({"settings": {"mode": "draft"}}, "grid", repeat=3)
+    rows = plan_suite(spec, [Sample("a.npy", "a.mp4", name="a")]).rows
+    with SuiteProgress(Console(errors=errors), rows, 2) as progress:
+        progress.begin(rows[0], 1)
+        progress.end(rows[0], [], 2.0, 0)
+        progress.begin(rows[1], 0)
+        progress.skip(rows[1])
+        progress.say("something happened")
+        progress.stopping()
+        progress.stopping()
+    shown = errors.getvalue()
+    assert "3 of 5 rows · 2.0 s/row · 4 s left" in shown
+    assert shown.count("stopping;") == 1
+    assert "something happened" in shown
+
+
+def test_the_bundled_pair_for_real(evprof: Evprof, computed: None, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.json"
+    axes = {"mode": ["target", "speculative"], "gamma": [2, 3]}
+    grid.write_text(json.dumps({"settings": {"max_new_tokens": 4}, "axes": axes, "repeat": 1, "limit": 1}))
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--json")
+    assert found.code == 0, found.errors
+    document = found.document
+    assert [cell["label"] for cell in document["cells"]] == ["target", "speculative · γ 2", "speculative · γ 3"]
+    assert document["suite"]["order"] == "interleaved"
+    assert all(cell["finished"] == 1 and cell["total_ms"]["mean"] > 0 for cell in document["cells"])
+    facts = load_session(Path(document["session"])).facts
+    assert set(facts["models"]) == {"evprof-tiny-eventgpt", "evprof-tiny-video-llava"}
+    assert facts["ceilings"]
