@@ -12,7 +12,15 @@ from statistics import fmean
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.evidence import SPECULATIVE, badge_of, names_of, pairs_of
-from evprof.export.report.figures import count_text, ms_cell, number_text, ratio_cell, share_cell, share_text
+from evprof.export.report.figures import (
+    count_cell,
+    count_text,
+    ms_cell,
+    number_text,
+    ratio_cell,
+    share_cell,
+    share_text,
+)
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.metrics.comparison import column_token_match
 from evprof.metrics.configurations import Column
@@ -237,7 +245,7 @@ def _speed_row(name: str, found: list[Verdict]) -> tuple[Cell, ...]:
         ratio_cell(fmean(measured), mean_interval(measured), lower_is_better=False),
         ratio_cell(agreement),
         ms_cell(summarize([weighed.net_ms for weighed in found]), Badge.DERIVED),
-        Cell(str(len(found))),
+        count_cell(len(found), badge=Badge.DERIVED),
     )
 
 

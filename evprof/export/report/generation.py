@@ -51,7 +51,7 @@ def _lengths(columns: list[Column], names: dict[int, str]) -> Table:
                 Cell(names[id(column)]),
                 Cell(settings_words(column)),
                 count_cell(summary, "tokens", badge_of(column.runs)),
-                Cell("" if summary is None else str(summary.count)),
+                count_cell(summary.count if summary else None, badge=badge_of(column.runs)),
                 _at_limit(column),
             )
         )

@@ -158,7 +158,7 @@ def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
                 not_available() if expected is None else count_cell(expected, badge=Badge.THEORETICAL),
                 bytes_cell(summarize(_read(runs, measured_bytes)), badge),
                 *(ms_cell(summarize(_read(runs, figure.read)), badge, has_unit=False) for figure in FIGURES[2:]),
-                Cell(str(len(runs))),
+                count_cell(len(runs), badge=badge),
             )
         )
     heads = ("frames", "prompt", "visual", "visual by layout", "KV cache", "vision, ms", "prefill, ms")

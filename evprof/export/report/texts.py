@@ -14,7 +14,7 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, interval_text, nothing_measured, ratio_cell, share_text
+from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, share_text
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
 from evprof.metrics import texts
 from evprof.metrics.configurations import Column, SampleKey, sample_key
@@ -95,7 +95,9 @@ def _lengths(data: ReportData) -> Table:
             (
                 Cell(name),
                 Cell(" / ".join(dict.fromkeys(generation_text(run) for run in column.runs))),
-                Cell(str(len(values_of(column, lambda run: output_length(run) or words_said(run))))),
+                count_cell(
+                    len(values_of(column, lambda run: output_length(run) or words_said(run))), badge=badge_of(column)
+                ),
                 _length(column, output_length),
                 _length(column, words_said),
                 verbosity,
@@ -168,7 +170,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
             (
                 Cell(data.names[one]),
                 Cell(data.names[other]),
-                Cell(str(len(answers.pairs))),
+                count_cell(len(answers.pairs), badge=Badge.DERIVED),
                 _mean_share(answers.mean(texts.word_overlap)),
                 _mean_share(answers.mean(texts.jaccard)),
                 Cell(counted, Badge.DERIVED) if counted else nothing_measured(),
@@ -198,7 +200,9 @@ def _mean_share(values: Sequence[float]) -> Cell:
     if not values:
         return nothing_measured()
     interval = mean_interval(values)
-    ends = "" if interval is None else " " + interval_text([100 * end for end in interval])
+    # A share is nowhere outside 0…1, whatever a few values seem to allow.
+    low, high = (100 * min(max(end, 0.0), 1.0) for end in interval or (0.0, 0.0))
+    ends = f" [{low:.1f}, {high:.1f}]" if interval is not None else ""
     return Cell(f"{share_text(fmean(values))}{ends}", Badge.DERIVED, note=f"n = {len(values)}")
 
 
@@ -211,7 +215,8 @@ def _against_references(data: ReportData) -> Iterator[Block]:
         f1 = [score.f1 for answer, wanted in asked if (score := texts.token_f1(answer, wanted))]
         rouge = [score for answer, wanted in asked if (score := texts.rouge_l(answer, wanted))]
         cut += sum(score.is_cut for score in rouge)
-        rows.append((Cell(name), Cell(str(len(rouge))), _mean_share(f1), _mean_share([score.f1 for score in rouge])))
+        count = count_cell(len(rouge), badge=badge_of(column))
+        rows.append((Cell(name), count, _mean_share(f1), _mean_share([score.f1 for score in rouge])))
     if not any(isinstance(run.info.sample.get("reference"), str) for run in data.runs):
         yield Paragraph(
             "No sample has a reference answer, so token F1 and ROUGE-L are not measured; a manifest gives such answers "
@@ -239,8 +244,11 @@ def _side_by_side(data: ReportData) -> Iterator[Block]:
         for key, run in runs.items():
             if said(run) is not None:
                 answered[key] = answered.get(key, 0) + 1
-    # Of equally often answered ones the first: sorting keeps their order.
-    for key in sorted(answered, key=lambda key: -answered[key])[:SHOWN_SAMPLES]:
+    # Of equally often answered ones the first: sorting keeps their order. Another question about a sample waits.
+    listed = sorted(answered, key=lambda key: -answered[key])
+    firsts = {name: (name, prompt) for name, prompt in reversed(listed)}
+    chosen = [key for key in listed if firsts[key[0]] == key] + [key for key in listed if firsts[key[0]] != key]
+    for key in chosen[:SHOWN_SAMPLES]:
         yield _answers_table(data, key, [runs.get(key) for runs in typical])
 
 
@@ -261,7 +269,12 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
     reference = next((run.info.sample.get("reference") for _, run in found if run.info.sample.get("reference")), None)
     if isinstance(reference, str):
         rows.append(
-            (Cell("reference answer"), _text_cell(reference), not_available(), Cell(str(texts.word_count(reference))))
+            (
+                Cell("reference answer"),
+                _text_cell(reference),
+                not_available(),
+                count_cell(texts.word_count(reference), badge=Badge.MEASURED),
+            )
         )
     more = len(found) - SHOWN_CONFIGURATIONS
     return Table(

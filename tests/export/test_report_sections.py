@@ -1,0 +1,310 @@
+"""Sections of a report: their figures are those of the runs, each with where it comes from, and failures in none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord, TokenRecord
+from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.export.report import distributions, environment, failures, overview, shapes, stage_breakdown
+from evprof.export.report.contents import SECTIONS
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.html import html
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Section, Table
+from evprof.export.report.writing import build_report
+from evprof.metrics.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+
+MS = 1_000_000
+ZERO = 5_000 * MS
+TIMES = {"load": 2.0, "preprocess": 3.0, "vision": 6.0, "prefill": 66.0, "decode": 92.0}
+MODEL = ModelFacts(
+    name="tiny",
+    family="eventgpt",
+    model_type="eventgpt",
+    parameters=10,
+    weight_bytes=40,
+    dtype="float32",
+    device="cpu",
+    quantization=None,
+    layers=2,
+    kv_heads=2,
+    head_dim=4,
+    kv_element_bytes=4,
+    context_limit=64,
+    attention="sdpa",
+    cache="dynamic",
+    prompt_template="vicuna",
+)
+
+
+def made(
+    run_id: int,
+    cell: str = "draft",
+    times: dict[str, float] | None = None,
+    status: str = FINISHED,
+    imported: ImportedFacts | None = None,
+    **changes: object,
+) -> RunLog:
+    """A run whose stages of `times` ms follow each other, one ms of nothing at the end; of an imported one, none."""
+    times = TIMES if times is None else times
+    records: list[Record] = []
+    at = ZERO
+    for number, (name, duration) in enumerate(times.items()):
+        end = at + round(duration * MS)
+        records.append(SpanRecord(run_id, number, -1, BEGIN, "draft", name, at, -1))
+        records.append(SpanRecord(run_id, number, -1, SETTLED, "draft", name, at, end))
+        if imported is None:
+            records.append(TensorRecord(run_id, number, "out", name, "1,4", "float32", 16))
+        at = end
+    records += [
+        TokenRecord(run_id, "draft", place, place, "target", -1, at - MS * (2 - place), "x") for place in range(3)
+    ]
+    info = RunInfo(
+        run_id,
+        run_id,
+        0,
+        "draft",
+        "draft",
+        settings={},
+        sample={"name": f"s{run_id}", "prompt": "?"},
+        started_at="2026-01-24T20:15:21+00:00",
+        status=status,
+        start_ns=ZERO,
+        end_ns=None if imported else at + MS,
+        models={"draft": MODEL},
+        lengths={"draft": LengthFacts(641, 5, 59, 577)},
+        cell=cell,
+        imported=imported,
+    )
+    for name, value in changes.items():
+        setattr(info, name, value)
+    run = RunLog(info)
+    for record in records:
+        run.absorb(record)
+    return run
+
+
+def data_of(*runs: RunLog, basis: str | None = END_TO_END, **facts: object) -> ReportData:
+    return gather([Source(Path("s.evprof"), runs, {"device": "CPU", "torch": "2"}, facts)], basis, "evprof report")
+
+
+def tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def column(table: Table, head: str) -> list[Cell]:
+    return [row[table.heads.index(head)] for row in table.rows]
+
+
+def jittered(run_id: int, factor: float, cell: str = "draft") -> RunLog:
+    return made(run_id, cell, {name: duration * factor for name, duration in TIMES.items()})
+
+
+FACTORS = (1.0, 1.1, 0.95, 1.02, 0.99, 1.04)
+
+
+@pytest.fixture
+def repeated() -> ReportData:
+    return data_of(*(jittered(number, factor) for number, factor in enumerate(FACTORS, start=1)))
+
+
+def test_the_means_are_those_of_the_runs(repeated: ReportData) -> None:
+    means = tables(stage_breakdown.section(repeated))[0]
+    prefill = [66.0 * factor for factor in FACTORS]
+    assert column(means, "prefill")[0].text == f"{fmean(prefill):.1f} ± {stdev(prefill):.1f}"
+    totals = [170.0 * factor - factor + 1 for factor in FACTORS]
+    assert column(means, "total")[0].text == f"{fmean(totals):.1f} ± {stdev(totals):.1f}"
+    assert column(means, "unattributed")[0].text == "1.000 ± 0"
+
+
+def test_shares_are_of_the_total_and_add_up(repeated: ReportData) -> None:
+    details = tables(stage_breakdown.section(repeated))[-1]
+    shares = [float(cell.text.removesuffix(" %")) for cell in column(details, "share")]
+    assert sum(shares[:-1]) == pytest.approx(100, abs=0.2)
+    assert column(details, "stage")[-1].text == "total"
+    assert {cell.text for cell in column(details, "n")} == {"6"}
+
+
+def test_three_bases_leave_out_what_they_say(repeated: ReportData) -> None:
+    bases = tables(stage_breakdown.section(repeated))[1]
+    base = fmean(FACTORS)
+    for head, whole in (("end to end", 169 * base + 1), ("without load", 167 * base + 1), ("model only", 164 * base)):
+        assert float(column(bases, head)[0].text.split(" ")[0]) == pytest.approx(whole, abs=0.06)
+
+
+@pytest.mark.parametrize(("basis", "stages"), [(WITHOUT_LOAD, 5), (MODEL_ONLY, 3)])
+def test_a_basis_leaves_its_stages_out_everywhere(basis: str, stages: int) -> None:
+    data = data_of(made(1), basis=basis)
+    means = tables(stage_breakdown.section(data))[0]
+    assert "load" not in means.heads
+    assert len(means.heads) == 2 + stages
+    assert "load" not in [cell.text for cell in column(tables(distributions.section(data))[0], "time")]
+
+
+def test_failed_rows_and_warm_up_are_in_no_figure() -> None:
+    slow = {name: 50 * duration for name, duration in TIMES.items()}
+    data = data_of(
+        made(1),
+        made(2),
+        made(3, times=slow, status=FAILED, error="CUDA out of memory."),
+        made(4, times=slow, status=FAILED, error="CUDA out of memory."),
+        made(5, times=slow, warmup=True),
+    )
+    first = tables(overview.section(data))[0]
+    assert [cell.text for cell in column(first, "runs")] == ["2"]
+    assert column(first, "total")[0].text == "170.0 ± 0 ms"
+    told = tables(failures.section(data))
+    assert [cell.text for cell in told[0].rows[0]] == ["CUDA out of memory.", "draft · draft", "s3, s4", "failed", "2"]
+    assert [cell.text for cell in told[1].rows[0]][1:] == ["2", "2", "50.0 %"]
+
+
+def test_over_nothing_there_is_no_report_but_the_errors() -> None:
+    with pytest.raises(UserError, match=r"none of 2 runs.*CUDA out of memory"):
+        data_of(*(made(number, status=FAILED, error="CUDA out of memory.") for number in (1, 2)))
+
+
+def test_what_was_measured_in_one_piece_is_never_split() -> None:
+    facts = ImportedFacts("rows.json", "five_stages", 0)
+    times = {"preprocess": 3.0, "vision+prefill": 72.0, "decode": 92.0}
+    section = stage_breakdown.section(data_of(made(1, times=times, imported=facts), basis=None))
+    means = tables(section)[0]
+    assert means.heads == ("configuration", "preprocess", "vision + prefill", "decode", "total")
+    assert column(means, "vision + prefill")[0] == Cell("72.00", Badge.IMPORTED)
+    plot = next(block for block in section.blocks if isinstance(block, Plot))
+    assert [series.color for series in plot.series] == ["preprocess", "vision+prefill", "decode"]
+    assert "vision and prefill are one interval (draft)" in markdown(build_report(data_of(made(1, times=times))))
+
+
+def test_a_stage_that_holds_another_once_more_is_told() -> None:
+    facts = ImportedFacts("rows.json", "one_vs_eight", 0)
+    times = {"preprocess": 3.0, "vision": 6.0, "vision+prefill": 72.0, "decode": 92.0}
+    section = stage_breakdown.section(data_of(made(1, times=times, imported=facts), basis=None))
+    assert "prefill" in tables(section)[0].heads
+    assert "told as prefill holds vision once more" in markdown(build_report(data_of(made(1, times=times))))
+
+
+def test_totals_count_on_the_widest_basis_that_all_have() -> None:
+    facts = ImportedFacts("rows.json", "one_vs_eight", 0)
+    times = {name: duration for name, duration in TIMES.items() if name != "load"}
+    old = made(1, "old", times, imported=facts)
+    assert data_of(made(2), basis=None).basis == END_TO_END
+    assert data_of(old, made(2), basis=None).basis == WITHOUT_LOAD
+    assert data_of(old, basis=END_TO_END).basis == END_TO_END
+    without = stage_breakdown.section(data_of(old, basis=END_TO_END))
+    assert column(tables(without)[1], "end to end")[0].text == "n/a (n = 0)"
+
+
+def test_configurations_of_equal_shapes_are_told_once() -> None:
+    data = data_of(made(1, "a"), made(2, "b"), made(3, "c", {"vision": 3.0, "decode": 4.0}))
+    told = tables(shapes.section(data))
+    assert [table.caption for table in told] == ["a, b", "c"]
+    assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "[1, 4] float32", "16 B"]
+    facts = ImportedFacts("rows.json", "five_stages", 0)
+    assert shapes.section(data_of(made(1, imported=facts))).missing
+
+
+def test_numbered_tensors_of_one_shape_are_one_line() -> None:
+    run = made(1)
+    for number in (0, 3, 7):
+        run.absorb(TensorRecord(1, 0, "in", f"frame {number}", "3,336,336", "uint8", 100))
+    first = tables(shapes.section(data_of(run)))[0].rows[0]
+    assert [cell.text for cell in first] == ["load", "in", "frame (3 of)", "[3, 336, 336] uint8", "300 B"]
+
+
+def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:
+    factors = (6.0, 1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0)
+    data = data_of(*(jittered(number, factor) for number, factor in enumerate(factors, start=11)))
+    row = tables(distributions.section(data))[0]
+    assert column(row, "outliers")[0] == Cell("1", Badge.DERIVED, "warn", "run 11")
+    assert column(row, "warming up")[0] == Cell("1", Badge.DERIVED, "warn", "run 11")
+    few = tables(distributions.section(data_of(made(1), jittered(2, 9.0))))[0]
+    assert column(few, "outliers")[0].text == "n/a"
+
+
+def test_warnings_are_counted_and_commands_quoted() -> None:
+    runs = [made(1, "", warnings=["The GPU was busy."]), made(2, "", warnings=["The GPU was busy."])]
+    for run in runs:
+        run.info.group_id = 1
+        run.info.sample.update(prompt="what's there?", events={"path": "/data/a b.npy"})
+    runs[1].info.repeat = 1
+    suite = {"title": "T", "name": "t", "command": "evprof suite m.toml -o out", "cells": [], "problems": ["No video."]}
+    text = markdown(build_report(data_of(*runs, suite=suite)))
+    assert "- The GPU was busy. (2 runs)" in text
+    assert "- No video." in text
+    assert "evprof suite m.toml -o out\n" in text
+    assert "--events '/data/a b.npy' --prompt 'what'\"'\"'s there?' --draft tiny" in text
+    assert "--repeat 2 -o s.evprof" in text
+
+
+def test_the_state_of_a_gpu_is_told_before_and_after() -> None:
+    states = [{"temperature_c": 40 + number, "throttle_reasons": []} for number in range(4)]
+    runs = [
+        made(
+            number,
+            environment={"gpu": states[2 * number - 2], "gpu_end": states[2 * number - 1]},
+            started_at=str(number),
+        )
+        for number in (1, 2)
+    ]
+    gpu = next(table for table in tables(environment.section(data_of(*runs))) if table.heads[0] == "GPU")
+    row = next(row for row in gpu.rows if row[0].text == "temperature, °C")
+    assert [cell.text for cell in row] == ["temperature, °C", "40", "43", "40 to 43"]
+
+
+def figures(section: Section) -> Iterator[tuple[str, Cell]]:
+    for table in tables(section):
+        for row in table.rows:
+            for head, cell in list(zip(table.heads, row, strict=True))[table.text_columns :]:
+                yield f"{section.title}: {table.caption}: {head}", cell
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__module__.rpartition(".")[2])
+def test_every_figure_says_where_it_comes_from(section, repeated: ReportData, speculative_run: RunLog) -> None:
+    facts = ImportedFacts("rows.json", "five_stages", 0, output_tokens=3)
+    old = [
+        made(20 + number, "old", {"vision": 2.0 + number, "prefill+decode": 9.0}, imported=facts) for number in range(3)
+    ]
+    failed = made(30, status=FAILED, error="No.")
+    for data in (repeated, data_of(*repeated.runs, *old, failed, speculative_run, basis=MODEL_ONLY)):
+        told = section(data)
+        assert told.blocks or told.missing
+        for place, cell in figures(told):
+            if re.search(r"\d", cell.text) and not cell.text.startswith("n/a"):
+                assert cell.badge is not None, f"{place}: {cell.text}"
+        for block in told.blocks:
+            if isinstance(block, Plot):
+                assert all(series.badge is not None for series in block.series), block.title
+
+
+def test_the_same_session_gives_the_same_report(repeated: ReportData) -> None:
+    again = data_of(*(jittered(number, factor) for number, factor in enumerate(FACTORS, start=1)))
+    for write in (markdown, html):
+        assert write(build_report(repeated)) == write(build_report(again))
+
+
+def test_sections_come_in_reading_order(repeated: ReportData) -> None:
+    titles = [section.title for section in build_report(repeated).sections]
+    places = [titles.index(title) for title in ("Overview", "Stages", "Shapes", "Statistics", "Failures")]
+    assert places == sorted(places)
+    assert titles[-1] == "Environment and how to make it again"
+    assert len(set(titles)) == len(titles)
+
+
+def test_the_head_says_what_the_report_is_over() -> None:
+    data = data_of(
+        made(1), made(2, started_at="2026-01-24T21:00:00+00:00"), made(3, status=FAILED), suite={"title": "Mine"}
+    )
+    report = build_report(data)
+    assert report.title == "Mine"
+    assert report.summary == "2 runs of 1 configuration on 2 samples; 1 run failed and enters no figure."
+    assert dict(report.facts)["Recorded"] == "2026-01-24 20:15 to 21:00 UTC"
+    assert build_report(data, "Other").title == "Other"
+    assert any(isinstance(block, Paragraph) and block.tone == "warn" for block in failures.section(data).blocks)
