@@ -37,7 +37,7 @@ class JsonText:
 
 
 class MendedJson:
-    """The same with NaN and infinities as null, and with the replacement character for lone surrogates."""
+    """The same with NaN and infinities as null and lone surrogates as question marks."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -80,4 +80,4 @@ def _mended(match: re.Match[bytes]) -> bytes:
         return b"null"
     if b"\\ud" not in text and b"\\uD" not in text:
         return text
-    return _ESCAPE.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], text)
+    return _ESCAPE.sub(lambda found: b"?" if found["lone"] else found[0], text)

@@ -7,6 +7,7 @@ and never stops the rest, unless the file is no list of samples at all.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,15 +72,14 @@ def read_manifest(
     folder = os.path.abspath(found.parent if root is None else root)
     reading = _Reading(folder, problems, Choices(questions, events_from, video_from))
     try:
-        for row in read_rows(found, form, problems):
-            if limit is not None and len(reading.samples) >= limit:
-                problems.once(
-                    f"Only the first {_counted(limit, 'sample')} of the list {'was' if limit == 1 else 'were'} read."
-                )
-                break
-            reading.take(row)
-            if len(reading.samples) > MAX_SAMPLES:
-                raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")
+        with closing(read_rows(found, form, problems)) as rows:
+            for row in rows:
+                if limit is not None and len(reading.samples) >= limit:
+                    problems.once(f"Only the first {_counted(limit, 'sample')} of the list {_was(limit)} read.")
+                    break
+                reading.take(row)
+                if len(reading.samples) > MAX_SAMPLES:
+                    raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
     if reading.rows and not reading.has_columns:
@@ -95,7 +95,7 @@ def is_manifest(path: str | Path) -> bool:
     """Whether a file begins like a list of samples; by content, from its first 64 KiB."""
     try:
         head = _head(Path(path))
-    except (OSError, ValueError):
+    except (UserError, ValueError):
         return False
     form = text_format(head) if head else None
     if form is None:
@@ -166,6 +166,10 @@ class _Reading:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _head(path: Path) -> bytes:

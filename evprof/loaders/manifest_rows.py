@@ -10,11 +10,11 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from evprof.core.errors import UserError
 from evprof.loaders.json_text import JsonText, MendedJson
@@ -68,22 +68,21 @@ def text_format(head: bytes) -> str | None:
     return JSON if first.startswith("[") else CSV
 
 
-def read_rows(path: Path, form: str, problems: Problems) -> Iterator[Row]:
+def read_rows(path: Path, form: str, problems: Problems) -> Generator[Row, None, None]:
     """The rows of a file in one of the three formats. Raises UserError, also while rows are being taken."""
     size = path.stat().st_size
     limit = MAX_TOML_BYTES if form == TOML else MAX_FILE_BYTES
     if size > limit:
         raise UserError(f"{path}: has {size >> 20:,} MiB, more than the {limit >> 20} MiB allowed; split it.")
-    with path.open("rb") as file:
-        match form:
-            case "toml":
-                values = _toml_rows(path, file)
-            case "json":
-                values = _json_rows(path, file)
-            case _:
-                values = _csv_rows(path, file, problems)
-        for number, entry in enumerate(values, start=1):
-            yield Row(number, entry)
+    match form:
+        case "toml":
+            values = _toml_rows(path)
+        case "json":
+            values = _json_rows(path)
+        case _:
+            values = _csv_rows(path, problems)
+    for number, entry in enumerate(values, start=1):
+        yield Row(number, entry)
 
 
 def first_row(head: bytes, form: str) -> dict[str, Any] | None:
@@ -99,7 +98,7 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
                 found = next(_json_values(MendedJson(file), file), None)
             case _:
                 text = io.TextIOWrapper(io.BytesIO(head), encoding=_encoding(head), errors="replace", newline="")
-                line = text.readline()
+                line = next((line for line in text if line.strip()), "")
                 found = dict.fromkeys(_cells(line, _delimiter(line)))
     except (UserError, ValueError, OverflowError, SystemError, csv.Error, ijson.JSONError):
         return None
@@ -109,10 +108,14 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
 # CSV
 
 
-def _csv_rows(path: Path, file: BinaryIO, problems: Problems) -> Iterator[dict[str, str]]:
-    start = file.read(4)
-    file.seek(0)
-    text = io.TextIOWrapper(file, encoding=_encoding(start), newline="")
+def _csv_rows(path: Path, problems: Problems) -> Iterator[dict[str, str]]:
+    with path.open("rb") as file:
+        encoding = _encoding(file.read(4))
+    with path.open(encoding=encoding, newline="") as text:
+        yield from _parsed_csv(path, text, problems)
+
+
+def _parsed_csv(path: Path, text: TextIO, problems: Problems) -> Iterator[dict[str, str]]:
     number = 1
     try:
         first = next((line for line in text if line.strip()), "")
@@ -157,9 +160,9 @@ def _cells(line: str, delimiter: str) -> list[str]:
 # TOML
 
 
-def _toml_rows(path: Path, file: BinaryIO) -> Iterable[object]:
+def _toml_rows(path: Path) -> Iterable[object]:
     try:
-        text = file.read().removeprefix(_BOM).decode("utf-8")
+        text = path.read_bytes().removeprefix(_BOM).decode("utf-8")
         if _ENDLESS_KEY.search(text):
             raise UserError(f"{path}: a key in it has more than 32 parts; this is no list of samples.")
         loaded = tomllib.loads(text)
@@ -188,24 +191,25 @@ def _first_toml_row(head: bytes) -> dict[str, Any] | None:
 # JSON
 
 
-def _json_rows(path: Path, file: BinaryIO) -> Iterator[object]:
+def _json_rows(path: Path) -> Iterator[object]:
     import ijson
 
     number = 0
-    for source in (JsonText(file), MendedJson(file)):
-        file.seek(0)
-        try:
-            for place, value in enumerate(_json_values(source, file), start=1):
-                # Mending costs time and is seldom needed, so it begins anew and passes over what was given out.
-                if place > number:
-                    number = place
-                    yield value
-            return
-        except (ijson.JSONError, ValueError, OverflowError, SystemError) as error:
-            if isinstance(source, MendedJson):
-                raise UserError(f"{path}: {_json_problem(error)} after row {number}; write it again.") from None
-        except UserError as error:
-            raise UserError(f"{path}: {error.sentence}") from None
+    with path.open("rb") as file:
+        for source in (JsonText(file), MendedJson(file)):
+            file.seek(0)
+            try:
+                for place, value in enumerate(_json_values(source, file), start=1):
+                    # Mending costs time and is seldom needed: it begins anew and passes over what was given out.
+                    if place > number:
+                        number = place
+                        yield value
+                return
+            except (ijson.JSONError, ValueError, OverflowError, SystemError) as error:
+                if isinstance(source, MendedJson):
+                    raise UserError(f"{path}: {_json_problem(error)} after row {number}; write it again.") from None
+            except UserError as error:
+                raise UserError(f"{path}: {error.sentence}") from None
 
 
 def _json_problem(error: Exception) -> str:

@@ -1,0 +1,301 @@
+"""Lists of samples in their own columns: formats, names, what is missing, and what the documents show."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from evprof.loaders.manifest import Manifest, is_manifest, read_manifest
+from evprof.loaders.manifest_columns import SYNONYMS
+from evprof.loaders.probe import probe
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with two recordings and two videos; nothing reads them."""
+    for name in ("a.npy", "a.mp4", "b.npy", "b.mp4"):
+        (tmp_path / name).write_bytes(b"\x93NUMPY, or so it looks")
+    return tmp_path
+
+
+def listed(folder: Path, text: str | bytes, name: str = "list.csv") -> Manifest:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_manifest(path)
+
+
+def test_the_same_list_in_every_format(data: Path) -> None:
+    wanted = (
+        Sample(str(data / "a.npy"), str(data / "a.mp4"), "Where?", "first", "Here."),
+        Sample(str(data / "b.npy"), None, "What are the key elements in this scene?", "second", None),
+    )
+    rows = [
+        {"name": "first", "events": "a.npy", "video": "a.mp4", "prompt": "Where?", "reference": "Here."},
+        {"name": "second", "events": "b.npy"},
+    ]
+    toml = "\n".join(
+        "[[samples]]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in row.items()) for row in rows
+    )
+    csv = "name,events,video,prompt,reference\nfirst,a.npy,a.mp4,Where?,Here.\nsecond,b.npy,,,\n"
+    for text, kind in {
+        csv: "csv",
+        csv.replace(",", ";").replace("\n", "\r\n"): "csv",
+        csv.replace(",", "\t"): "csv",
+        "\n" + csv.replace(",", "|"): "csv",
+        json.dumps(rows): "json",
+        json.dumps({"title": "mine", "samples": rows, "licence": {"a": [1]}}): "json",
+        "\n".join(json.dumps(row) for row in rows): "json",
+        "# mine\n" + toml: "toml",
+    }.items():
+        for encoding in ("utf-8", "utf-8-sig", *(["utf-16"] if kind == "csv" else [])):
+            found = listed(data, text.encode(encoding), "no-suffix")
+            assert found.samples == wanted, (text, encoding)
+            assert (found.kind, found.rows) == (kind, 2)
+            assert found.problems == (
+                "1 sample without a question: 'What are the key elements in this scene?' is asked.",
+            )
+            assert is_manifest(found.path)
+            assert probe(found.path) == "manifest"
+
+
+def test_quoted_cells_may_hold_lines_and_delimiters(data: Path) -> None:
+    found = listed(data, 'events;prompt\na.npy;"Two\nlines; and ""quotes"""\n')
+    assert found.samples[0].prompt == 'Two\nlines; and "quotes"'
+    assert found.rows == 1
+
+
+@pytest.mark.parametrize(("field", "synonym"), [(field, name) for field, names in SYNONYMS.items() for name in names])
+def test_columns_have_synonyms_whatever_their_case(data: Path, field: str, synonym: str) -> None:
+    spelled = synonym.replace("_", " ").title()
+    values = {"events": "a.npy", "video": "a.mp4", "prompt": "Who?", "reference": "Me.", "name": "n"}
+    header = ["Video-Path" if column == "video" else column for column in values]
+    header[list(values).index(field)] = spelled
+    found = listed(data, f"{','.join(header)}\n{','.join(values.values())}\n")
+    assert found.samples == (Sample(str(data / "a.npy"), str(data / "a.mp4"), "Who?", "n", "Me."),)
+    assert found.problems == ()
+
+
+def test_of_two_columns_that_say_the_same_the_preferred_one_counts(data: Path) -> None:
+    found = listed(data, "id,events,name,colour\n7,a.npy,seven,red\n8,b.npy,eight,red\n")
+    assert [sample.name for sample in found.samples] == ["seven", "eight"]
+    assert found.problems == (
+        "Column 'id' is left out, because 'name' gives the name.",
+        "Column 'colour' is not known and is left out.",
+    )
+
+
+def test_names_are_unique(data: Path) -> None:
+    rows = [{"events": "a.npy", "name": name} for name in ("x", "x", "x (2)", "x", 5, 5)]
+    found = listed(data, json.dumps(rows), "l.json")
+    names = [sample.name for sample in found.samples]
+    assert names == ["x", "x (2)", "x (2) (2)", "x (3)", "5", "5 (2)"]
+    assert "Row 2: another row is called 'x', too; this one is 'x (2)'." in found.problems
+    assert len(found.problems) == 4
+
+
+def test_without_a_name_the_file_gives_it_and_nobody_minds_two_questions_about_one(data: Path) -> None:
+    (data / "far" / "away").mkdir(parents=True)
+    (data / "far" / "away" / "clip.1.npz").touch()
+    rows = [
+        {"events": "./a.npy", "prompt": "One?"},
+        {"events": "a.npy", "prompt": "Two?"},
+        {"video": "b.mp4", "prompt": "Three?"},
+        {"events": "far/away/clip.1.npz", "prompt": "Four?"},
+        {"events": str(data / "b.npy"), "prompt": "Five?"},
+    ]
+    found = listed(data, json.dumps(rows), "l.json")
+    last = "/".join((data / "b").parts[-3:])
+    assert [sample.name for sample in found.samples] == ["a", "a (2)", "b", "far/away/clip.1", last]
+    assert found.problems == ()
+
+
+def test_a_name_does_not_depend_on_which_files_are_there(data: Path) -> None:
+    rows = [{"events": "gone.npy", "name": "x"}, {"events": "a.npy", "name": "x"}]
+    before = listed(data, json.dumps(rows), "l.json")
+    (data / "gone.npy").touch()
+    after = read_manifest(data / "l.json")
+    assert [sample.name for sample in before.samples] == ["x (2)"]
+    assert [sample.name for sample in after.samples] == ["x", "x (2)"]
+
+
+def test_what_is_missing_is_told_and_the_rest_stays(data: Path) -> None:
+    (data / "frames").mkdir()
+    found = listed(
+        data,
+        "events,video\na.npy,gone.mp4\ngone.npy,a.mp4\ngone.npy,gone.mp4\n,\nframes,frames\nb.npy,b.mp4\n ,b.mp4\n",
+    )
+    assert [(bool(sample.events_path), bool(sample.video_path)) for sample in found.samples] == [
+        (True, False),
+        (False, True),
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
+    assert found.rows == 6
+    assert found.problems == (
+        "Row 1: its video 'gone.mp4' is not there; the sample has only its events.",
+        "Row 4: its video 'frames' is a folder of frames, which cannot be read as a video yet; the sample has only its "
+        "events.",
+        "Row 2: its events 'gone.npy' are not there; the sample has only its video.",
+        "Row 3: is left out, because its events 'gone.npy' are not there and its video 'gone.mp4' is not there.",
+    )
+
+
+def test_many_problems_of_one_kind_are_summed(data: Path) -> None:
+    rows = [{"events": "a.npy", "video": f"gone{number}.mp4", "name": number} for number in range(1950)]
+    found = listed(data, json.dumps(rows), "l.json")
+    assert len(found.problems) == 51
+    assert found.problems[49].startswith("Row 50: its video 'gone49.mp4'")
+    assert found.problems[50] == "… and 1,900 more rows without a video."
+    assert len(found.samples) == 1950
+
+
+def test_paths_start_from_the_folder_of_the_list_or_from_a_root(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / "lists").mkdir()
+    text = "events,video\n../a.npy,..\\b.mp4\n"
+    found = listed(data / "lists", text)
+    assert Path(found.samples[0].events_path or "").samefile(data / "a.npy")
+    assert Path(found.samples[0].video_path or "").samefile(data / "b.mp4")
+    (data / "lists" / "flat.csv").write_text("events\na.npy\n")
+    monkeypatch.chdir(data)
+    rooted = read_manifest(Path("lists/flat.csv"), root=Path("."))
+    assert rooted.samples[0].events_path == str(data / "a.npy")
+    assert read_manifest("lists/flat.csv").samples == ()
+
+
+def test_links_count_when_they_lead_somewhere(data: Path) -> None:
+    (data / "link.npy").symlink_to(data / "a.npy")
+    (data / "broken.npy").symlink_to(data / "nowhere")
+    found = listed(data, "events\nlink.npy\nbroken.npy\n")
+    assert [sample.name for sample in found.samples] == ["link"]
+
+
+def test_a_limit_ends_the_reading(data: Path) -> None:
+    text = "events,name\n" + "".join(f"a.npy,n{number}\n" for number in range(500)) + '"never closed'
+    (data / "long.csv").write_text(text)
+    found = read_manifest(data / "long.csv", limit=3)
+    assert [sample.name for sample in found.samples] == ["n0", "n1", "n2"]
+    assert found.problems == ("Only the first 3 samples of the list were read.",)
+    with pytest.raises(UserError, match=r"long\.csv: is no valid CSV in row 501"):
+        read_manifest(data / "long.csv")
+
+
+def test_frames_of_one_clip_among_others_are_a_set(data: Path) -> None:
+    from evprof.loaders.content import content_hash
+    from evprof.loaders.frames import frame_paths
+
+    (data / "drive").mkdir()
+    for name in ("1_0.png", "1_1.png", "1_10.png", "1_2.PNG", "1_extra_0.png", "1_.png", "2_0.png", "1_3.txt"):
+        (data / "drive" / name).write_bytes(name.encode())
+    found = listed(data, "events\ndrive/1_*.png\ndrive/3_*.png\ndrive/*\n")
+    assert [sample.events_path for sample in found.samples] == [str(data / "drive" / "1_*.png")]
+    assert [path.name for path in frame_paths(data / "drive" / "1_*.png")] == [
+        "1_0.png",
+        "1_1.png",
+        "1_2.PNG",
+        "1_10.png",
+    ]
+    first = content_hash(data / "drive" / "1_*.png")
+    (data / "drive" / "2_0.png").write_bytes(b"another clip's")
+    assert content_hash(data / "drive" / "1_*.png") == first
+    (data / "drive" / "1_4.png").write_bytes(b"new")
+    assert content_hash(data / "drive" / "1_*.png") != first
+    with pytest.raises(UserError, match="holds no PNG files"):
+        frame_paths(data / "drive" / "3_*.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("trace.json", '{"traceEvents": [{"ph": "X", "events": 1}]}'),
+        ("config.json", '{"a": 1}'),
+        ("numbers.json", "[1, 2, 3]"),
+        ("results.json", '[{"id": 1, "event_data": "a.npy", "egpt_time": 1.5, "egpt_token_ids": [1]}]'),
+        ("eventgpt.json", '{"eventgpt": {"samples": [{"events": 1}]}}'),
+        ("suite.toml", 'data = "list.csv"\nsamples = ["a"]\n[settings]\nmode = "draft"\n'),
+        ("suite.json", '{"samples": ["a"], "settings": {"mode": "draft"}}'),
+        ("events.csv", "t,x,y,p\n1,2,3,0\n"),
+        ("letter.txt", "Dear Sir,\nthe events of last week\n"),
+        ("word.txt", "video\n"),
+        ("events.raw", b"\x00\x01\x02\x03"),
+        ("nothing", b""),
+    ],
+)
+def test_what_is_no_list_is_not_taken_for_one(data: Path, name: str, text: str | bytes) -> None:
+    path = data / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    if name == "word.txt":
+        # One column is a list when it is called as one, and nothing tells this word from such a header.
+        assert is_manifest(path)
+    else:
+        assert not is_manifest(path)
+
+
+def test_only_the_beginning_decides_what_a_file_is(data: Path) -> None:
+    path = data / "long.json"
+    path.write_text("[" + ",".join(json.dumps({"events": "a.npy", "name": n}) for n in range(20_000)) + ", oh")
+    assert is_manifest(path)
+    with pytest.raises(UserError, match=r"after row 20000"):
+        read_manifest(path)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> None:
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(csv|json|toml)\n(.*?)```", page, re.DOTALL)
+    form, text = blocks[number]
+    assert len(blocks) == 4
+    for folder in ("", "event_npy/", "mp4/"):
+        for name in ("night/000001.npy", "night/000001.mp4", "day/000007.npy"):
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    found = listed(tmp_path, text, f"list.{form}")
+    first = found.samples[0]
+    assert first.events_path is not None
+    assert first.events_path.endswith("night/000001.npy")
+    assert first.video_path is not None
+    assert (first.prompt, first.reference) == ("What is crossing the road?", "A red car.")
+    assert not any(word in problem for problem in found.problems for word in ("not there", "not known", "left out"))
+
+
+def test_the_page_names_every_column_and_limit() -> None:
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for names in SYNONYMS.values() for name in names)
+    from evprof.loaders.manifest import MAX_SAMPLES
+    from evprof.loaders.manifest_columns import LONGEST_TEXT
+    from evprof.loaders.manifest_rows import MAX_FILE_BYTES, MAX_TOML_BYTES
+
+    assert (
+        f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB (TOML {MAX_TOML_BYTES >> 20} MiB), {LONGEST_TEXT:,} "
+        in page
+    )
+
+
+@pytest.mark.timing
+def test_two_thousand_rows_are_there_at_once(tmp_path: Path) -> None:
+    rows = []
+    for number in range(2220):
+        stem = f"drive_{number % 9}/{number:06d}"
+        for folder, suffix in (("event_npy", ".npy"), ("mp4", ".mp4")):
+            path = tmp_path / folder / f"{stem}{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if (number + len(folder)) % 10:
+                path.touch()
+        turns = [{"from": "human", "value": "<event>\nWhat?"}, {"from": "gpt", "value": "That. " * 40}]
+        rows.append({"id": number, "event_data": f"{stem}.npy", "video_data": stem, "conversations": turns})
+    (tmp_path / "all.json").write_text(json.dumps(rows, indent=2))
+    start = time.perf_counter()
+    found = read_manifest(tmp_path / "all.json")
+    taken_s = time.perf_counter() - start
+    assert len(found.samples) == 2220
+    assert sum(sample.video_path is None for sample in found.samples) == 222
+    assert taken_s < 1.0

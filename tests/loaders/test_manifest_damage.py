@@ -1,0 +1,302 @@
+"""Lists of samples that are damaged, hostile or enormous: a sentence, bounded time and memory, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.loaders import manifest, manifest_rows
+from evprof.loaders.folder_listing import FolderListing
+from evprof.loaders.manifest import is_manifest, read_manifest
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("a.npy", "a.mp4"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def written(folder: Path, content: bytes | str | Any) -> Path:
+    path = folder / "list"
+    if not isinstance(content, bytes | str):
+        content = json.dumps(content)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "nested lists": (b"[" * 1_000_000, "is nested deeper than 32 levels"),
+    "nested tables": (b'[{"events":' * 100_000, "is nested deeper than 32 levels"),
+    "nested toml": (b'[[samples]]\nevents="a.npy"\nx=' + b"[" * 100_000, "is nested too deeply"),
+    "nested inline toml": (b'[[samples]]\nevents="a.npy"\nx=' + b"{a=" * 100_000, "is nested too deeply"),
+    "a toml key of many parts": (b'[[samples]]\nevents="a.npy"\n' + b"a." * 20_000 + b"a=1\n", "more than 32 parts"),
+    "one row of many values": (b'[{"events":"a.npy","x":[' + b"1," * 200_000 + b"1]}]", "more than 100,000 values"),
+    "an endless text": (b'[{"events":"' + b"x" * 6_000_000 + b'"}]', "a text in it is longer than 4 MiB"),
+    "cut short": (b'[{"events":"a.npy"},{"events":"a.n', "ends too early (parse error: premature EOF) after row 1"),
+    "no json": (b'[{"events":"a.npy"},{events}]', "is no valid JSON"),
+    "closed twice": (b'[{"events":"a.npy"}]]', "is no valid JSON"),
+    "a number without end": (b'[{"events":"a.npy","id":' + b"9" * 10_000 + b"}]", "too many digits"),
+    "no UTF-8 in JSON": (b'[{"events":"\xff.npy"}]', "invalid bytes in UTF8 string.) after row 0"),
+    "no UTF-8 in CSV": (b"events,video\na.npy,a.mp4\n\xff\xfe,a.mp4\n", "is not UTF-8 text near row"),
+    "no UTF-8 in TOML": (b'[[samples]]\nevents="\xff"\n', "is not UTF-8 text"),
+    "UTF-16 JSON": ('[{"events":"a.npy"}]'.encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+    "a quote left open": (b'events,prompt\na.npy,"open\nb.npy,c\n', "is no valid CSV in row 1"),
+    "a cell without end": (b"events,prompt\na.npy," + b"x" * 200_000 + b"\n", "is no valid CSV in row 1"),
+    "a line without end": (b"x" * 3_000_000, "is no valid CSV"),
+    "no header": (b"a.npy,a.mp4\na.npy,a.mp4\n", "is no list of samples"),
+    "an object": (b'{"samples": 5}', "is no list of samples"),
+    "numbers": (b"[1, 2, 3]", "is no list of samples"),
+    "no samples in toml": (b"samples = 3\n", "has no [[samples]]"),
+    "broken toml": (b"[[samples]\nevents=1", "is no valid TOML"),
+    "zeros": (b"events,video\n\0,\0\n", "is no text"),
+    "nothing": (b"", "the file is empty"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_hears_why(data: Path, name: str) -> None:
+    content, sentence = REFUSED[name]
+    path = written(data, content)
+    is_manifest(path)
+    with pytest.raises(UserError) as caught:
+        read_manifest(path)
+    assert sentence in caught.value.sentence
+    assert str(path) in caught.value.sentence
+    assert "\n" not in caught.value.sentence
+    assert len(caught.value.sentence) < len(str(path)) + 250
+
+
+def test_places_that_are_no_files(data: Path) -> None:
+    for place in (data, data / "gone", data / "a\0b", Path("/dev/null")):
+        assert not is_manifest(place)
+        with pytest.raises(UserError):
+            read_manifest(place)
+
+
+TOLD: dict[str, tuple[Any, str]] = {
+    "a number for a path": ({"events": 1, "video": "a.mp4"}, "its events should be a path, not a number"),
+    "a list for a path": ({"events": ["a.npy"], "video": "a.mp4"}, "its events should be a path, not a list"),
+    "a truth for a path": ({"events": True, "video": "a.mp4"}, "its events should be a path, not true or false"),
+    "NUL in a path": ({"events": "a\0.npy", "video": "a.mp4"}, "the path of its events holds a NUL character"),
+    "half a character": ({"events": "a\ud800.npy", "video": "a.mp4"}, "its events 'a?.npy' are not there"),
+    "a path without end": ({"events": "a/" * 3000, "video": "a.mp4"}, "is longer than 4,096 characters"),
+    "a name without end": ({"events": "x" * 300, "video": "a.mp4"}, "are not there"),
+    "control characters": ({"events": "a\x1b[31m\n.npy", "video": "a.mp4"}, "its events 'a�[31m�.npy' are not there"),
+    "a number for a prompt": ({"video": "a.mp4", "prompt": 5}, "its prompt should be a text, not a number"),
+    "a table for an answer": (
+        {"video": "a.mp4", "reference": {}},
+        "its reference answer should be a text, not a table",
+    ),
+    "a novel for a prompt": ({"video": "a.mp4", "prompt": "x" * 200_000}, "has 200,000 characters, more than 100,000"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_odd_in_one_row_is_told_and_the_row_stays(data: Path, name: str) -> None:
+    row, sentence = TOLD[name]
+    found = read_manifest(written(data, [{"events": "a.npy", "name": "good"}, row]))
+    assert [sample.events_path is not None for sample in found.samples] == [True, False]
+    assert any(sentence in problem and problem.startswith("Row 2: ") for problem in found.problems)
+    assert all(problem.isprintable() for problem in found.problems)
+
+
+def test_rows_that_are_no_rows(data: Path) -> None:
+    rows = [{"events": "a.npy"}, 7, "a.npy", None, [1], {}]
+    found = read_manifest(written(data, rows))
+    assert len(found.samples) == 1
+    assert found.rows == 6
+    kinds = ("a number", "a text", "nothing", "a list")
+    assert found.problems == (
+        *(
+            f"Row {n}: is left out, because it is {kind} instead of names and values."
+            for n, kind in enumerate(kinds, 2)
+        ),
+        "Row 6: is left out, because it names neither events nor a video.",
+    )
+
+
+def test_what_python_writes_loosely_is_read(data: Path) -> None:
+    """NaN, infinities and halves of characters, in texts and outside them; row for row as it stands there."""
+    rows = [
+        {"events": "a.npy", "name": f"n{number}", "prompt": f"NaN \\ud800 {number}? \ud83d\ude00 \ud800!", "x": value}
+        for number, value in enumerate([1.0, float("nan"), float("-inf"), [float("inf")]] * 500)
+    ]
+    found = read_manifest(written(data, rows))
+    assert [sample.name for sample in found.samples] == [f"n{number}" for number in range(2000)]
+    assert [sample.prompt for sample in found.samples] == [f"NaN \\ud800 {number}? 😀 ?!" for number in range(2000)]
+
+
+def test_a_session_can_keep_every_text(data: Path) -> None:
+    row = {"events": "a.npy", "prompt": "p\0q\udfff", "name": "n\udfff\0\n\x1b", "reference": "\0"}
+    sample = read_manifest(written(data, [row])).samples[0]
+    for text in (sample.prompt, sample.name, sample.reference):
+        assert text is not None
+        assert "\0" not in text
+        text.encode()
+    assert sample.name.isprintable()
+
+
+def test_ragged_rows_and_repeated_columns(data: Path) -> None:
+    found = read_manifest(written(data, "events,events,video\na.npy,b.npy,a.mp4,extra\na.npy\n\n,,a.mp4\n,,\n"))
+    assert [(bool(sample.events_path), bool(sample.video_path)) for sample in found.samples] == [
+        (True, True),
+        (True, False),
+        (False, True),
+    ]
+    assert found.problems == (
+        "There are several columns 'events'; the first one is read.",
+        "Row 1: has more cells than there are columns.",
+    )
+
+
+def test_columns_without_end_are_told_in_a_few_lines(data: Path) -> None:
+    rows = [{"events": "a.npy", f"k{number}": 1} for number in range(3000)]
+    found = read_manifest(written(data, rows))
+    assert len(found.samples) == 3000
+    assert len(found.problems) == 51
+
+
+def test_pipes_and_devices_are_no_recordings(data: Path) -> None:
+    os.mkfifo(data / "pipe")
+    found = read_manifest(
+        written(data, [{"events": "pipe", "video": "pipe"}, {"events": "/dev/zero", "video": "a.mp4"}])
+    )
+    assert [(sample.events_path, bool(sample.video_path)) for sample in found.samples] == [(None, True)]
+
+
+def test_more_samples_than_allowed_are_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "MAX_SAMPLES", 100)
+    good = written(data, "events\n" + "a.npy\n" * 100)
+    assert len(read_manifest(good).samples) == 100
+    with pytest.raises(UserError, match="lists more than 100 samples; split it"):
+        read_manifest(written(data, "events\n" + "a.npy\n" * 101))
+
+
+def test_a_file_beyond_the_limit_is_refused_unread(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_rows, "MAX_FILE_BYTES", 1 << 20)
+    path = written(data, "events\n")
+    os.truncate(path, 3 << 20)
+    path.write_bytes(b"events\n" + b"a.npy\n" * 300_000)
+    with pytest.raises(UserError, match="has 1 MiB, more than the 1 MiB allowed; split it"):
+        read_manifest(path)
+
+
+def test_memory_does_not_grow_with_what_is_not_kept(data: Path) -> None:
+    """5 MB of JSON whose rows are mostly columns nobody knows."""
+    row = json.dumps({"events": "a.npy", "x": list(range(500)), "y": "z" * 2000})
+    path = written(data, "[" + ",".join([row] * 1200) + "]")
+    assert path.stat().st_size > 4_500_000
+    tracemalloc.start()
+    found = read_manifest(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found.samples) == 1200
+    assert peak < 3_000_000
+
+
+def test_a_huge_folder_is_asked_about_singly(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evprof.loaders.folder_listing.MAX_LISTED", 3)
+    monkeypatch.setattr("evprof.loaders.folder_listing.MAX_KEPT", 5)
+    names = [f"{number}.npy" for number in range(20)]
+    for folder in ("one", "two", "three"):
+        (data / folder).mkdir()
+        for name in names:
+            (data / folder / name).touch()
+    listing = FolderListing()
+    for folder in ("one", "two", "three", "one"):
+        assert [listing.kind(str(data / folder / name)) for name in names] == ["file"] * 20
+        assert listing.kind(str(data / folder / "gone.npy")) is None
+        assert listing.kind(str(data / folder)) == "folder"
+        assert listing.kind(str(data / folder / "..")) == "folder"
+
+
+def test_a_folder_that_may_not_be_listed_may_hold_files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert FolderListing().kind(str(data / "a.npy")) == "file"
+    assert FolderListing().kind(str(data / "b.npy")) is None
+
+
+GOOD = json.dumps(
+    [
+        {
+            "id": 1,
+            "event_data": "a.npy",
+            "video_data": "a",
+            "event_image": ["a_0.png"],
+            "conversations": [{"from": "human", "value": "<event>\nÄ?"}, {"from": "gpt", "value": "\ud83d\ude00"}],
+        },
+        {"id": 2, "event_data": "b.npy", "query": "Q", "answer": None},
+    ]
+).encode()
+LISTS = (
+    GOOD,
+    b'name,events,video,prompt\nx,a.npy,a.mp4,"a, b"\ny,b.npy,,\n',
+    b'# list\n[[samples]]\nevents = "a.npy"\nprompt = """a\nb"""\n[[samples]]\nvideo = "a.mp4"\n',
+)
+
+
+@pytest.mark.parametrize("number", range(len(LISTS)))
+def test_damaged_bytes_never_end_in_a_traceback(data: Path, number: int) -> None:
+    source = random.Random(number)
+    for _ in range(400):
+        content = bytearray(LISTS[number])
+        for _ in range(source.randint(1, 4)):
+            place = source.randrange(len(content))
+            match source.randrange(4):
+                case 0:
+                    content[place] = source.randrange(256)
+                case 1:
+                    del content[place : place + source.randint(1, 20)]
+                case 2:
+                    content[place:place] = source.choice(
+                        [b"[", b"{", b'"', b"\\", b"\n", b"NaN", b"\\ud8", b"1e9", b","]
+                    )
+                case _:
+                    del content[place:]
+            if not content:
+                content += b"["
+        path = written(data, bytes(content))
+        is_manifest(path)
+        try:
+            names = [sample.name for sample in read_manifest(path).samples]
+        except UserError:
+            continue
+        assert len(set(names)) == len(names)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.just("a.npy") | st.just("a"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = ["id", "events", "video", "event_data", "event_image", "event_image_1f", "video_data", "mp4_data", "video_type"]
+ENTRIES = st.dictionaries(
+    st.sampled_from([*KEYS, "query", "conversations", "from", "value", "answer", "name"]), VALUES, max_size=8
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(ENTRIES | VALUES, max_size=6), questions=st.sampled_from(["first", "all"]))
+def test_any_values_give_samples_or_a_sentence(data: Path, rows: list[Any], questions: Any) -> None:
+    path = written(data, rows)
+    try:
+        found = read_manifest(path, questions=questions)
+    except UserError:
+        return
+    assert found.rows == len(rows)
+    assert all(sample.events_path or sample.video_path for sample in found.samples)
+    assert len({sample.name for sample in found.samples}) == len(found.samples)
+    assert all(sample.prompt.strip() and sample.name for sample in found.samples)
