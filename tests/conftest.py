@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -66,3 +69,14 @@ def _children() -> set[int]:
         except psutil.Error:
             continue
     return found
+
+
+@pytest.fixture(scope="session")
+def legacy_shapes() -> ModuleType:
+    """The builders of small result files in `legacy_shapes.py`."""
+    spec = importlib.util.spec_from_file_location("legacy_shapes", Path(__file__).with_name("legacy_shapes.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

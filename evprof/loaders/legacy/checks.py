@@ -17,7 +17,7 @@ SHORTEST_MS = 0.05
 """Below this nothing was measured: it is the time between two readings of the clock."""
 
 LONGEST_S = 300.0
-"""A stage of a 7B model that takes longer under a key in seconds is in other units."""
+"""A stage of a 7B model that takes longer is in other units than its key says."""
 
 SUM_TOLERANCE = 2e-3
 """Share by which a total may miss the sum of its parts: scripts read the clock between stages."""
@@ -108,14 +108,14 @@ class RowCheck:
         if value < 0:
             self.problems.of_row(f"{self.name}: {key} is negative and was left out", self.row)
             return None
-        if not is_ms and value > LONGEST_S:
+        duration_ms = value if is_ms else value * MS_PER_S
+        if duration_ms > LONGEST_S * MS_PER_S:
             self.problems.of_row(
-                f"{self.name}: {key} is more than {LONGEST_S:.0f} s, so it is probably no time in seconds, "
-                "and was left out",
+                f"{self.name}: {key} is more than {LONGEST_S:.0f} s, so it is probably no time in "
+                f"{'milliseconds' if is_ms else 'seconds'}, and was left out",
                 self.row,
             )
             return None
-        duration_ms = value if is_ms else value * MS_PER_S
         if duration_ms < SHORTEST_MS:
             self.problems.of_row(
                 f"{self.name}: {key} is {_tiny_text(duration_ms)} ms: no measurement, so that stage is absent", self.row

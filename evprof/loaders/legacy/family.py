@@ -11,6 +11,7 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.end_to_end import EndToEnd
+from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.five_stages import FiveStages
 from evprof.loaders.legacy.json_rows import JsonRows, Place
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
@@ -70,7 +71,10 @@ class LegacyFile:
 def _noted(row: LegacyRow, rows: list[LegacyRow], told: list[str]) -> LegacyRow:
     """The row with what was told of it; what begins with the name of another model is that one's."""
     others = tuple(f"{other.side}:" for other in rows if other.side != row.side)
-    return replace(row, notes=tuple(f"{sentence}." for sentence in told if not sentence.startswith(others)))
+    own = [sentence for sentence in told if not sentence.startswith(others)]
+    if row.error is not None:  # which the row says itself
+        own = [sentence for sentence in own if shortened(row.error) not in sentence]
+    return replace(row, notes=tuple(f"{sentence}." for sentence in own))
 
 
 def open_legacy(path: str | Path) -> LegacyFile:

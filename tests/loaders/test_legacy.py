@@ -1,0 +1,222 @@
+"""Result files of earlier scripts: told by content, and read by what their times really cover."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
+from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.probe import probe
+
+
+def written(folder: Path, value: Any, name: str = "result.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> tuple[str, list[LegacyRow], list[str]]:
+    file = open_legacy(path)
+    problems = Problems()
+    _, rows = file.read(problems)
+    listed = list(rows)
+    return file.family.name, listed, problems.sentences(file.preview.rows)
+
+
+def told(problems: list[str], *words: str) -> bool:
+    return any(all(word in problem for word in words) for problem in problems)
+
+
+SHAPES = {
+    "one_vs_eight": "one-vs-eight",
+    "sample_rows": "per-sample rows",
+    "five_stages": "five stages",
+    "end_to_end": "end to end",
+    "with_errors": "prefill rows with errors",
+}
+
+
+@pytest.mark.parametrize(("shape", "family"), SHAPES.items())
+def test_every_family_is_told_by_its_content(
+    shape: str, family: str, legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    path = written(tmp_path, getattr(legacy_shapes, shape)(), "whatever.txt")
+    assert open_legacy(path).family.name == family
+    assert is_legacy(path)
+    assert probe(path) == "legacy"
+
+
+def test_one_shape_is_of_one_family_only(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    for shape in SHAPES:
+        preview = open_legacy(written(tmp_path, getattr(legacy_shapes, shape)())).preview
+        assert sum(family.recognises(preview) for family in FAMILIES) == 1, shape
+
+
+def test_where_keys_stand_does_not_matter(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    turned = dict(reversed(list(legacy_shapes.one_vs_eight(6).items())))
+    family, rows, _ = read(written(tmp_path, turned))
+    assert family == "one-vs-eight"
+    assert len(rows) == 12
+    assert {row.decode_steps for row in rows} == {5}
+
+
+def test_one_versus_eight_is_labelled_by_what_its_times_cover(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.one_vs_eight(6)))
+    draft, target = rows[1], rows[7]
+    assert [entry.covers for entry in draft.intervals] == [("preprocess",), ("vision",), ("prefill",), ("decode",)]
+    assert [entry.covers for entry in target.intervals] == [
+        ("preprocess",),
+        ("vision",),
+        ("vision", "prefill"),
+        ("decode",),
+    ]
+    assert (draft.role, target.role, draft.mode) == ("draft", "target", "side-by-side")
+    assert draft.lengths is not None
+    assert (draft.lengths.input, draft.lengths.visual, draft.lengths.text) == (636, 577, 59)
+    assert target.lengths is not None
+    assert (target.lengths.visual, target.lengths.text, len(target.lengths.per_frame)) == (4608, 35, 8)
+    assert draft.figures["kv_cache_bytes"] == 318 * 2**20
+    assert draft.settings == {"event_frames": 1, "input": {"pooling": "none"}}
+    assert draft.models["draft"].weight_bytes is None
+    assert told(problems, "Loading was not measured")
+    assert told(problems, "vision pass whose output is thrown away")
+
+
+def test_three_stages_keep_the_third_in_one_piece(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.sample_rows(4)))
+    assert len(rows) == 8
+    assert [entry.covers for entry in rows[0].intervals] == [
+        ("load",),
+        ("preprocess",),
+        ("vision", "prefill", "decode"),
+    ]
+    assert (rows[0].text, rows[0].output_tokens, rows[0].token_ids) == (
+        "a road with a car on it",
+        9,
+        tuple(range(3, 12)),
+    )
+    assert rows[0].models["draft"].weight_bytes == round(13503.5 * 2**20)
+    assert rows[1].text == "a long road"
+    assert rows[1].models["target"].name == "llava-hf/llava-1.5-7b-hf"
+    # Two ids cannot be a text of seven words.
+    assert (rows[6].output_tokens, rows[6].token_ids) == (None, ())
+    assert told(problems, "egpt", "fewer token ids", "1 of 4 rows: row 3")
+    assert told(problems, "memory fields are null or not there", "3 of 4 rows, first row 1")
+
+
+def test_four_stages_of_the_video_model_hold_vision_twice(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    rows = legacy_shapes.sample_rows(2)
+    for row in rows:
+        for prefix in ("egpt", "llava"):
+            row[f"{prefix}_stage4_time"] = row[f"{prefix}_stage3_time"]
+            row[f"{prefix}_stage3_time"] = 0.03
+    _, found, _ = read(written(tmp_path, rows))
+    assert [entry.covers for entry in found[0].intervals][2:] == [("vision",), ("prefill", "decode")]
+    assert [entry.covers for entry in found[1].intervals][2:] == [("vision",), ("vision", "prefill", "decode")]
+
+
+def test_a_stage_that_took_no_time_is_absent_and_the_next_holds_it(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.five_stages(3)))
+    draft, target = rows[0], rows[1]
+    assert [entry.covers for entry in draft.intervals] == [
+        ("load",),
+        ("preprocess",),
+        ("vision",),
+        ("prefill",),
+        ("decode",),
+    ]
+    assert [entry.covers for entry in target.intervals] == [
+        ("load",),
+        ("preprocess",),
+        ("vision", "prefill"),
+        ("decode",),
+    ]
+    assert target.lengths is None
+    assert target.figures["published_prefill_length"] == 4124
+    assert target.figures["overlap_window_from_load_ms"] == pytest.approx(730.8, abs=0.1)
+    assert target.figures["overlap_window_from_vision_ms"] == pytest.approx(315 - 83 - 77)
+    assert draft.lengths is not None
+    assert draft.lengths.visual == 578
+    assert draft.models["draft"].quantization == "4bit"
+    assert told(problems, "counts the visual tokens twice", "2076 were processed", "3 of 3 rows")
+    assert told(problems, "no measurement, so that stage is absent", "stage3_time")
+    assert told(problems, "acceptance_rate is 0.5", "no share of accepted tokens")
+    assert any("twice" in note for note in target.notes)
+    assert not any("twice" in note for note in draft.notes)
+
+
+def test_a_vision_pass_that_is_thrown_away_stays_one(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.five_stages(3)
+    for row in value["results"]:
+        row["videollava"]["stage3_time"] = 0.03
+    _, rows, problems = read(written(tmp_path, value))
+    assert [entry.covers for entry in rows[1].intervals][2:4] == [("vision",), ("vision", "prefill")]
+    assert told(problems, "stage 3 is a vision pass thrown away")
+
+
+def test_speculative_rows_keep_both_models_and_their_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.end_to_end(4)))
+    plain, speculative = rows[0], rows[4]
+    assert (plain.mode, plain.cell, len(rows)) == ("target", "Video-LLaVA 4bit, alone", 12)
+    assert (speculative.mode, speculative.cell) == ("speculative", "Video-LLaVA 4bit, L1+VL")
+    laid = [(entry.role, entry.covers[-1], entry.start_ms, entry.duration_ms) for entry in speculative.intervals]
+    assert laid == [
+        ("draft", "prefill", 0.0, 100.0),
+        ("target", "prefill", 100.0, 330.0),
+        ("draft", "decode", 500.0, 350.0),
+        ("target", "decode", 850.0, 800.0),
+    ]
+    assert speculative.figures["drafted_tokens"] == 5
+    assert speculative.figures["accepted_tokens"] == 1
+    assert speculative.figures["published_total_ms"] == 1650
+    assert speculative.prompt == plain.prompt == "Question 0?"
+    assert told(problems, "longer than both prefills one after the other", "8 of 12 rows")
+    assert told(problems, "share one measurement of both prefills")
+    assert told(problems, "vision_ms is 0.0: not measured")
+
+
+def test_a_half_broken_sample_is_one_that_worked_and_one_that_failed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.with_errors()))
+    draft, target, first, _ = rows
+    assert draft.error is None
+    assert [entry.covers for entry in draft.intervals] == [("vision", "prefill"), ("decode",)]
+    assert draft.output_tokens == 30
+    assert (target.error, target.intervals) == ("'NoneType' object has no attribute", ())
+    assert (first.error or "").startswith("CUDA out of memory")
+    assert first.cell == "both models"
+    assert told(problems, "Not one of 3 samples succeeded")
+    assert told(problems, "overlap_window is negative")
+    assert told(problems, "errors: failed samples: CUDA out of memory", "2 of 3 rows")
+
+
+def test_an_error_in_one_of_five_stages_fails_that_model_only(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.five_stages(2)
+    value["results"][1]["videollava"] = {"error": "out of memory", "traceback": "…"}
+    value["errors"] = [{"sample_idx": 2, "egpt_error": None, "vl_error": "no file"}]
+    _, rows, _ = read(written(tmp_path, value))
+    assert [row.error for row in rows] == [None, None, None, "out of memory", "no file"]
+    assert rows[-1].role == "target"
+    assert rows[3].intervals == ()
+
+
+@pytest.mark.parametrize(
+    "value", [{}, [], {"results": []}, {"a": {"b": [1, 2]}}, [1, "x", None], {"samples": [{"x": 1}]}, 7, "text"]
+)
+def test_other_json_is_refused_with_what_was_looked_for(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"looked for: config\.eventgpt_frames"):
+        open_legacy(written(tmp_path, value))
+
+
+def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no such file"):
+        open_legacy(tmp_path / "none.json")
+    with pytest.raises(UserError, match="is no file"):
+        open_legacy(tmp_path)
+    assert not is_legacy(tmp_path / "none.json")
