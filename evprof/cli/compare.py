@@ -127,11 +127,14 @@ def _columns(path: str, console: Console, session: Session | None = None) -> lis
 def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
     from evprof.metrics.attempts import last_attempts
+    from evprof.metrics.comparison import failed_only
 
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
     if unfinished:
         console.note(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
+    for cell in dict.fromkeys(run.info.cell for run in failed_only(runs) if run.info.cell):
+        console.note(f"{path}: no run of '{cell}' finished")
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)

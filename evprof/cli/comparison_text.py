@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -79,14 +80,32 @@ def _column_text(column: Document, is_of_many: bool) -> str:
 def _print_settings(document: Document, labels: Sequence[str], out: StyledLines) -> None:
     """Only what differs: everything else is told by `show`."""
     rows = [
-        [(str(text), "") for text in (setting["name"], *(value or "n/a" for value in setting["values"]))]
+        (setting["name"], [value or "n/a" for value in setting["values"]])
         for setting in document["settings"]
         if len({value for value in setting["values"] if value is not None}) > 1
     ]
-    if rows:
-        out.line()
-        out.line("set differently:")
-        out.table([[("", ""), *((label, "bold") for label in labels)], *rows], left=1 + len(labels))
+    if not rows:
+        return
+    out.line()
+    out.line("set differently:")
+
+    def lines(chosen: Sequence[int]) -> list[Cells]:
+        head: Cells = [("", ""), *((labels[index], "bold") for index in chosen)]
+        return [head, *([(name, ""), *((values[index], "") for index in chosen)] for name, values in rows)]
+
+    for chosen in _fitting(range(len(labels)), lines, out.width):
+        out.table(lines(chosen), left=1 + len(chosen))
+
+
+def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells]], width: int) -> Iterator[list[int]]:
+    """The columns in groups whose table is no wider than `width`, at least one in each."""
+    rest = list(indices)
+    while rest:
+        taken = 1
+        while taken < len(rest) and total_width(lines(rest[: taken + 1])) <= width:
+            taken += 1
+        yield rest[:taken]
+        rest = rest[taken:]
 
 
 def figure_text(value: float | None, unit: str) -> str:
@@ -114,23 +133,25 @@ def signed_text(value: float | None, unit: str) -> str:
 
 
 def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
-    """`1.23x [1.20, 1.26]`."""
+    """`1.23x [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
     if ratio is None:
         return "n/a"
-    return f"{ratio:.2f}x" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
+    told = min((part for part in (abs(ratio), interval[1] - interval[0] if interval else 0) if part), default=1)
+    digits = min(5, max(2, -math.floor(math.log10(told))))
+    shown = f"{ratio:.{digits}f}x"
+    return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
 
 
 def _print_rows(document: Document, labels: Sequence[str], out: StyledLines) -> None:
     """Tables of as many columns beside the baseline as a line holds."""
     base = _baseline(document)
-    others = [index for index in range(len(labels)) if index != base]
-    while others:
-        taken = 1
-        while taken < len(others) and total_width(_lines(document, labels, others[: taken + 1])) <= out.width:
-            taken += 1
-        out.table(_lines(document, labels, others[:taken]))
+
+    def lines(chosen: Sequence[int]) -> list[Cells]:
+        return _lines(document, labels, chosen)
+
+    for chosen in _fitting([index for index in range(len(labels)) if index != base], lines, out.width):
+        out.table(lines(chosen))
         out.line()
-        others = others[taken:]
     for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
         out.line(fill(f"note: {note}", out.width))
     out.line(fill(_MEANING, out.width))
@@ -144,6 +165,7 @@ def _lines(document: Document, labels: Sequence[str], others: Sequence[int]) -> 
     for index in others:
         head[0] += [(labels[index], "bold"), ("difference", ""), ("ratio", ""), ("", "")]
         head[1] += [(str(counts[index]), ""), ("", ""), ("", ""), ("", "")]
+    rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
     if document["differences_only"]:
         rows = [row for row in rows if any(row["differs"][index] for index in others)]
     return head + [

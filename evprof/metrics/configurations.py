@@ -54,8 +54,9 @@ class Column:
         model = info.models.get(info.role)
         name = model.name if model else info.role
         if self.is_cell:
-            # One cell holds both models of a side-by-side request.
-            return f"{self.cell} · {name}" if info.mode == "side-by-side" and name not in self.cell else self.cell
+            # A suite's cell holds both models of a side-by-side request; a file's names its model itself.
+            is_shared = info.mode == "side-by-side" and info.imported is None and name not in self.cell
+            return f"{self.cell} · {name}" if is_shared else self.cell
         return " · ".join(part for part in (str(self.run_id), info.mode, name, run_label(self.runs[:1])) if part)
 
     def samples(self) -> dict[SampleKey, list[RunLog]]:

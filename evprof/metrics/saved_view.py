@@ -1,12 +1,11 @@
 """A comparison under a name: which columns of which sessions, against which, on what basis.
 
-It is saved as JSON with the session it was made in (fact "views", see `evprof.session.views`); sessions are named by
-their place seen from that one's folder, "" being itself, so that a folder of sessions can be moved.
+It is saved as JSON with the session it was made in (fact "views", see `evprof.session.views`), "" standing for that
+session itself; the others are named by their whole paths, and looked for beside it when they are not there any more.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,7 @@ class SavedView:
             view = cls(
                 tuple(_text(path) for path in values["sessions"]),
                 tuple(_column_name(entry) for entry in values["columns"]),
-                _column_name(values["baseline"]),
+                _column_name(values.get("baseline") or values["columns"][0]),
                 _text(values.get("basis", END_TO_END)),
                 bool(values.get("differences_only", False)),
             )
@@ -109,22 +108,23 @@ def view_of(
 
 
 def place_of(session: str, holder: Path) -> Path:
-    """The file of a session named in a view that `holder` holds."""
-    return holder.parent / session if session else holder
+    """The file of a session named in a view that `holder` holds; one that was moved together with it is found."""
+    if not session:
+        return holder
+    named = holder.parent / session
+    beside = holder.parent / named.name
+    return beside if not named.exists() and beside.exists() else named
 
 
 def _name(column: Column, holder: Path) -> ColumnName:
     run = column.runs[0]
-    return ColumnName(_seen_from(column.session, holder), run.run_id, run.info.mode, run.info.role)
+    return ColumnName(_named_by(column.session, holder), run.run_id, run.info.mode, run.info.role)
 
 
-def _seen_from(session: str, holder: Path) -> str:
+def _named_by(session: str, holder: Path) -> str:
     if not session or Path(session).resolve() == holder.resolve():
         return ""
-    try:
-        return Path(os.path.relpath(Path(session).resolve(), holder.resolve().parent)).as_posix()
-    except ValueError:  # on another drive
-        return str(Path(session).resolve())
+    return str(Path(session).resolve())
 
 
 def _column_name(entry: Any) -> ColumnName:

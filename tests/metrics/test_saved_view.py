@@ -31,16 +31,27 @@ def listed(script, plain_writer) -> list[comparison.Column]:
     ]
 
 
-def test_a_view_is_found_again_wherever_the_folders_lie(listed) -> None:
+def test_a_view_goes_there_and_back(listed) -> None:
     holder = Path("/data/new/a.evprof")
     view = view_of(listed, listed[2], holder, "model-only", differences_only=True)
-    assert view.sessions == ("", "../old/b.evprof")
-    assert view.baseline == ("../old/b.evprof", 3, "target", "target")
+    assert view.sessions == ("", "/data/old/b.evprof")
+    assert view.baseline == ("/data/old/b.evprof", 3, "target", "target")
     again = SavedView.from_json(json.loads(json.dumps(view.to_json())), "v")
     assert again == view
     assert again.pick(listed, holder) == (listed, listed[2], [])
-    moved = Path("/else/new/a.evprof")
-    assert [path.resolve() for path in again.paths(moved)] == [moved, Path("/else/old/b.evprof")]
+    assert again.paths(holder) == [holder, Path("/data/old/b.evprof")]
+
+
+def test_sessions_that_moved_together_are_found(listed, tmp_path) -> None:
+    view = view_of(listed, listed[2], Path("/data/new/a.evprof"))
+    holder, other = tmp_path / "renamed.evprof", tmp_path / "b.evprof"
+    other.touch()
+    assert view.paths(holder) == [holder, other]
+    moved = [
+        comparison.Column(column.runs, str(place))
+        for column, place in zip(listed, (holder, holder, other), strict=True)
+    ]
+    assert view.pick(moved, holder) == (moved, moved[2], [])
 
 
 def test_a_view_keeps_its_own_columns_and_order(listed) -> None:
@@ -54,7 +65,7 @@ def test_columns_that_are_gone_are_told(listed) -> None:
     view = view_of(listed, listed[0], holder)
     kept, baseline, gone = view.pick(listed[:2], holder)
     assert (kept, baseline) == (listed[:2], listed[0])
-    assert gone == [ColumnName("../old/b.evprof", 3, "target", "target")]
+    assert gone == [ColumnName("/data/old/b.evprof", 3, "target", "target")]
     with pytest.raises(UserError, match="gone"):
         view.pick(listed[1:], holder)
     with pytest.raises(UserError, match="gone"):
