@@ -125,6 +125,25 @@ def test_every_section_can_be_reached_by_its_own_name() -> None:
     assert [attributes["href"] for attributes in page.named("a")] == [f"#{name}" for name in names]
 
 
+def test_every_note_and_caption_pointed_at_is_there() -> None:
+    cells = (Cell("a"), Cell("1 ms", Badge.MEASURED, note="why"), Cell("2 ms", Badge.MEASURED, note="how"))
+    table = Table(("n", "t", "u"), (cells, cells), caption="Times")
+    page = Page(html(Report("R", sections=(Section("S", (table, table)), Section("S", (table,))))))
+    named = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    links = [str(attributes["href"]) for attributes in page.named("a")]
+    assert len(named) == len(set(named))
+    assert {link[1:] for link in links} <= set(named)
+    assert len(links) == 2 + 2 * 2 * 3
+    boxes = [attributes["aria-labelledby"] for attributes in page.named("div") if "aria-labelledby" in attributes]
+    assert len(set(boxes)) == 3
+    assert set(boxes) <= set(named)
+
+
+def test_no_text_of_a_report_stands_in_an_attribute() -> None:
+    page = Page(html(report_of("ünsäglich")))
+    assert not any("ünsäglich" in (value or "") for _, attributes in page.tags for value in attributes.values())
+
+
 def test_no_two_elements_have_one_id_and_every_pattern_is_there() -> None:
     plots = tuple(
         Plot(

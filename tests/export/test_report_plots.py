@@ -167,6 +167,7 @@ def test_ticks_read_as_people_write_them() -> None:
     assert tick_texts(linear_ticks(0, 1, 5)) == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
     assert tick_texts([0, 5000, 10_000, 15_000]) == ["0", "5k", "10k", "15k"]
     assert tick_texts([1e9, 1e10, 1e11]) == ["1G", "10G", "100G"]
+    assert tick_texts([1_000_001.0, 1_000_002.0]) == ["1,000,001", "1,000,002"]
     assert linear_ticks(0, 0.3, 3) == [0.0, 0.1, 0.2, 0.3]
 
 

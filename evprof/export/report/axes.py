@@ -62,7 +62,9 @@ def linear_ticks(low: float, high: float, most: int) -> list[float]:
     """Multiples of 1, 2 or 5 × a power of ten in low…high, at most about `most`."""
     step = round_step((high - low) / most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [_clean(count * step) for count in range(first, last + 1)]
+    # Without the last digits that multiplying leaves: 3 · 0.1 is 0.30000000000000004.
+    digits = 2 - math.floor(math.log10(step))
+    return [round(count * step, digits) for count in range(first, last + 1)]
 
 
 def round_step(at_least: float) -> float:
@@ -90,13 +92,15 @@ def tick_texts(values: list[float]) -> list[str]:
     if not values:
         return []
     largest = max(map(abs, values))
+    short = [tick_text(value, 1000 if largest >= 10_000 else 10_000) for value in values]
     steps = [abs(after - before) for before, after in pairwise(values) if after != before]
     is_even = not steps or max(steps) < 1.5 * min(steps)
     if is_even and largest < 10_000:
         step = min(steps, default=largest or 1.0)
         digits = min(9, max(0, -math.floor(math.log10(step) + 1e-9))) if step else 0
         return [f"{value:.{digits}f}" for value in values]
-    return [tick_text(value, 1000 if largest >= 10_000 else 10_000) for value in values]
+    # Far from zero a shortened value may be that of its neighbour, too.
+    return short if len(set(short)) == len(short) else [f"{value:,.12g}" for value in values]
 
 
 def tick_text(value: float, short_from: float = 10_000) -> str:
@@ -105,8 +109,3 @@ def tick_text(value: float, short_from: float = 10_000) -> str:
         if abs(value) >= max(size, short_from):
             return f"{value / size:g}{letter}"
     return f"{value:g}"
-
-
-def _clean(value: float) -> float:
-    """Without the last digits that multiplying leaves: 0.30000000000000004 is 0.3."""
-    return float(f"{value:.12g}")

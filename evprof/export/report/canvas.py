@@ -46,7 +46,7 @@ class Canvas:
 
     def __init__(self, width: float, title: str, description: str, key: str) -> None:
         self.width = width
-        self.root = Element("svg", {"role": "img", "aria-label": one_line(title, 400), "class": "plot"})
+        self.root = Element("svg", {"role": "img", "class": "plot"})
         SubElement(self.root, "title").text = one_line(title, 400)
         SubElement(self.root, "desc").text = one_line(description, 2000)
         self._defs = SubElement(self.root, "defs")

@@ -78,12 +78,12 @@ class _Page:
         if section.missing:
             paragraph = SubElement(place, "p", {"class": "missing"})
             paragraph.text = f"Not measured. {one_line(section.missing)}"
-        notes: dict[str, int] = {}
+        anchors = _Anchors(name)
         for block in section.blocks:
-            self._block(place, block, notes)
-        _notes(place, name, notes)
+            self._block(place, block, anchors)
+        anchors.write_notes(place)
 
-    def _block(self, place: Element, block: Block, notes: dict[str, int]) -> None:
+    def _block(self, place: Element, block: Block, anchors: _Anchors) -> None:
         match block:
             case Paragraph():
                 _paragraph(place, block)
@@ -92,7 +92,7 @@ class _Page:
                 for item in block.items:
                     _add(listed, "li", item)
             case Table():
-                _table(place, block, notes)
+                _table(place, block, anchors)
             case Verbatim():
                 kind = {} if block.language == "sh" else {"class": "wrap"}
                 SubElement(place, "pre", kind | {"dir": "ltr"}).text = plain(block.text)
@@ -109,6 +109,37 @@ class _Page:
             figure.append(picture)
         if plot.caption:
             _add(figure, "p", plot.caption, {"class": "caption"})
+
+
+class _Anchors:
+    """Names that elements of one section are pointed at by, and its notes, each told once.
+
+    No text of a report stands in an attribute: what needs one is pointed at instead.
+    """
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+        self._tables = 0
+        self._notes: dict[str, int] = {}
+
+    def next_table(self) -> str:
+        """A name for one more table's caption."""
+        self._tables += 1
+        return f"{self._section}-table-{self._tables}"
+
+    def mark(self, place: Element, note: str) -> None:
+        """The number of a note, leading to it."""
+        number = self._notes.setdefault(note, len(self._notes) + 1)
+        link = SubElement(SubElement(place, "sup"), "a", {"href": f"#{self._section}-note-{number}"})
+        link.text = str(number)
+
+    def write_notes(self, place: Element) -> None:
+        """All notes of the section."""
+        if not self._notes:
+            return
+        listed = SubElement(place, "ol", {"class": "notes"})
+        for note, number in self._notes.items():
+            _add(listed, "li", note, {"id": f"{self._section}-note-{number}"})
 
 
 def _add(place: Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> Element:
@@ -183,11 +214,12 @@ def _badge(place: Element, badge: Badge | None) -> None:
         SubElement(place, "i", {"class": f"b {badge}", "role": "img", "aria-label": str(badge), "title": str(badge)})
 
 
-def _table(place: Element, table: Table, notes: dict[str, int]) -> None:
+def _table(place: Element, table: Table, anchors: _Anchors) -> None:
+    named = {"aria-label": "Table"}
     if table.caption:
-        _add(place, "p", table.caption, {"class": "head"})
-    name = one_line(table.caption or "Table", 200)
-    box = SubElement(place, "div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": name})
+        named = {"aria-labelledby": anchors.next_table()}
+        _add(place, "p", table.caption, {"class": "head", "id": named["aria-labelledby"]})
+    box = SubElement(place, "div", {"class": "scroll", "tabindex": "0", "role": "region"} | named)
     element = SubElement(box, "table")
     heads = SubElement(SubElement(element, "thead"), "tr")
     marked = [any(row[index].badge for row in table.rows) for index in range(len(table.heads))]
@@ -200,7 +232,7 @@ def _table(place: Element, table: Table, notes: dict[str, int]) -> None:
         line = SubElement(body, "tr")
         for index, cell in enumerate(row):
             if index or not number or cell.text:
-                element = _cell(line, cell, index >= table.text_columns, marked[index], notes)
+                element = _cell(line, cell, index >= table.text_columns, marked[index], anchors)
                 if not index:
                     _name_rows(element, table, number)
 
@@ -213,26 +245,17 @@ def _name_rows(element: Element, table: Table, number: int) -> None:
         element.set("rowspan", str(rows))
 
 
-def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, notes: dict[str, int]) -> Element:
+def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, anchors: _Anchors) -> Element:
     is_short = cell.badge is not None and not is_figure and len(cell.text) < SHORT
     kinds = [kind for kind, holds in (("n", is_figure), ("s", is_short), (cell.tone, bool(cell.tone))) if holds]
     element = _add(line, "td", cell.text, {"class": " ".join(kinds)} if kinds else {})
     if symbol := SYMBOLS.get(cell.tone):
         SubElement(element, "span", {"class": "tone"}).text = symbol
     if cell.note:
-        number = notes.setdefault(cell.note, len(notes) + 1)
-        SubElement(element, "sup", {"title": one_line(cell.note, 1000)}).text = str(number)
+        anchors.mark(element, cell.note)
     if cell.badge is not None:
         _badge(element, cell.badge)
     elif is_figure and has_badges:
         # Figures of a column end at the same place, marked or not.
         SubElement(element, "i", {"class": "none"})
     return element
-
-
-def _notes(place: Element, name: str, notes: dict[str, int]) -> None:
-    if not notes:
-        return
-    listed = SubElement(place, "ol", {"class": "notes", "id": f"{name}-notes"})
-    for note in notes:
-        _add(listed, "li", note)

@@ -84,7 +84,9 @@ background:linear-gradient(90deg,currentColor 50%,transparent 50%)}
 .imported{background:currentColor;transform:rotate(45deg) scale(.85)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 24px;margin:24px 0 0;font-size:12px;color:var(--text-dim)}
 .legend .b{margin:0 8px 0 0}
-sup{font-size:10px;line-height:0;color:var(--text-dim);margin-left:2px}
+sup{font-size:10px;line-height:0;margin-left:2px}
+sup a{color:var(--text-dim);padding:4px 2px}
+li:target{background:var(--selection)}
 .notes{font-size:12px;color:var(--text-dim);margin:-8px 0 24px;padding-left:20px}
 .callout{border-left:2px solid var(--line);padding:2px 0 2px 12px}
 .callout.warn{border-color:var(--warn);color:inherit}.callout.bad{border-color:var(--bad);color:inherit}

@@ -1,0 +1,181 @@
+"""`evprof report`: where it writes, what it refuses, and that the commands it tells make the same runs again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from evprof.cli import build_parser, recorded_session
+from evprof.cli.run_options import request_of
+from evprof.core.errors import FAILURE, USAGE
+from evprof.export.report import writing
+from evprof.run.script import Script
+from evprof.run.synthetic import ScriptedEngine
+
+
+def shell_lines(text: str) -> list[str]:
+    return re.findall(r"```sh\n(.*?)\n```", text, re.DOTALL)[-1].splitlines()
+
+
+def test_a_report_is_written_in_both_formats(evprof, session: Path, tmp_path: Path) -> None:
+    for name, start in (("out.md", "# Two modes\n"), ("out.html", "<!DOCTYPE html>\n")):
+        found = evprof("report", session, "-o", tmp_path / name, "--title", "Two modes")
+        assert (found.code, found.output) == (0, "")
+        assert found.errors == f"report saved: {tmp_path / name}\n"
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_same_session_gives_the_same_file(evprof, session: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    contents = []
+    for _ in range(2):
+        assert evprof("report", session, "-o", path).code == 0
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_the_figures_are_those_of_show(evprof, session: Path, tmp_path: Path) -> None:
+    assert evprof("report", session, "-o", tmp_path / "out.md").code == 0
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    means = next(part for part in text.split("\n\n") if part.startswith("| configuration | load |"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in means.splitlines()[2:]]
+    runs = evprof("show", session, "--json").document["runs"]
+    assert len(rows) == len(runs) == 3
+    for row, run in zip(rows, runs, strict=True):
+        shown = float(row[-1].split()[0])
+        assert shown == pytest.approx(run["wall_ms"], rel=1e-3)
+        if run["mode"] != "speculative":
+            for cell, stage in zip(row[1:6], run["stages"], strict=True):
+                assert float(cell.split()[0]) == pytest.approx(stage["duration_ms"], rel=1e-3, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", ["out.pdf", "out", "out.markdown", "out.txt"])
+def test_another_ending_is_refused(evprof, session: Path, tmp_path: Path, name: str) -> None:
+    found = evprof("report", session, "-o", tmp_path / name)
+    assert found.code == USAGE
+    assert ".md or .html" in found.errors
+    assert not (tmp_path / name).exists()
+
+
+def test_a_session_is_never_written_over(evprof, session: Path, tmp_path: Path) -> None:
+    disguised = tmp_path / "mine.md"
+    disguised.write_bytes(session.read_bytes())
+    found = evprof("report", session, "-o", disguised)
+    assert found.code == FAILURE
+    assert "is a session" in found.errors
+    assert disguised.read_bytes() == session.read_bytes()
+
+
+def test_a_place_that_cannot_be_used_is_refused_in_a_sentence(evprof, session: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.md").mkdir()
+    for place, words in ((tmp_path / "no" / "out.md", "There is no folder"), (tmp_path / "folder.md", "is a folder")):
+        found = evprof("report", session, "-o", place)
+        assert found.code == FAILURE
+        assert words in found.errors
+        assert found.errors.count("\n") == 1
+
+
+def test_what_is_no_session_is_refused(evprof, session: Path, tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("notes", encoding="utf-8")
+    found = evprof("report", session, other, "-o", tmp_path / "out.md")
+    assert found.code == FAILURE
+    assert "notes.txt" in found.errors
+    assert not (tmp_path / "out.md").exists()
+
+
+def test_over_no_finished_run_there_is_no_report(evprof, inputs, tmp_path: Path, monkeypatch) -> None:
+    class Failing(ScriptedEngine):
+        def run(self, request, sink, *rest):
+            raise RuntimeError("The device is gone.")
+
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: Failing(Script(), speed=50.0))
+    path = tmp_path / "failed.evprof"
+    evprof("run", "--events", inputs[0], "-o", path)
+    if not path.exists():
+        pytest.skip("a run that never began leaves no session")
+    found = evprof("report", path, "-o", tmp_path / "out.md")
+    assert found.code == FAILURE
+    assert "nothing to report" in found.errors
+
+
+def test_an_answer_cannot_leave_its_place(evprof, session: Path, tmp_path: Path, monkeypatch) -> None:
+    hostile = "</script><script>alert(1)</script> | \u202e \x1b[2J"
+    read = writing.read_source
+
+    def tampered(path: Path):
+        source = read(path)
+        for run in source.runs:
+            run.info.text = hostile
+            run.info.sample["name"] = hostile
+        return source
+
+    monkeypatch.setattr(writing, "read_source", tampered)
+    assert evprof("report", session, "-o", tmp_path / "out.html").code == 0
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; | ⟨U+202E⟩ ⟨U+001B⟩[2J" in page
+
+
+def test_two_sessions_are_told_apart(evprof, session: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.evprof"
+    other.write_bytes(session.read_bytes())
+    assert evprof("report", session, other, "-o", tmp_path / "out.md").code == 0
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert text.startswith("# saved, other\n")
+    assert "6 runs of 6 configurations" in text
+    for name in ("saved", "other"):
+        assert len(re.findall(rf"^\| [^|]* · {name} \| 1 ᵐ", text, re.MULTILINE)) == 3
+
+
+def test_the_commands_told_ask_for_the_same_runs(evprof, scripted, inputs, tmp_path: Path) -> None:
+    path = tmp_path / "it's here.evprof"
+    asked = ["run", "--events", inputs[0], "--video", inputs[1], "--prompt", 'What\'s "this"; $HOME?', "--repeat", "3"]
+    asked += ["--warmup", "1", "--max-new-tokens", "7", "--visual-keep", "0.5", "--no-event-markers", "--ignore-eos"]
+    assert evprof(*asked, "-o", path).code == 0
+    report = tmp_path / "a report.md"
+    assert evprof("report", path, "-o", report, "--basis", "model-only").code == 0
+    run, again = shell_lines(report.read_text(encoding="utf-8"))
+    assert again == shlex.join(["evprof", "report", str(path), "-o", str(report), "--basis", "model-only"])
+    told = request_of(parsed(run))
+    meant = request_of(parsed(shlex.join(["evprof", *map(str, asked), "-o", str(path)])))
+    assert told.settings == meant.settings
+    assert (told.mode, told.sample.prompt, told.repeat, told.warmup) == ("side-by-side", meant.sample.prompt, 3, 1)
+    assert (told.sample.events_path, told.sample.video_path) == (meant.sample.events_path, meant.sample.video_path)
+    assert Path(parsed(run).output) == path
+
+
+def parsed(line: str) -> argparse.Namespace:
+    words = shlex.split(line)
+    assert words[0] == "evprof"
+    return build_parser().parse_args(words[1:])
+
+
+def test_result_files_are_reported_directly(evprof, tmp_path: Path) -> None:
+    rows = [
+        {
+            "prefill_len": 636,
+            "kv_cache_mb": 318.0,
+            "stage12_time": 0.003,
+            "s3_time": 0.006,
+            "s4_time": 0.066,
+            "s5_time": 0.092,
+            "total_time": 0.164,
+        }
+        for _ in range(4)
+    ]
+    side = {"stats": {}, "samples": rows}
+    file = tmp_path / "benchmark.json"
+    file.write_text(json.dumps({"config": {"eventgpt_frames": 1}, "eventgpt": side, "video_llava": side}))
+    found = evprof("report", file, "-o", tmp_path / "out.md")
+    assert found.code == 0, found.errors
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert "66.00 ± 0 ⁱ" in text
+    assert shell_lines(text) == [shlex.join(["evprof", "report", str(file), "-o", str(tmp_path / "out.md")])]
+    assert sorted(path.name for path in tmp_path.glob("*.evprof")) == []
