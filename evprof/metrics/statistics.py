@@ -45,6 +45,13 @@ _MAD_TO_SD, _MEAN_AD_TO_SD = 1.4826, 1.2533
 _ROUNDING = 1e-12
 """Spread, in units of the values, that is the arithmetic's and not the data's."""
 
+_NO_SPREAD = 1e-6
+"""Spread of a resample, in units of the sample's, that is the arithmetic's: the root of what rounding leaves."""
+
+_FARTHEST = 25.0
+"""Standard errors that no limit is away: among values of which all but one or two are the same, resamples without
+those have next to no spread, and limits without bounds."""
+
 _SEED = 20_240_601
 _PICKS_AT_ONCE = 1 << 20
 
@@ -187,6 +194,8 @@ def _paired_log_ratio(below: Values, above: Values) -> Interval:
         with np.errstate(all="ignore"):  # of a resample without a positive mean nothing can be said: see _limits
             variance = (base2 - base**2) / (1 + base) ** 2 + (sample2 - sample**2) / (1 + sample) ** 2
             variance -= 2 * (both - base * sample) / ((1 + base) * (1 + sample))
+            # Of a resample whose pairs all have one ratio rounding alone is left: no spread, not a tiny one.
+            variance[variance <= _ROUNDING * (base2 + sample2)] = 0.0
             errors = np.sqrt(np.maximum(variance, 0) / (count - 1))
             low, high = _limits(np.log1p(sample) - np.log1p(base), errors, error) or (low, high)
     return -high * error, -low * error
@@ -218,17 +227,17 @@ def _unpaired_log_ratio(below: Values, above: Values) -> Interval:
 def _limits(differences: Values, errors: Values, error: float) -> Interval | None:
     """The 2.5th and 97.5th percentile of difference / error over all resamples.
 
-    None where either is infinite or unknown: so many resamples have no spread of their own that they say nothing.
+    None where either is unknown or beyond `_FARTHEST`: so many resamples have next to no spread that they say nothing.
     """
     with np.errstate(all="ignore"):
-        scores = np.where(errors > _ROUNDING * error, differences / errors, np.copysign(np.inf, differences))
+        scores = np.where(errors > _NO_SPREAD * error, differences / errors, np.copysign(np.inf, differences))
     if np.isnan(scores).any():
         return None
     # Of 999 (1999, 3999) resamples the 25th (50th, 100th) from either end: no interpolation.
     place = (scores.size + 1) // 40 - 1
     ordered = np.partition(scores, (place, scores.size - 1 - place))
     low, high = float(ordered[place]), float(ordered[scores.size - 1 - place])
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+    return (low, high) if max(-low, high) <= _FARTHEST else None
 
 
 def _resamples(count: int) -> int:

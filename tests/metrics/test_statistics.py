@@ -184,6 +184,23 @@ def test_what_is_shared_cancels_in_pairs() -> None:
     assert ratio_interval(base, [3 * value for value in base], paired=True) == pytest.approx((3, 3))
 
 
+def test_pairs_that_are_mostly_equal_have_a_sane_interval() -> None:
+    """Resamples without a pair that differs have no spread, which rounding must not pass for a tiny one."""
+    base = [42.0, 42, 43, 38, 31, 42, 35, 41, 36, 40]
+    sample = [41.0, 40, 43, 38, 31, 42, 35, 41, 36, 38]
+    found = ratio_interval(base, sample, paired=True)
+    assert found is not None
+    assert 0.95 < found[0] < sum(sample) / sum(base) < found[1] < 1.05
+
+
+def test_one_value_apart_among_equal_ones_gives_no_boundless_interval() -> None:
+    base = [109.27, 91.884, *[91.852] * 21]
+    sample = [6.36, 6.36, *[5.3] * 21]
+    found = ratio_interval(base, sample, paired=False)
+    assert found is not None
+    assert 0.05 < found[0] < sum(sample) / sum(base) < found[1] < 0.07
+
+
 def test_values_without_spread_have_a_point_for_an_interval() -> None:
     assert mean_interval([4.0] * 12) == (4.0, 4.0)
     assert ratio_interval([2.0] * 12, [3.0] * 9, paired=False) == (1.5, 1.5)
