@@ -64,7 +64,8 @@ def linear_ticks(low: float, high: float, most: int) -> list[float]:
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     # Without the last digits that multiplying leaves: 3 · 0.1 is 0.30000000000000004.
     digits = 2 - math.floor(math.log10(step))
-    return [round(count * step, digits) for count in range(first, last + 1)]
+    # Where a step is hardly more than the last digit of its values, two ticks may be one.
+    return list(dict.fromkeys(round(count * step, digits) for count in range(first, last + 1)))
 
 
 def round_step(at_least: float) -> float:
