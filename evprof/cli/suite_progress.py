@@ -1,6 +1,6 @@
 """What a person sees while a suite is measured: a bar with rate and time left on a terminal, plain lines elsewhere.
 
-Each row's warnings are told once for its cell; at most one plain line a second, and one for every failure.
+Warnings and errors are told once for each cell; at most one plain line a second.
 """
 
 from __future__ import annotations
@@ -63,11 +63,9 @@ class SuiteProgress:
         self._failures += bool(failed)
         for run in runs:
             for sentence in run.info.warnings:
-                if (row.cell.label, sentence) not in self._said:
-                    self._said.add((row.cell.label, sentence))
-                    self.say(f"{row.cell.label}: warning: {sentence}")
+                self._say_once(row, f"warning: {sentence}", row.cell.label)
         for run in failed:
-            self.say(f"{_title(row)}: {run.info.role} failed: {run.info.error}")
+            self._say_once(row, f"{run.info.role} failed: {run.info.error}", _title(row))
         now = time.monotonic()
         if self._bar is None and (now - self._lined_at >= LINE_S or not self._remaining):
             self._lined_at = now
@@ -89,6 +87,11 @@ class SuiteProgress:
         if not self._is_stopping:
             self._is_stopping = True
             self.say("stopping; what was measured is kept (Ctrl-C again ends the program at once)")
+
+    def _say_once(self, row: Row, sentence: str, where: str) -> None:
+        if (row.cell.label, sentence) not in self._said:
+            self._said.add((row.cell.label, sentence))
+            self.say(f"{where}: {sentence}")
 
     @property
     def _remaining(self) -> list[str]:

@@ -111,7 +111,7 @@ class SuiteDriver:
             self._progress.hope_again()
         is_broken_off = False
         try:
-            with first_interrupt(self._stop_soon):
+            with first_interrupt(self._stop.set):
                 for row in self._kept_short(rows):
                     self._take(row)
                     if self._end.is_stopped:
@@ -142,12 +142,9 @@ class SuiteDriver:
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
 
-    def _stop_soon(self) -> None:
-        self._stop.set()
-        self._watcher.stopping()
-
     def _take(self, row: Row) -> None:
         if self._stop.is_set():
+            self._watcher.stopping()
             self._end.is_stopped = True
             return
         error = self._progress.given_up(row)
@@ -177,8 +174,8 @@ class SuiteDriver:
         def look() -> None:
             self._book.update()
             self._watcher.look(self._book)
-            if self._runner.is_stopping and not self._stop.is_set():
-                self._stop_soon()
+            if self._runner.is_stopping:
+                self._watcher.stopping()
 
         try:
             self._runner.run(request, look)
