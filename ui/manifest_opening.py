@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.manifest import read_manifest
+from evprof.loaders.manifest import cut_sentence, read_manifest
 
 MOST_LISTED = 200
 
@@ -15,13 +15,12 @@ MOST_LISTED = 200
 def listed_samples(path: str, post: Callable[[str], None]) -> list[Sample]:
     """The first samples of a manifest; its problems are posted as one sentence. Raises UserError without samples."""
     found = read_manifest(path, limit=MOST_LISTED)
+    problems = list(found.problems)
     if not found.samples:
-        raise UserError(
-            f"{path}: no sample of the list can be used. {found.problems[0] if found.problems else ''}".strip()
-        )
-    if found.problems:
-        more = (
-            f" And {len(found.problems) - 1:,} more: evprof inspect tells them all." if len(found.problems) > 1 else ""
-        )
-        post(f"{Path(path).name}: {found.problems[-1]}{more}")
+        raise UserError(" ".join([f"{path}: no sample of the list can be used.", *problems[:1]]))
+    if problems:
+        cut = cut_sentence(found.rows)
+        first = cut if cut in problems else problems[0]
+        more = f" {len(problems) - 1:,} more to know: evprof inspect tells all." if len(problems) > 1 else ""
+        post(f"{Path(path).name}: {first}{more}")
     return list(found.samples)

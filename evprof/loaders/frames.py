@@ -41,6 +41,16 @@ def is_frame_set(path: str | Path) -> bool:
     return FRAME_NUMBER in found.name and found.suffix.lower() == ".png" and not found.exists()
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether a path leads to a file, a folder, or at least one picture of a set."""
+    if not is_frame_set(path):
+        return Path(path).exists()
+    try:
+        return bool(_set_paths(Path(path)))
+    except OSError:
+        return False
+
+
 def frame_paths(folder: str | Path) -> list[Path]:
     """The PNG files directly inside `folder`, or those of a set (see `is_frame_set`), naturally sorted.
 

@@ -30,6 +30,9 @@ from evprof.loaders.paths import readable_file, reason
 INSTRUCTION = "instruction"
 MAX_SAMPLES = 500_000
 
+MAX_ROWS_READ = 20
+"""Rows that are read for each sample of a limit: a window cannot wait for a list without any."""
+
 _RESULT_KEYS = ("_token_ids", "_time")
 """Ends of keys that only files with results have; they list their samples, too, but are opened for their figures."""
 
@@ -61,8 +64,8 @@ def read_manifest(
     """Reads a list of samples; relative paths start from `root`, without it from the file's folder.
 
     `questions`, `events_from` and `video_from` are for EventGPT's entries: the first or every question of one, and
-    which of the dataset's folders are used. With `limit` reading ends at that many samples, and a problem says so.
-    Raises UserError when the file is no list, or cut short.
+    which of the dataset's folders are used. With `limit` reading ends at that many samples (or twenty times as many
+    rows), and a problem, `cut_sentence`, says so. Raises UserError when the file is no list, or cut short.
     """
     found = readable_file(path)
     form = text_format(_head(found))
@@ -74,8 +77,8 @@ def read_manifest(
     try:
         with closing(read_rows(found, form, problems)) as rows:
             for row in rows:
-                if limit is not None and len(reading.samples) >= limit:
-                    problems.once(f"Only the first {_counted(limit, 'sample')} of the list {_was(limit)} read.")
+                if limit is not None and (len(reading.samples) >= limit or reading.rows >= MAX_ROWS_READ * limit):
+                    problems.once(cut_sentence(reading.rows))
                     break
                 reading.take(row)
                 if len(reading.samples) > MAX_SAMPLES:
@@ -89,6 +92,11 @@ def read_manifest(
     reading.sum_up()
     kind = INSTRUCTION if form == JSON and reading.is_instruction else form
     return Manifest(found, kind, tuple(reading.samples), problems.sentences(), reading.rows)
+
+
+def cut_sentence(rows: int) -> str:
+    """The problem of a list that was not read to its end."""
+    return f"Only the first {_counted(rows, 'row')} of the list {'was' if rows == 1 else 'were'} read."
 
 
 def is_manifest(path: str | Path) -> bool:
@@ -166,10 +174,6 @@ class _Reading:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _was(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _head(path: Path) -> bytes:

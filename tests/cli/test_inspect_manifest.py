@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    """An instruction JSON of the bundled samples: the second without video, the third without events, a fourth without both."""
+    """Bundled samples as EventGPT lists them: the second without video, the third without events, one without both."""
     entries = []
     for number, sample in enumerate(bundled_samples()):
         stem = f"drive/{number:06d}"

@@ -183,9 +183,14 @@ def test_a_limit_ends_the_reading(data: Path) -> None:
     (data / "long.csv").write_text(text)
     found = read_manifest(data / "long.csv", limit=3)
     assert [sample.name for sample in found.samples] == ["n0", "n1", "n2"]
-    assert found.problems == ("Only the first 3 samples of the list were read.",)
+    assert found.problems == ("Only the first 3 rows of the list were read.",)
     with pytest.raises(UserError, match=r"long\.csv: is no valid CSV in row 501"):
         read_manifest(data / "long.csv")
+    (data / "all-gone.csv").write_text("events\n" + "gone.npy\n" * 500)
+    unfound = read_manifest(data / "all-gone.csv", limit=3)
+    assert (unfound.rows, unfound.samples) == (60, ())
+    (data / "short.csv").write_text("events\na.npy\nb.npy\n")
+    assert read_manifest(data / "short.csv", limit=2).problems == ()
 
 
 def test_frames_of_one_clip_among_others_are_a_set(data: Path) -> None:

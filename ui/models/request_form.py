@@ -17,7 +17,7 @@ from evprof.core.request import (
     roles_of,
 )
 from evprof.core.sample import Sample
-from evprof.loaders.frames import is_frame_set
+from evprof.loaders.frames import is_there
 from ui.models import setting_limits
 from ui.models.checkpoint_folder import family_named
 from ui.models.controls import MEASURING, controls, default_of, value_of, with_value
@@ -134,7 +134,7 @@ class RequestForm:
         if self.sample.events_path is None and self.sample.video_path is None:
             return "Open events or a video first."
         paths = [path for path in (self.sample.events_path, self.sample.video_path) if path]
-        gone = [path for path in paths if not Path(path).exists() and not is_frame_set(path)]
+        gone = [path for path in paths if not is_there(path)]
         if gone:
             return f"{Path(gone[0]).name} is gone; open it again."
         if self.mode_problem(self.mode):
