@@ -189,7 +189,7 @@ def _process(info: RunInfo, place: Place) -> Iterator[Entry]:
     if info.imported is not None:
         facts |= {"file": info.imported.path, "row": info.imported.row, "notes": list(info.imported.notes)}
     for name, arguments in (
-        ("process_name", {"name": " · ".join(part for part in parts if part)}),
+        ("process_name", {"name": " · ".join(dict.fromkeys(part for part in parts if part))}),
         ("process_labels", facts),
         ("process_sort_index", {"sort_index": place.pid}),
     ):
