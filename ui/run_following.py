@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from evprof.core.messages import Message, RunStarted
+from evprof.core.run_info import FINISHED
 from evprof.view.columns import pair_for
 from ui.models.cells import typical_pair
 from ui.run_controller import RunController
@@ -42,7 +43,8 @@ class RunFollowing(QObject):
         plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
         if not runs:
             return
-        last = runs[plain[-1] if plain else list(runs)[-1]]
+        finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED and runs[run_id].info.cell]
+        last = runs[(finished or plain or list(runs))[-1]]
         if last.info.cell and last.info.is_over:
             # A suite's last run says little; what its cell says is what it was made for.
             self._show(typical_pair(runs, last.info.cell), of_cells=True)

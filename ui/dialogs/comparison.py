@@ -193,10 +193,8 @@ class ComparisonDialog(QDialog):
         inner.addWidget(self._pane)
         inner.addWidget(self.signs)
         inner.addWidget(self.notes)
-        holder = QVBoxLayout()
-        holder.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
-        holder.addWidget(self.empty)
-        column.addLayout(holder)
+        self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
+        column.addWidget(self.empty)
         column.addWidget(self.body, 1)
         return right
 

@@ -24,6 +24,7 @@ from evprof.view.labels import stage_title, stages_in
 from evprof.view.settings_text import run_label
 from ui.models.comparison_book import OpenSession
 from ui.models.figures import NOTHING, figure_name, figure_text, ratio_text
+from ui.models.provenance import cell_names
 from ui.models.run_text import mode_name, run_title
 
 GOOD, BAD = "good", "bad"
@@ -183,7 +184,8 @@ def title_parts(column: Column) -> tuple[str, str]:
     model = info.models.get(info.role)
     name = model.name if model else info.role
     if column.is_cell:
-        return column.cell, "" if name in column.cell else name
+        cell, _ = cell_names(column.runs[0])
+        return cell, "" if name in cell else name
     return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
 
 

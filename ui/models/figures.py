@@ -13,7 +13,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.comparison import Column as Repeats
-from evprof.metrics.comparison import comparison_rows, generation, is_comparable, ratio_of, token_match
+from evprof.metrics.comparison import (
+    column_generation,
+    column_token_match,
+    comparison_rows,
+    generation,
+    is_comparable,
+    ratio_of,
+    token_match,
+)
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
 from evprof.view.labels import NAMES_OF_FAMILIES, stage_title, stages_in
@@ -90,9 +98,8 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: 
     units = {metric: unit for metric, unit, _ in _figures(basis)}
     rows: list[FigureRow] = []
     for metric in _listed(units, a, b):
-        unit, first, second, ends = values.get(metric, (units.get(metric, "ms"), None, None, None))
+        unit, (first, second), share, ends = values.get(metric, (units.get(metric, "ms"), (None, None), None, None))
         name, tip = figure_name(metric)
-        share = ratio_of(second, first)
         rows.append(
             FigureRow(
                 metric,
@@ -125,10 +132,14 @@ def _listed(units: Mapping[str, str], *columns: Column | None) -> list[str]:
 
 
 def _intervals(columns: Sequence[Column | None]) -> tuple[list[tuple[str, ...]], set[str]]:
-    """What intervals over several stages cover, in order; and the stages that were measured apart."""
-    spans = [span for column in columns if column is not None for span in column.run.stages(column.role)]
-    whole = dict.fromkeys(span.covers for span in spans if len(span.covers) > 1)
-    return list(whole), {span.name for span in spans if len(span.covers) == 1}
+    """What intervals over several stages account for, in order; and the stages whose time is told apart."""
+    owned = [
+        column.run.accounts_for(span)
+        for column in columns
+        if column is not None
+        for span in column.run.stages(column.role)
+    ]
+    return list(dict.fromkeys(part for part in owned if len(part) > 1)), {part[0] for part in owned if len(part) == 1}
 
 
 def figure_name(metric: str) -> tuple[str, str]:
@@ -143,52 +154,63 @@ def figure_name(metric: str) -> tuple[str, str]:
     return metric.replace("_", " "), ""
 
 
-_Value = tuple[str, float | None, float | None, Sequence[float] | None]
-"""Unit, figures of A and B, and the interval of their ratio."""
+Reading = Callable[[Column], float | None]
+_Value = tuple[str, tuple[float | None, float | None], float | None, Sequence[float] | None]
+"""Unit, figures of A and B, their ratio, and its interval."""
 
 
 def _values(a: Column | None, b: Column | None, basis: str, cells: Cells) -> dict[str, _Value]:
-    found: dict[str, _Value] = {
-        f"{COVERS.join(covers)}_ms": ("ms", _interval_ms(a, cells[0], covers), _interval_ms(b, cells[1], covers), None)
-        for covers in _intervals((a, b))[0]
-    }
     if a is not None and b is not None and a.run is not b.run:
+        found = {metric: _means(figure, unit, a, b, cells) for metric, unit, figure in _pieces(a, b)}
         listed = (cells[0] or Repeats((a.run,)), cells[1] or Repeats((b.run,)))
         return found | {
-            row.metric: (row.unit, row.values[0], row.values[1], row.ci95[1] if row.ci95 else None)
+            row.metric: (
+                row.unit,
+                (row.values[0], row.values[1]),
+                row.ratio[1],
+                row.ci95[1] if row.ci95 else None,
+            )
             for row in comparison_rows(listed, 0, basis)
-            if row.metric in _DEFINITIONS
+            if row.metric in _DEFINITIONS or row.metric in found
         }
-    if any(cells):
-        alone = next(cell for cell in cells if cell is not None)
-        for row in comparison_rows((alone,), 0, basis):
-            if row.metric in _DEFINITIONS:
-                first, second = (row.values[0] if cell is alone else None for cell in cells)
-                found[row.metric] = (row.unit, first, second, None)
-        return found
-    for metric, unit, figure in _figures(basis):
-        first, second = (None if column is None else figure(column) for column in (a, b))
-        if first is not None or second is not None:
-            found[metric] = (unit, first, second, None)
-    return found
+    return {metric: _means(figure, unit, a, b, cells) for metric, unit, figure in (*_figures(basis), *_pieces(a, b))}
 
 
-def _interval_ms(column: Column | None, cell: Repeats | None, covers: tuple[str, ...]) -> float | None:
-    """Time of the one interval that covers these stages, in ms: of a run, or the mean over a cell's."""
-    runs = cell.runs if cell is not None else (column.run,) if column is not None else ()
-    found = [
-        took
-        for run in runs
-        for span in run.stages(run.info.role if column is None else column.role)
-        if span.covers == covers and (took := stages.span_ms(span)) is not None
-    ]
-    return sum(found) / len(found) if found else None
+def _means(figure: Reading, unit: str, a: Column | None, b: Column | None, cells: Cells) -> _Value:
+    """A figure of each column: of its run, or the mean over the runs that it stands for. One run has one cell."""
+    alone = next((cell for cell in cells if cell is not None), None)
+    first, second = (
+        None
+        if column is None
+        else _mean(figure, column, cell or (alone if a is not None and b is not None and a.run is b.run else None))
+        for column, cell in zip((a, b), cells, strict=True)
+    )
+    return unit, (first, second), ratio_of(second, first), None
 
 
-def _figures(basis: str) -> list[tuple[str, str, Callable[[Column], float | None]]]:
+def _mean(figure: Reading, column: Column, cell: Repeats | None) -> float | None:
+    columns = [column] if cell is None else [Column(run, column.role) for run in cell.runs]
+    known = [value for one in columns if (value := figure(one)) is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _pieces(*columns: Column | None) -> list[tuple[str, str, Reading]]:
+    """How the time of pieces of several stages is read."""
+    return [(f"{COVERS.join(part)}_ms", "ms", _piece(part)) for part in _intervals(columns)[0]]
+
+
+def _piece(part: tuple[str, ...]) -> Reading:
+    def read(column: Column) -> float | None:
+        run, role = column
+        return next((stages.span_ms(span) for span in run.stages(role) if run.accounts_for(span) == part), None)
+
+    return read
+
+
+def _figures(basis: str) -> list[tuple[str, str, Reading]]:
     """How one model's figures are read; those of the whole run belong to the model that answers."""
     names = stages.MODEL_STAGES if basis == MODEL_ONLY else STAGES[0 if basis == END_TO_END else 1 :]
-    found: list[tuple[str, str, Callable[[Column], float | None]]] = [
+    found: list[tuple[str, str, Reading]] = [
         ("visual_tokens", "tokens", lambda column: decoding.visual_tokens(*column)),
         ("input_sequence_length", "tokens", lambda column: decoding.input_length(*column)),
         ("output_sequence_length", "tokens", _of_answer(decoding.output_length)),
@@ -204,11 +226,11 @@ def _figures(basis: str) -> list[tuple[str, str, Callable[[Column], float | None
     return found
 
 
-def _stage(name: str) -> Callable[[Column], float | None]:
+def _stage(name: str) -> Reading:
     return lambda column: stages.stage_ms(column.run, name, column.role)
 
 
-def _of_answer(figure: Callable[[RunLog], float | None]) -> Callable[[Column], float | None]:
+def _of_answer(figure: Callable[[RunLog], float | None]) -> Reading:
     return lambda column: figure(column.run) if column.is_answer else None
 
 
@@ -264,11 +286,11 @@ def left_out(a: Column | None, b: Column | None) -> str:
     return ""
 
 
-def generation_sentence(a: Column | None, b: Column | None) -> str:
-    """`Decode takes 3.2× as long: 1.9× the tokens × 1.7× the time per token.`; empty while unknown."""
+def generation_sentence(a: Column | None, b: Column | None, cells: Cells = NO_CELLS) -> str:
+    """`generation 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = generation(a.run, b.run)
+    found = column_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
@@ -283,14 +305,14 @@ def cells_sentence(a: Column | None, b: Column | None, cells: Cells) -> str:
     return f"Means over runs: {', '.join(counts)}. {shown}"
 
 
-def match_sentence(a: Column | None, b: Column | None) -> str:
+def match_sentence(a: Column | None, b: Column | None, cells: Cells = NO_CELLS) -> str:
     """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = token_match(a.run, b.run)
+    found = column_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
     if found["rate"] is None:
         return ""
-    return f"{found['matched']} of {found['compared']} tokens match by position, {found['rate']:.0%}"
+    return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {found['rate']:.0%}"
 
 
 def column_heads(a: Column | None, b: Column | None) -> tuple[str, str]:

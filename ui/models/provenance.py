@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evprof.core.run_log import RunLog
+from evprof.view.settings_text import Setting, settings_of
 
 FIGURE_NAMES = {"wall_ms": "total in the file"}
 
@@ -46,6 +47,24 @@ def provenance_lines(run: RunLog) -> list[tuple[str, str, str]]:
 def has_pieces(run: RunLog) -> bool:
     """Whether its tokens have texts of their own; ids alone cannot be read."""
     return any(token.piece for token in run.tokens)
+
+
+def cell_names(run: RunLog) -> tuple[str, str]:
+    """The name of a run's cell, and the file it was imported from, which its name may end with; "" for suites."""
+    cell, imported = run.info.cell, run.info.imported
+    if imported is None:
+        return cell, ""
+    file = Path(imported.path).name
+    return cell.removesuffix(file).rstrip(" ·") or cell, file
+
+
+def told_settings(run: RunLog, role: str) -> list[Setting]:
+    """A model's settings; of an imported run those that its file gives: what it leaves out, nobody chose."""
+    listed = settings_of(run, role)
+    if run.info.imported is None:
+        return list(listed)
+    of_model = ("dtype", "quantization", "device") if role in run.info.models else ()
+    return [setting for setting in listed if setting.key in run.info.settings or setting.key in of_model]
 
 
 def lacking(runs: Iterable[RunLog], what: str) -> str:

@@ -17,6 +17,7 @@ from evprof.metrics.speculation import plain_baseline
 from evprof.metrics.stages import total_ms, wall_ms
 from evprof.view.settings_text import run_label
 from ui.models.cells import cell_counts
+from ui.models.provenance import cell_names
 from ui.models.run_text import mode_name, run_title, stage_now
 
 CLOSED, OPEN = "closed", "open"
@@ -103,19 +104,21 @@ class RunEntries:
             return known[1]
         counts = cell_counts(members)
         mean = self._mean_ms(members)
-        lines = [mode_name(members[0].info.mode), counts.sentence]
+        lines = [cell, mode_name(members[0].info.mode), counts.sentence]
         lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
         lines += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:3]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
+        name, file = cell_names(members[0])
+        label = " · ".join(filter(None, (counts.sentence, file)))
         entry = RunEntry(
             tuple(run.run_id for run in members),
-            cell,
+            name,
             "" if mean is None else ms_text(mean),
             "",
-            counts.sentence if counts.failed else "",
+            label if counts.failed else "",
             "\n".join(lines),
             counts.running > 0,
-            counts.sentence,
+            label,
             cell,
             OPEN if is_open else CLOSED,
         )

@@ -9,9 +9,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.metrics import kv_cache
 from evprof.view.columns import Column
-from evprof.view.settings_text import Setting, settings_of
+from evprof.view.settings_text import Setting
 from ui.models.figures import NOTHING, column_heads
-from ui.models.provenance import provenance_lines
+from ui.models.provenance import provenance_lines, told_settings
 from ui.models.run_details import Detail, Section
 from ui.models.run_text import mode_name
 
@@ -66,7 +66,7 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
 
 def _models(columns: Sequence[Column]) -> list[Detail]:
     """Weights and what computed, then every setting that is not at its default in one of the columns."""
-    settings = [{setting.key: setting for setting in settings_of(*column)} for column in columns]
+    settings = [{setting.key: setting for setting in told_settings(*column)} for column in columns]
     details = [
         _beside(
             "weights", [_weights(listed) for listed in settings], [_role(listed, "quantization") for listed in settings]
@@ -77,10 +77,12 @@ def _models(columns: Sequence[Column]) -> list[Detail]:
     keys |= {key: None for listed in settings for key, setting in listed.items() if not setting.is_default}
     for key in keys:
         if key != "quantization":
-            name = next(listed[key].name for listed in settings if key in listed)
+            name = next((listed[key].name for listed in settings if key in listed), "")
+            if not name:
+                continue
             texts = [listed[key].text if key in listed else "" for listed in settings]
             details.append(_beside(name, texts, [_role(listed, key) for listed in settings]))
-            if key == "reads" and "frames" not in keys:
+            if key == "reads" and "frames" not in keys and any(run.frames for run, _ in columns):
                 details.append(_beside("frames", [str(len(run.frames.get(role, ())) or "") for run, role in columns]))
     return details
 

@@ -100,31 +100,38 @@ class ComparisonPanel(QWidget):
         elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
             pair, basis, cells = self._pair, self.basis.key, self._cells
-            self.errand.ask(lambda: _Answer(*pair, cells, figures.compare(*pair, basis, cells)))
+            self.errand.ask(lambda: _answer(*pair, cells, basis))
         else:
             self.errand.forget()
-            self._show(_Answer(a, b, self._cells, figures.compare(a, b, self.basis.key, self._cells)))
+            self._show(_answer(a, b, self._cells, self.basis.key))
 
     def _show(self, answer: object) -> None:
         if not isinstance(answer, _Answer):
             return
-        a, b, cells, rows = answer
+        a, b, cells, rows, generation, match = answer
         has_spread = any(row.spread for row in rows)
         heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         say(self.settings, difference_sentence(a, b))
-        say(self.generation, figures.generation_sentence(a, b))
-        say(self.match, figures.match_sentence(a, b))
+        say(self.generation, generation)
+        say(self.match, match)
 
 
 class _Answer(NamedTuple):
-    """Figures, and whose they are."""
+    """Figures and sentences, and whose they are."""
 
     a: Column | None
     b: Column | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
+    generation: str
+    match: str
+
+
+def _answer(a: Column | None, b: Column | None, cells: figures.Cells, basis: str) -> _Answer:
+    rows = figures.compare(a, b, basis, cells)
+    return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
 
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:

@@ -117,7 +117,9 @@ class FramePlayer(QWidget):
         if self._path is None:
             return
         if not Path(self._path).exists():
-            self._note = f"{input_name(self._path)} is gone; these are the frames of the run"
+            has_frames = self._frames is not None and bool(self._frames.images)
+            rest = "gone; these are the frames of the run" if has_frames else "not on this machine"
+            self._note = f"{input_name(self._path)} is {rest}"
             return
         self._feed = PictureFeed(self._path, self._open_source)
         self._feed.set_paused(self._clock.is_suspended)

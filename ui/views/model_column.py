@@ -5,6 +5,8 @@ The parts are separate rows, so that `ModelPair` can line both models up on one 
 
 from __future__ import annotations
 
+from textwrap import shorten
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QStackedLayout, QWidget
@@ -35,6 +37,7 @@ NOTHING = "–"
 """Stands where a figure is not known yet."""
 
 _STATE_WIDTH = 96
+_LONGEST_ERROR = 240
 _ROLE_NAMES = {"draft": "event model", "target": "video model"}
 _KINDS = {DRAFT: "events", TARGET: "video"}
 _EMPTY = {
@@ -53,6 +56,7 @@ def _plain_text() -> QPlainTextEdit:
     """Text without tokens, to read and copy."""
     made = QPlainTextEdit()
     made.setReadOnly(True)
+    made.document().setDocumentMargin(0)
     made.setProperty("role", "answer")
     made.setAccessibleName("Generated text, without its tokens")
     made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -223,7 +227,9 @@ class ModelColumn:
         self.head.show_column(column)
         self.counters.set_entries(_entries(column))
         sentence = column.run.info.error or ""
-        self.failure.setText(sentence)
+        # Errors of other programs may be a page long.
+        self.failure.setText(shorten(sentence, _LONGEST_ERROR, placeholder=" …"))
+        self.failure.setToolTip(sentence)
         self.failure.setVisible(bool(sentence) and column.is_answer)
         self._show_answer(column)
 
@@ -249,6 +255,8 @@ def _lacking_pictures(column: Column | None) -> str:
 
 def _entries(column: Column) -> list[tuple[str, str]]:
     found = counters(column)
+    if column.run.info.imported is not None and not column.is_answer:
+        return [("imported", f"row {column.run.info.imported.row}")]
     kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)

@@ -46,7 +46,9 @@ class SpeculationPanel(QWidget):
 
     def show_run(self, run: RunLog | None, others: Iterable[RunLog] = ()) -> None:
         """Shows a run's speculation, weighed against the plain runs among `others`. Cheap when nothing happened."""
-        counts = acceptance(run) if run is not None else None
+        # An imported file gives no rounds; what it says of acceptance stands among its figures.
+        has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
+        counts = acceptance(run) if run is not None and has_rounds else None
         self.setVisible(counts is not None)
         if run is None or counts is None:
             self._run = None

@@ -28,9 +28,10 @@ class RoundLane(Lane):
         return found[-1] if found else None
 
     def is_wanted(self) -> bool:
-        """Only speculative runs have rounds."""
+        """Only speculative runs have rounds, and imported files do not give them."""
         return self.track is not None or any(
-            track.run.info.mode == "speculative" and track.is_answer for _, track in self.scene.shown
+            track.run.info.mode == "speculative" and track.is_answer and track.run.info.imported is None
+            for _, track in self.scene.shown
         )
 
     def names(self) -> tuple[str, str]:
