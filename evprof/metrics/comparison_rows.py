@@ -20,6 +20,8 @@ from evprof.metrics.median_ratio import median_ratio_interval
 from evprof.metrics.partition import Shape, name_of, shape_of
 from evprof.metrics.stages import END_TO_END
 
+TOTAL = "total_ms"
+
 EVEN = 0.01
 """Without an interval, ratios nearer to 1 than this are no difference."""
 
@@ -79,6 +81,8 @@ def comparison_rows(listed: Sequence[Column], baseline: int = 0, basis: str = EN
         measured = [_measured(column, runs, figure) for column, runs in zip(listed, shaped, strict=True)]
         if any(measured):
             notes = _notes(figure, listed, shaped)
+            if figure.metric == TOTAL:
+                notes += _warmup_notes(measured)
             rows.append(_row(figure, measured, baseline, notes))
     return rows
 
@@ -94,6 +98,7 @@ class _Measured:
 
     column: Column
     by_sample: dict[SampleKey, list[float]]
+    in_order: list[float]
 
     def __bool__(self) -> bool:
         return bool(self.by_sample)
@@ -130,11 +135,13 @@ class _Against:
 
 def _measured(column: Column, runs: Sequence[tuple[RunLog, Shape]], figure: Figure) -> _Measured:
     by_sample: dict[SampleKey, list[float]] = {}
+    in_order: list[float] = []
     for key, (run, shape) in zip(column.keys, runs, strict=True):
         value = figure.read(run, shape)
         if value is not None:
             by_sample.setdefault(key, []).append(value)
-    return _Measured(column, by_sample)
+            in_order.append(value)
+    return _Measured(column, by_sample, in_order)
 
 
 def _row(figure: Figure, measured: Sequence[_Measured], baseline: int, notes: list[str]) -> Row:
@@ -204,3 +211,14 @@ def _notes(figure: Figure, listed: Sequence[Column], shaped: Sequence[Sequence[t
                     f"which it also times apart."
                 )
     return notes
+
+
+def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
+    """Of totals whose first ones look like warm-up that nobody set apart."""
+    counted = [(found, statistics.warmup_count(found.in_order)) for found in measured]
+    return [
+        f"{found.column.label}: the first {count} of {len(found.in_order)} runs took much longer than those after, as "
+        f"if still warming up, and {'is' if count == 1 else 'are'} in the figures."
+        for found, count in counted
+        if count
+    ]

@@ -5,11 +5,11 @@ the same data always gives the same interval. A statistic over nothing is None, 
 
 Intervals are bootstrap-t (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, chapter 12.5): what is resampled
 is the difference from the estimate in units of its own standard error. Of the methods measured on lognormal timings
-(sigma 0.05 to 0.4, 10 to 40 samples, 2,000 simulated suites each) it alone stayed within 95 ± 2 % everywhere: 93.4 to
-95.7, against 88 to 94 for percentiles of the resamples and for BCa. Ratios are taken in logarithms, with the standard
-error of the delta method. Below `FEWEST_RESAMPLED` values a resample may hold one value several times over and no
-spread at all, and the intervals are Student's on the same scale, with Welch's degrees of freedom: they covered 93 to
-97 % there, where bootstrap-t takes ever wider or no limits.
+(sigma 0.05 to 0.4, 10 to 40 samples, paired and not) it alone stayed within 95 ± 2 % everywhere: at sigma 0.4 it held
+the truth in 94.0 to 94.8 % of 10,000 simulated suites, where percentiles of the resamples and BCa held it in 88 to 94.
+Ratios are taken in logarithms, with the standard error of the delta method. Below `FEWEST_RESAMPLED` values a resample
+may hold one value several times over and no spread at all, and the intervals are Student's on the same scale, with
+Welch's degrees of freedom: they covered 93 to 97 % there, where bootstrap-t takes ever wider or no limits.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_only_differences_are_shown_when_asked_for(evprof, suite) -> None:
     whole, short = (evprof("compare", path, *more) for more in ((), ("--differences-only",)))
     assert "visual_tokens" in whole.output
     assert "visual_tokens" not in short.output
-    assert "decode_ms" in short.output
+    assert "output_sequence_length" in short.output
     assert "most tokens  12        8" in short.output
     document = evprof("compare", path, "--differences-only", "--json").document
     assert document["differences_only"] is True
@@ -239,7 +239,7 @@ def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatc
     # The same words; a terminal only keeps the spaces of coloured bars.
     bare = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines()]
     assert set(plain.getvalue().split()) == set("\n".join(bare).split())
-    row = next(line for line in plain.getvalue().splitlines() if line.startswith("decode_ms "))
+    row = next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes "))
     assert "▼" in row
     assert row.endswith("better")
     assert " -" in row

@@ -221,5 +221,5 @@ def test_a_thousand_runs_are_compared_in_a_moment(cell) -> None:
     listed = comparison.columns([*one, *two])
     document = comparison.compare_document(listed, listed[0])
     # 4,440 runs in less than 3 s.
-    assert time.perf_counter() - start < 0.7
+    assert time.perf_counter() - start < 1
     assert document["rows"][0]["counts"] == [500, 500]

@@ -146,3 +146,14 @@ def test_columns_that_differ_in_a_switch_have_other_labels(script, plain_writer)
     runs[1].info.settings = {**runs[1].info.settings, "switches": {"visual_keep": 0.5}}
     plain, pruned = (column.label for column in comparison.columns(runs))
     assert pruned == plain.replace("1 ·", "2 ·", 1) + " · keep 0.5"
+
+
+def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:
+    runs = [plain_writer(script(number), scale=scale) for number, scale in enumerate((5, 1, 1.1, 1, 1.05, 1), start=1)]
+    steady = [plain_writer(script(number), scale=scale) for number, scale in enumerate((1, 1.1, 1, 1.05, 1), start=11)]
+    for run in (*runs, *steady):
+        run.info.group_id = 1 if run.run_id < 10 else 2
+    rows = comparison.comparison_rows(comparison.columns([*runs, *steady]))
+    (note,) = rows[0].notes
+    assert "first 1 of 6 runs took much longer" in note
+    assert all(not row.notes for row in rows[1:])
