@@ -1,0 +1,164 @@
+"""As published and by our definitions: printed digits from the rows, ours beside them, and the difference in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.cli.recorded_session import saved_runs
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
+from evprof.export.report.published import section
+from evprof.metrics.published import common_blocks, known_report, published_files
+from evprof.run.legacy_import import import_files
+from evprof.session.reading import load_session
+
+# Means in ms of the published comparison: stages 1 to 2, vision, prefill, decode; then tokens and MiB.
+TABLE = {
+    "eventgpt": (3.6054, 5.92805, 66.1557, 92.67779, 636, 318.0),
+    "videollava": (78.66064, 29.48449, 568.13476, 143.94196, 4643, 2321.5),
+}
+
+
+def gathered(folder: Path, value: Any, name: str = "result.json") -> ReportData:
+    path = folder / name
+    path.write_text(json.dumps(value), encoding="utf-8")
+    session = load_session(import_files([path], folder / f"{name}.evprof").session)
+    runs = saved_runs(session.recording)
+    return gather([Source(session.path, runs, session.environment, session.facts)])
+
+
+def exact(legacy_shapes: ModuleType, rows: int = 4) -> dict[str, Any]:
+    """A file of whose rows every one is the published mean."""
+    value: dict[str, Any] = legacy_shapes.one_vs_eight(rows, first_is_slow=False)
+    for side, (stage12, s3, s4, s5, length, kv_mb) in TABLE.items():
+        for sample in value[side]["samples"]:
+            times = [part / 1000 for part in (stage12, s3, s4, s5)]
+            sample.update(zip(("stage12_time", "s3_time", "s4_time", "s5_time"), times, strict=True))
+            sample.update(total_time=sum(times), prefill_len=length, kv_cache_mb=kv_mb)
+        value[side]["stats"] = legacy_shapes._one_vs_eight_stats(value[side]["samples"])
+    return value
+
+
+def tables(found: Section) -> list[Table]:
+    return [block for block in found.blocks if isinstance(block, Table)]
+
+
+def texts(found: Section) -> str:
+    parts = [block.text for block in found.blocks if isinstance(block, Paragraph)]
+    parts += [item for block in found.blocks if isinstance(block, Bullets) for item in block.items]
+    return "\n".join(parts)
+
+
+def row_of(table: Table, start: str) -> list[str]:
+    return next([cell.text for cell in row] for row in table.rows if row[0].text.startswith(start))
+
+
+def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    table = tables(section(gathered(tmp_path, exact(legacy_shapes))))[0]
+    assert row_of(table, "Prefill length")[1:4] == ["636", "4643", "7.3x"]
+    assert row_of(table, "Vision encoding")[1:4] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97x"]
+    assert row_of(table, "Prefill, ms")[1:4] == ["66.16 ± 0.00", "568.13 ± 0.00", "8.59x"]
+    assert row_of(table, "Decode, ms")[1:4] == ["92.68 ± 0.00", "143.94 ± 0.00", "1.55x"]
+    assert row_of(table, "Total")[1:4] == ["164.76", "741.56", "4.50x"]
+    assert row_of(table, "Prefill, tok/s")[1:3] == ["9614", "8172"]
+    assert row_of(table, "Decode, tok/s")[1:3] == ["54.0", "34.7"]
+    assert row_of(table, "KV cache")[1:4] == ["318.0", "2321.5", "7.3x"]
+    assert row_of(table, "Samples/s")[1:3] == ["6.07", "1.35"]
+
+
+def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    found = section(gathered(tmp_path, exact(legacy_shapes)))
+    total = row_of(tables(found)[0], "Total")
+    assert total[4:7] == ["168.4", "820.2", "4.87x"]
+    assert "the published total leaves out preprocess (78.7 ms): 741.56 ms become 820.22 ms." in texts(found)
+    assert "loading was not measured" in texts(found)
+    assert "covers vision + prefill; vision is a second pass" in texts(found)
+
+
+def test_contributions_add_up_to_the_difference(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = exact(legacy_shapes) | {"datetime": "2026-01-25 20:15:21"}
+    table = tables(section(gathered(tmp_path, value)))[1]
+    assert table.heads == ("stage", "by the published table", "by our definitions", "share of ours")
+    assert row_of(table, "prefill")[1:] == ["502.0 ms", "502.0 ms", "77 %"]
+    assert row_of(table, "vision")[1] == "23.56 ms"
+    assert row_of(table, "decode")[1] == "51.26 ms"
+    assert row_of(table, "in all")[1:3] == ["576.8 ms", "651.9 ms"]
+    assert row_of(table, "preprocess")[1] == "n/a (not in its total)"
+
+
+def test_a_known_report_is_held_against_its_own_table(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = exact(legacy_shapes)
+    data = gathered(tmp_path, value)
+    (file,) = published_files(data.sources[0].runs, data.sources[0].facts["imports"])
+    assert known_report(file) is not None
+    found = section(data)
+    assert row_of(tables(found)[1], "prefill")[1:3] == ["414 ms", "502.0 ms"]
+    assert "attributes to vision 112 ms, where its own table gives 24 ms; to prefill 414 ms" in texts(found)
+    value["datetime"] = "2026-01-25 20:15:21"
+    data = gathered(tmp_path, value, "other.json")
+    assert known_report(published_files(data.sources[0].runs, data.sources[0].facts["imports"])[0]) is None
+
+
+def test_warm_up_is_in_the_published_column_and_apart_in_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.one_vs_eight(30)
+    found = section(gathered(tmp_path, value))
+    row = row_of(tables(found)[0], "Vision encoding")
+    everything = [1000 * sample["s3_time"] for sample in value["eventgpt"]["samples"]]
+    assert row[1].startswith(f"{sum(everything) / 30:.2f} ±")
+    assert row[4].startswith(f"{sum(everything[1:]) / 29:.2f} ±")
+    assert "with warm-up)" in row_of(tables(found)[0], "Total")[4]
+    assert "the published averages take in 1 row that is warm-up; ours keep them apart." in texts(found)
+
+
+def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    data = gathered(tmp_path, legacy_shapes.five_stages(12))
+    found = section(data)
+    table = tables(found)[0]
+    assert row_of(table, "Prefill, ms")[6] == "n/a"
+    assert row_of(table, "Vision + prefill, ms")[4:7] == ["90.70", "315.00", "3.47x"]
+    assert row_of(table, "Prefill length")[4:7] == ["637", "n/a", "n/a"]
+    assert row_of(tables(found)[1], "vision + prefill")[1] != "n/a"
+    (file,) = published_files(data.sources[0].runs, data.sources[0].facts["imports"])
+    assert common_blocks(file.cells) == [("load",), ("preprocess",), ("vision", "prefill"), ("decode",)]
+    assert "begins at the video model's load" in texts(found)
+
+
+def test_the_files_own_statistics_stand_beside_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.five_stages(12)
+    value["statistics"]["eventgpt"]["stage4_time_avg"] = 0.5
+    table = tables(section(gathered(tmp_path, value)))[-1]
+    wrong = next(row for row in table.rows if row[0].text == "statistics.eventgpt.stage4_time_avg")
+    assert [cell.text for cell in wrong[1:]] == ["0.5", "0.083", "0.083"]
+    assert wrong[2].tone == "warn"
+    assert wrong[1].badge is Badge.IMPORTED
+    assert "11 of 12 are what its rows give" in table.caption
+
+
+def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    found = section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
+    table = tables(found)[0]
+    assert row_of(table, "Video-LLaVA 4bit, alone")[1:4] == ["4", "1026.50 ± 1.12", "1026.50 ± 1.12"]
+    assert row_of(table, "Video-LLaVA 4bit, L1+VL")[2].startswith("1650.00 ±")
+    assert "is a sum of sections; the stages in it cover" in texts(found)
+
+
+@pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
+def test_every_family_has_its_problems_in_the_section(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    data = gathered(tmp_path, getattr(legacy_shapes, shape)())
+    found = section(data)
+    for problem in data.sources[0].facts["imports"][0]["problems"]:
+        assert problem in texts(found)
+
+
+def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    data = gathered(tmp_path, legacy_shapes.sample_rows(3))
+    runs = data.sources[0].runs
+    empty = gather([Source(Path("S.evprof"), runs, {}, {})])
+    assert "evprof import" in section(empty).missing
+    for wrong in ({"imports": 3}, {"imports": [1, {"path": 7, "covers": [], "statistics": "x"}]}):
+        section(gather([Source(Path("S.evprof"), runs, {}, wrong)]))
