@@ -30,7 +30,8 @@ VISION_7B: dict[str, VisionShape] = {
 """CLIP ViT-L/14 in front of VICUNA_7B by family, for one frame: at 336 pixels, Video-LLaVA's at 224."""
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5}
+_PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "8bit": 1.0, "4bit": 0.5}
+"""Bytes of a packed weight without its scales; imported files say 8bit and 4bit."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ class ModelSizes:
         return frames * self.vision.kept
 
     def streamed_bytes(self, model: ModelFacts) -> float | None:
-        """Bytes of weights that one pass reads at least, quantized ones as they are packed; None for other dtypes."""
+        """Bytes of weights that one pass reads at least, quantized ones as they are packed; None for unknown kinds."""
         item = ITEM_BYTES.get(model.dtype)
-        if item is None:
+        each = item if model.quantization is None else _PACKED_BYTES.get(model.quantization)
+        if item is None or each is None:
             return None
-        each = item if model.quantization is None else _PACKED_BYTES.get(model.quantization, item)
         return self.text.layer_weights * each + (self.text.norm_weights + self.text.head_weights) * item
 
 

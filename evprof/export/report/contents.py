@@ -7,6 +7,7 @@ from collections.abc import Callable
 from evprof.export.report import (
     acceptance,
     capacity,
+    claims,
     contributions,
     distributions,
     environment,
@@ -37,6 +38,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     capacity.section,
     acceptance.section,
     what_if.section,
+    claims.section,
     distributions.section,
     texts.section,
     published.section,

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from evprof.core.records import COVERS, DRAFT, TARGET
-from evprof.core.run_log import RunLog
 from evprof.export.report.acceptance import verdicts_of
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import SPECULATIVE, Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_text, share_cell, share_text
 from evprof.export.report.parts import (
     POINTS,
@@ -29,8 +28,9 @@ from evprof.export.report.parts import (
 )
 from evprof.metrics import stages
 from evprof.metrics.configurations import Column
-from evprof.metrics.decoding import decode_ms_per_token, decode_steps, output_length
+from evprof.metrics.decoding import output_length
 from evprof.metrics.differences import common_blocks
+from evprof.metrics.pace import pace_of
 from evprof.metrics.paired import mean_of
 from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.speculation import acceptance
@@ -141,20 +141,6 @@ def _times(factor: float) -> str:
     return "∞" if math.isinf(factor) else f"{factor:g}x"
 
 
-def pace_of(column: Column) -> Pace | None:
-    """How a configuration answers; None unless vision and prefill were timed apart from decoding, and steps counted."""
-
-    def prefix(run: RunLog) -> float | None:
-        return measured_ms(run, shape_of(run), ("vision", "prefill"))
-
-    before, step = mean_of(column, prefix), mean_of(column, decode_ms_per_token)
-    if before is None or step is None or column.runs[0].info.mode == SPECULATIVE:
-        return None
-    run = column.runs[0]
-    counts_steps = run.info.imported is not None and output_length(run) in (None, decode_steps(run))
-    return Pace(before, step, 0 if counts_steps else 1)
-
-
 def paces_of(pair: Pair, data: ReportData) -> Paces | None:
     """The paces of a draft and a target, with the costs that rounds of speculation had; None for other pairs."""
     if [column.runs[0].info.role for column in (pair.base, pair.other)] != [DRAFT, TARGET]:
@@ -241,7 +227,8 @@ def _sentences(paces: Paces, rates: tuple[float, ...], measured: float | None) -
     said = [
         f"A drafted token costs c = {number_text(paces.drafted_cost)} and a verification v = "
         f"{number_text(paces.verify_cost)} target steps ({source}). In turns both prefixes are paid, and decoding "
-        f"becomes at most so many times as fast: {speeds} (S = tokens a round / (γ·c + v), the best γ up to 12; 1.00x: none pays)."
+        f"becomes at most so many times as fast: {speeds} (S = tokens a round / (γ·c + v), the best γ up to 12; at "
+        "1.00x none pays)."
     ]
     if free == 0:
         said.append(

@@ -1,0 +1,68 @@
+"""Section: what the measurements say of the claims that five analysis documents make."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from evprof.export.report.data import ReportData
+from evprof.export.report.evidence import badge_of, noted_ceilings, noted_models, pairs_of
+from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Answer, Evidence
+from evprof.metrics.claims.table import answer_claims
+
+TITLE = "Claims of the documents"
+
+_TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
+
+
+def evidence_of(data: ReportData) -> Evidence:
+    """What the claims are judged by."""
+    return Evidence(
+        columns=data.columns,
+        pairs=[(pair.base, pair.other) for pair in pairs_of(data)],
+        warmups=data.warmups,
+        models=noted_models(data),
+        ceilings=noted_ceilings(data),
+    )
+
+
+def section(data: ReportData) -> Section:
+    """One row per claim: document, verdict, evidence, and what is missing where it is not measured."""
+    answers = answer_claims(evidence_of(data))
+    counted = Counter(answer.finding.verdict for answer in answers)
+    told = ", ".join(f"{counted[verdict]} {verdict}" for verdict in (CONFIRMED, REFUTED, NOT_MEASURED))
+    others = [answer for answer in answers if answer.finding.judged_on]
+    said = (
+        f" {len(others)} of them are judged on other models than the documents', and say nothing of those."
+        if others
+        else ""
+    )
+    badge = badge_of(data.runs, Badge.DERIVED)
+    rows = tuple(_row(answer, badge) for answer in answers)
+    return Section(
+        TITLE,
+        (
+            Paragraph(f"Of {len(answers)} claims: {told}.{said}"),
+            Table(
+                ("document", "claim", "verdict", "evidence", "judged on"),
+                rows,
+                caption="Each verdict is computed from this report's data; absolute times are judged on 7B models in "
+                "16 bit on a GPU only",
+                text_columns=5,
+            ),
+        ),
+    )
+
+
+def _row(answer: Answer, badge: Badge) -> tuple[Cell, ...]:
+    finding = answer.finding
+    is_open = finding.verdict == NOT_MEASURED
+    sentence = f"{finding.sentence} To be measured: {answer.claim.wanted}." if is_open else finding.sentence
+    verdict = f"{finding.verdict}, on others" if finding.judged_on else finding.verdict
+    return (
+        Cell(answer.claim.document),
+        Cell(answer.claim.text),
+        Cell(verdict, None if is_open else badge, "" if finding.judged_on else _TONES[finding.verdict]),
+        Cell(sentence),
+        Cell("" if is_open else finding.judged_on or "the documents' models"),
+    )

@@ -1,0 +1,1 @@
+"""Claims that five analysis documents make, each confirmed or refuted by measurements, or said not to be measured."""

@@ -1,0 +1,165 @@
+"""What claims are judged by, and what a judgement says. It knows no claim.
+
+A claim is about certain models. Measurements of others are told, too, but say whose they are; absolute times of others
+judge nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.configurations import Column
+from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
+from evprof.view.settings_text import flat
+
+CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
+
+RANDOM = "random:"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Configurations, which of them form draft-target pairs, the finished warm-up runs, and what suites noted."""
+
+    columns: Sequence[Column]
+    pairs: Sequence[tuple[Column, Column]] = ()
+    warmups: Sequence[RunLog] = ()
+    models: Mapping[str, ModelSizes] = field(default_factory=dict)
+    ceilings: Sequence[Ceiling] = ()
+
+    def plain(self, family: str | None = None) -> list[Column]:
+        """Configurations without speculation, of one family of models or of all."""
+        return [
+            column
+            for column in self.columns
+            if column.runs[0].info.mode != "speculative" and family in (None, family_of(column))
+        ]
+
+    def twins(self, key: str) -> Iterator[tuple[Column, Column]]:
+        """Every two configurations that differ in one setting and nothing else, the earlier first."""
+        for place, one in enumerate(self.columns):
+            for other in self.columns[place + 1 :]:
+                if differing(one, other) == {key}:
+                    yield one, other
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with the sentence that carries it. `judged_on` says whose measurements they are where those are not
+    the claim's own models."""
+
+    verdict: str
+    sentence: str
+    judged_on: str = ""
+
+
+Judge = Callable[[Evidence], Finding]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a document says, and what would have to be measured to judge it."""
+
+    document: str
+    text: str
+    wanted: str
+    judge: Judge
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A claim with what was found."""
+
+    claim: Claim
+    finding: Finding
+
+
+def nothing(sentence: str = "Nothing here measures it.") -> Finding:
+    """A finding that judges nothing; the sentence may tell what there is all the same."""
+    return Finding(NOT_MEASURED, sentence)
+
+
+def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False) -> Finding:
+    """Confirmed or refuted, with whose measurements they are."""
+    mine = are_claims_models(*columns, needs_text=needs_text)
+    return Finding(CONFIRMED if is_so else REFUTED, sentence, "" if mine else models_text(*columns))
+
+
+def within(
+    value: float, interval: tuple[float, float] | None, wanted: tuple[float, float], sentence: str, *columns: Column
+) -> Finding:
+    """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its whole interval lies outside,
+    not measured when there are too few samples to tell."""
+    low, high = interval or (value, value)
+    if high < wanted[0] or low > wanted[1]:
+        return found(False, sentence, *columns)
+    if wanted[0] <= value <= wanted[1] and not low <= 1 <= high:
+        return found(True, sentence, *columns)
+    return nothing(f"{sentence} Too few samples to tell.")
+
+
+def model_name(column: Column) -> str:
+    """The answering model's name."""
+    info = column.runs[0].info
+    model = info.models.get(info.role)
+    return model.name if model else info.role
+
+
+def family_of(column: Column) -> str | None:
+    """The answering model's family."""
+    info = column.runs[0].info
+    model = info.models.get(info.role)
+    return model.family if model else None
+
+
+def are_claims_models(*columns: Column, needs_text: bool = False) -> bool:
+    """Whether all are 7B models as the documents' were; with random weights only where texts do not matter."""
+    for column in columns:
+        info = column.runs[0].info
+        model = info.models.get(info.role)
+        if model is None or not is_7b(model) or (needs_text and model.name.startswith(RANDOM)):
+            return False
+    return bool(columns)
+
+
+def are_claims_times(*columns: Column) -> bool:
+    """Whether absolute times are of the claims' kind: those models in 16 bit on a GPU, or in the documents' files."""
+    for column in columns:
+        info = column.runs[0].info
+        model = info.models.get(info.role)
+        if model is None or model.quantization is not None or model.dtype not in ("float16", "bfloat16"):
+            return False
+        if info.imported is None and not model.device.startswith("cuda"):
+            return False
+    return are_claims_models(*columns)
+
+
+def models_text(*columns: Column) -> str:
+    """`evprof-tiny-eventgpt and evprof-tiny-video-llava on cpu`."""
+    names = dict.fromkeys(model_name(column) for column in columns)
+    devices = dict.fromkeys(
+        model.device
+        for column in columns
+        for model in column.runs[0].info.models.values()
+        if column.runs[0].info.imported is None
+    )
+    return " and ".join(names) + (f" on {' and '.join(devices)}" if devices else "")
+
+
+def differing(one: Column, other: Column) -> set[str]:
+    """The settings and facts of the models in which two configurations differ."""
+    first, second = _traits(one), _traits(other)
+    return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
+
+
+def _traits(column: Column) -> dict[str, Any]:
+    info = column.runs[0].info
+    traits: dict[str, Any] = {**flat(info.settings), "role": info.role, "mode": info.mode}
+    for role, model in info.models.items():
+        own = "" if role == info.role else f"{role} "
+        for name in ("name", "dtype", "quantization", "device"):
+            traits[f"{own}{name}"] = getattr(model, name)
+    return traits

@@ -1,0 +1,312 @@
+"""Claims about prefill, decoding and vision: why one model is faster, and what its times are (000, 002, 003)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import fmean
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.claims.evidence import (
+    CONFIRMED,
+    REFUTED,
+    Evidence,
+    Finding,
+    are_claims_models,
+    are_claims_times,
+    found,
+    models_text,
+    nothing,
+)
+from evprof.metrics.configurations import Column
+from evprof.metrics.decoding import decode_ms_per_token, input_length, output_length
+from evprof.metrics.generation import fewer_or_faster
+from evprof.metrics.kv_cache import bytes_per_position
+from evprof.metrics.paired import Compared, compare, mean_of, values_of
+from evprof.metrics.roofline import prefill_flops
+from evprof.metrics.sizes import ModelSizes, ceiling_of, sizes_of
+from evprof.metrics.stages import stage_ms
+from evprof.metrics.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
+
+EXPLAINED = 0.8
+"""The part of a ratio's logarithm that a cause must give to be its cause."""
+
+PREFILL_000, PREFILL_002 = (90.0, 115.0), (60.0, 72.0)
+"""EventGPT's prefill in ms at about 640 positions: as 000 says, and 002's 66 within a tenth."""
+
+LENGTHS_000 = (600, 700)
+LONG_PROMPT = 4000
+VISION_SHARE = (0.10, 0.20)
+
+
+def _sizes(evidence: Evidence, column: Column) -> ModelSizes | None:
+    info = column.runs[0].info
+    return sizes_of(info.models.get(info.role), evidence.models)
+
+
+def _prefill(run: RunLog) -> float | None:
+    return stage_ms(run, "prefill")
+
+
+def _vision(run: RunLog) -> float | None:
+    return stage_ms(run, "vision")
+
+
+def _decode_work(evidence: Evidence, column: Column) -> Work | None:
+    sizes = _sizes(evidence, column)
+    return None if sizes is None else typical([work for run in column.runs if (work := decode_work(run, sizes))])
+
+
+def _same_language_models(evidence: Evidence) -> Iterator[tuple[Column, Column]]:
+    """(shorter, longer): configurations of equally large language models at different prompt lengths.
+
+    Those of one model that differ in frames only first, then draft and target.
+    """
+    kin = [pair for key in ("frames", "event_frames") for pair in evidence.twins(key)]
+    for one, other in [*kin, *evidence.pairs]:
+        sizes = _sizes(evidence, one), _sizes(evidence, other)
+        lengths = mean_of(one, input_length), mean_of(other, input_length)
+        if sizes[0] is None or sizes[1] is None or lengths[0] is None or lengths[1] is None:
+            continue
+        if _is_as_large(sizes[0], sizes[1]) and lengths[0] != lengths[1]:
+            yield (one, other) if lengths[0] < lengths[1] else (other, one)
+
+
+def _is_as_large(one: ModelSizes, other: ModelSizes) -> bool:
+    return abs(one.text.layer_weights / other.text.layer_weights - 1) < 0.01 and one.text.layers == other.text.layers
+
+
+def smaller_cache(evidence: Evidence) -> Finding:
+    """Bytes that a decode step reads against its time, at two lengths: read once, and with a cache copied to grow."""
+    best: tuple[float, Column, Column] | None = None
+    for shorter, longer in _same_language_models(evidence):
+        ratio = (mean_of(longer, input_length) or 1) / (mean_of(shorter, input_length) or 1)
+        if best is None or ratio > best[0]:
+            best = ratio, shorter, longer
+    if best is None:
+        return nothing("No two configurations with equally large language models decode at different prompt lengths.")
+    _, shorter, longer = best
+    works = _decode_work(evidence, shorter), _decode_work(evidence, longer)
+    times = compare(shorter, longer, decode_ms_per_token)
+    if works[0] is None or works[1] is None or times is None or not times.ratio:
+        return nothing("The decode steps of two prompt lengths were not measured.")
+    reading = works[1].bytes / works[0].bytes
+    copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
+    low, _ = times.ratio_interval or (times.ratio, times.ratio)
+    sentence = (
+        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):.0f} positions as at "
+        f"{mean_of(shorter, input_length):.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
+    )
+    if low <= 1:
+        return found(False, f"{sentence}: it is not slower for sure.", shorter, longer)
+    parts = [math.log(grown) / math.log(times.ratio) for grown in (reading, copying)]
+    sentence += f", which explains {parts[0]:.0%}; a cache that is copied to grow would explain {parts[1]:.0%}."
+    kinds = {_cache_kind(shorter), _cache_kind(longer)}
+    share = parts[0] if kinds == {"static"} else parts[1] if kinds == {"dynamic"} else None
+    if share is not None:
+        return found(share >= EXPLAINED, sentence, shorter, longer)
+    if parts[1] < EXPLAINED or parts[0] >= EXPLAINED:
+        return found(parts[0] >= EXPLAINED, sentence, shorter, longer)
+    return nothing(f"{sentence} How these caches grew is not told.")
+
+
+def _cache_bytes(column: Column) -> float:
+    run = column.runs[0]
+    model = run.info.models.get(run.info.role)
+    return (mean_of(column, input_length) or 0) * bytes_per_position(model) if model else 0.0
+
+
+def _cache_kind(column: Column) -> str | None:
+    run = column.runs[0]
+    model = run.info.models.get(run.info.role)
+    return None if model is None or run.info.imported is not None else model.cache
+
+
+def memory_bound_prefill(evidence: Evidence) -> Finding:
+    """The longest prefill against the roofline, or, where no ceilings were measured, against its own decode steps."""
+    longest = _longest_prefill(evidence)
+    if longest is None:
+        return nothing("No prefill was timed of a model whose shape is known.")
+    column, sizes, work = longest
+    positions = round(mean_of(column, input_length) or 0)
+    if are_claims_models(column) and positions < LONG_PROMPT:
+        return nothing(f"The longest prompt here has {positions} positions, not 4643.")
+    linear = f"{linear_share(sizes, positions):.0%} of its operations are linear in the prompt"
+    ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
+    if ceiling is not None:
+        sentence = (
+            f"A prefill of {positions} positions does {work.intensity:.0f} operations a byte; above "
+            f"{ceiling.balance:.1f} this machine is bound by arithmetic (MFU {work.mfu(ceiling):.0%}, MBU "
+            f"{work.mbu(ceiling):.1%}). {linear}."
+        )
+        return found(work.bound(ceiling) == MEMORY, sentence, column)
+    decode = _decode_work(evidence, column)
+    if decode is None:
+        return nothing(f"Neither ceilings nor decode steps tell what bandwidth there was; {linear}.")
+    share = work.bytes / decode.bytes_s / work.seconds
+    sentence = (
+        f"Its decode steps read {decode.bytes_s / 1e9:.0f} GB/s; at that rate the bytes of a prefill of {positions} "
+        f"positions take {share:.0%} of its time, and it does {work.intensity:.0f} operations a byte. {linear}."
+    )
+    return found(share > 1 / 2, sentence, column)
+
+
+def _longest_prefill(evidence: Evidence) -> tuple[Column, ModelSizes, Work] | None:
+    best: tuple[float, Column, ModelSizes, Work] | None = None
+    for column in evidence.plain():
+        sizes, length = _sizes(evidence, column), mean_of(column, input_length)
+        if sizes is None or length is None or (best is not None and length <= best[0]):
+            continue
+        work = typical([work for run in column.runs if (work := prefill_work(run, sizes)) is not None])
+        if work is not None:
+            best = length, column, sizes, work
+    return None if best is None else best[1:]
+
+
+def prefill_of_000(evidence: Evidence) -> Finding:
+    """EventGPT's warm prefill at about 640 positions lies in 000's range."""
+    return _prefill_within(evidence, PREFILL_000)
+
+
+def prefill_of_002(evidence: Evidence) -> Finding:
+    """EventGPT's warm prefill at about 640 positions is 002's."""
+    return _prefill_within(evidence, PREFILL_002)
+
+
+def _prefill_within(evidence: Evidence, wanted: tuple[float, float]) -> Finding:
+    asked = [
+        (spent, column)
+        for column in evidence.plain("eventgpt")
+        if LENGTHS_000[0] <= (mean_of(column, input_length) or 0) <= LENGTHS_000[1]
+        and (spent := mean_of(column, _prefill)) is not None
+    ]
+    mine = [(spent, column) for spent, column in asked if are_claims_times(column)]
+    if not mine:
+        return nothing(
+            "EventGPT-7B did not prefill 600 to 700 positions in 16 bit on a GPU here."
+            + (f" ({models_text(asked[0][1])}: {asked[0][0]:.1f} ms.)" if asked else "")
+        )
+    spent, column = mine[0]
+    cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
+    values = values_of(column, _prefill)
+    sentence = f"Warm, it takes {spent:.1f} ms ({min(values):.1f} to {max(values):.1f}, {len(values)} samples)"
+    if cold:
+        sentence += f"; the first, cold pass took {cold[0]:.1f} ms"
+        sentence += ", as 000 says" if PREFILL_000[0] <= cold[0] <= PREFILL_000[1] else ""
+    gpu = column.runs[0].info.environment.get("gpu") or {}
+    clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
+    sentence += f"; GPU clocks {clocks} MHz." if clocks else "; GPU clocks are not told."
+    return Finding(CONFIRMED if wanted[0] <= spent <= wanted[1] else REFUTED, sentence)
+
+
+def seven_percent(evidence: Evidence) -> Finding:
+    """A prefill of about as many tokens: how much of the time's ratio the operations' gives."""
+    for draft, target in evidence.pairs:
+        sizes = _sizes(evidence, draft), _sizes(evidence, target)
+        lengths = mean_of(draft, input_length), mean_of(target, input_length)
+        times = compare(target, draft, _prefill)
+        if sizes[0] is None or sizes[1] is None or times is None or not times.ratio:
+            continue
+        if not lengths[0] or not lengths[1] or not _is_as_large(sizes[0], sizes[1]):
+            continue
+        if not 1 < lengths[0] / lengths[1] <= 1.2:
+            continue
+        flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
+        return _seven_percent(times, lengths[0] / lengths[1], flops, draft, target)
+    return nothing("No pair of equally large models prefilled prompts within a fifth of each other, EventGPT's longer.")
+
+
+def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, target: Column) -> Finding:
+    ratio = times.ratio or 1.0
+    low, high = times.ratio_interval or (ratio, ratio)
+    visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
+    told = (
+        f" (visual {visual[0].visual} and {visual[1].visual}, text {visual[0].input - visual[0].visual} and "
+        f"{visual[1].input - visual[1].visual})"
+        if visual[0] and visual[1]
+        else ""
+    )
+    sentence = (
+        f"{tokens - 1:.1%} more tokens{told} are {flops - 1:.1%} more operations; the prefill takes {ratio:.2f} times "
+        f"the time [{low:.2f}, {high:.2f}]."
+    )
+    if low <= 1:
+        return found(False, f"{sentence} It is not slower for sure.", draft, target)
+    return found(math.log(flops) >= EXPLAINED * math.log(ratio), sentence, draft, target)
+
+
+def fewer_tokens(evidence: Evidence) -> Finding:
+    """The token counts' part of the generation time's ratio."""
+    for draft, target in evidence.pairs:
+        told = fewer_or_faster(draft, target)
+        if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
+            continue
+        settings = [column.runs[0].info.settings for column in (draft, target)]
+        if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
+            continue
+        if any(map(_is_mostly_cut_off, (draft, target))):
+            return nothing(
+                "Most answers of one model are as long as allowed: their length is the limit's, not its own."
+            )
+        tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
+        sentence = (
+            f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
+            f"time ({told.name}): the count makes up {share:.0%} of it in logarithms, {told.tokens.count} samples."
+        )
+        low, high = told.total_ms.ratio_interval or (whole, whole)
+        if low <= 1 <= high:
+            return nothing(f"{sentence} The times cannot be told apart.")
+        return found(0.95 <= share <= 1.05, sentence, draft, target, needs_text=True)
+    return nothing("No pair of models answered at lengths of their own choice.")
+
+
+def _is_mostly_cut_off(column: Column) -> bool:
+    limits = [(output_length(run), run.info.settings.get("max_new_tokens")) for run in column.runs]
+    cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
+    return cut > len(limits) / 2
+
+
+def vision_share(evidence: Evidence) -> Finding:
+    """Vision's part of the difference of vision, prefill and decode together."""
+    for draft, target in evidence.pairs:
+        vision = compare(draft, target, _vision)
+        whole = compare(draft, target, _model_ms)
+        if vision is None or whole is None or not whole.delta:
+            continue
+        share = vision.delta / whole.delta
+        sentence = f"Vision makes up {vision.delta:.3g} of {whole.delta:.3g} ms of difference, {share:.0%}."
+        low, high = whole.delta_interval or (whole.delta, whole.delta)
+        if low <= 0 <= high:
+            return nothing(f"{sentence} The totals cannot be told apart.")
+        return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)
+    return nothing("No pair has a vision stage of its own in both models.")
+
+
+def _model_ms(run: RunLog) -> float | None:
+    parts = [stage_ms(run, name) for name in ("vision", "prefill", "decode")]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def faster_per_frame(evidence: Evidence) -> Finding:
+    """Vision time of one frame in both models."""
+    for draft, target in evidence.pairs:
+        compared = compare(target, draft, _vision_per_frame)
+        if compared is None or compared.ratio is None:
+            continue
+        ratio = compared.ratio
+        low, high = compared.ratio_interval or (ratio, ratio)
+        each = [fmean(side) for side in (compared.after, compared.before)]
+        sentence = (
+            f"A frame takes EventGPT {each[0]:.2f} ms and the video model {each[1]:.2f} ms: {ratio:.2f} times "
+            f"[{low:.2f}, {high:.2f}]; both run CLIP."
+        )
+        if low <= 1 <= high:
+            return found(False, f"{sentence} No difference can be told.", draft, target)
+        return found(high < 1, sentence, draft, target)
+    return nothing("No pair has a vision stage of its own and a known number of frames in both models.")
+
+
+def _vision_per_frame(run: RunLog) -> float | None:
+    lengths, spent = run.info.lengths.get(run.info.role), _vision(run)
+    return None if spent is None or lengths is None or not lengths.per_frame else spent / len(lengths.per_frame)
