@@ -169,7 +169,7 @@ def words_of(options: argparse.Namespace) -> list[str]:
     left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
     given = {"suite": options.named, **{key: value for key, value in vars(options).items() if key not in left_out}}
     for name, value in given.items():
-        option = f"--{name.replace('_', '-')}"
+        option = f"--{name.replace('_', '-').replace('quantization', 'quant')}"
         if value is True:
             words.append(option)
         elif value not in (None, False):

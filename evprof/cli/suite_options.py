@@ -14,6 +14,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES
 from evprof.core.sample import Sample
+from evprof.core.switches import QUANTIZATIONS
 from evprof.run.suite_cell import Wants
 from evprof.run.suite_ready import READY
 from evprof.run.suite_samples import chosen, told_apart
@@ -51,13 +52,21 @@ def _add_overrides(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
     for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
         group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
+    for role in ("draft", "target"):
+        group.add_argument(
+            f"--{role}-quant",
+            dest=f"{role}_quantization",
+            choices=QUANTIZATIONS,
+            help=f"weights of the {role}'s language model",
+        )
+    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="tokens of an answer at most")
     group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
     group.add_argument("--seed", type=int, metavar="N", help="of sampling")
 
 
 _OVERRIDES = (
-    *("draft", "target", "max_new_tokens", "seed"),
+    *("draft", "target", "draft_quantization", "target_quantization", "clip", "max_new_tokens", "seed"),
     *(f"{role}{part}" for part in ("device", "dtype") for role in ("", "draft_", "target_")),
 )
 

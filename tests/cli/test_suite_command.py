@@ -137,12 +137,25 @@ def test_cells_past_the_context_are_left_out_and_told(evprof: Evprof, room: Fake
 
 
 def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
-    words = ("shapes", "--dtype", "float32", "--max-new-tokens", 2, "--repeat", 1, "--limit", 1)
+    words = (
+        "shapes",
+        "--dtype",
+        "float32",
+        "--max-new-tokens",
+        2,
+        "--draft-quant",
+        "int8",
+        "--repeat",
+        1,
+        "--limit",
+        1,
+    )
     found = evprof("suite", *words, "-o", tmp_path / "out", "--json")
     assert [cell["label"] for cell in found.document["cells"]] == ["side-by-side", "side-by-side"]
     recording = load_session(tmp_path / "out/suite.evprof").recording
     settings = recording.messages()[0].info.settings  # type: ignore[union-attr]  # the first is a run's start
     assert settings["max_new_tokens"] == 2
+    assert "--draft-quant int8" in found.document["suite"]["command"]
     assert "--dtype float32" in found.document["suite"]["command"]
 
 
@@ -300,3 +313,23 @@ def test_the_bundled_pair_for_real(evprof: Evprof, computed: None, tmp_path: Pat
     facts = load_session(Path(document["session"])).facts
     assert set(facts["models"]) == {"evprof-tiny-eventgpt", "evprof-tiny-video-llava"}
     assert facts["ceilings"]
+
+
+def test_a_grid_names_its_samples_relative_to_itself(
+    evprof: Evprof, room: FakeRoom, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "grids"
+    folder.mkdir()
+    (tmp_path / "list.json").write_text(
+        json.dumps([{"events": inputs[0].name, "name": name, "prompt": "What?"} for name in ("one", "two", "three")])
+    )
+    grid = {"data": "../list.json", "root": "..", "settings": {"mode": "draft"}, "samples": ["two", "three"]}
+    (folder / "grid.json").write_text(json.dumps({**grid, "limit": 1, "repeat": 1}))
+    monkeypatch.chdir(folder)
+    found = evprof("suite", "grid.json", "-o", tmp_path / "out", "--json")
+    assert found.code == 0, found.errors
+    session = load_session(tmp_path / "out/suite.evprof")
+    samples = {message.info.sample["name"] for message in session.recording.messages()}  # type: ignore[union-attr]  # of a file all are starts
+    assert samples == {"two"}
+    assert session.environment["device"] == "scripted"
+    assert session.facts["suite"]["manifest"] == str(tmp_path / "list.json")
