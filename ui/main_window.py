@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QDialog, QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -45,14 +44,12 @@ from ui.views.run_list import RunList
 from ui.views.sample_list import SampleList
 from ui.views.speculation_panel import SpeculationPanel
 from ui.views.timeline.timeline_view import TimelineView
+from ui.window_dialogs import WindowDialogs
 from ui.window_memory import WindowMemory
 from ui.window_session import WindowSession
 
 MakeHost = Callable[[Recording], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
-
-
-_Dialog = TypeVar("_Dialog", bound=QDialog)
 
 
 class MainWindow(QMainWindow):
@@ -79,6 +76,7 @@ class MainWindow(QMainWindow):
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
+        self.dialogs = WindowDialogs(self)
         self._make_views()
         self._connect()
         self._show_title()
@@ -184,13 +182,13 @@ class MainWindow(QMainWindow):
             "demo": self.run_demo,
             "left": lambda: self.body.toggle(self.body.left),
             "right": lambda: self.body.toggle(self.body.right),
-            "distributions": self._show_distributions,
-            "compare": self.show_comparison,
+            "distributions": self.dialogs.show_distributions,
+            "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
-            "keys": self._show_keys,
-            "about": self._show_about,
+            "keys": self.dialogs.show_keys,
+            "about": self.dialogs.show_about,
             "quit": self.close,
         }
         for name, work in does.items():
@@ -254,30 +252,6 @@ class MainWindow(QMainWindow):
 
     def _restyle(self, theme: Theme) -> None:
         self.menu_button.setIcon(icon("menu", theme))
-
-    def _show_keys(self) -> None:
-        from ui.dialogs.shortcuts import ShortcutsDialog
-
-        ShortcutsDialog(self.actions_by_name.gestures(), self).show()
-
-    def _show_about(self) -> None:
-        from ui.dialogs.about import AboutDialog
-
-        AboutDialog(self.status.environment, self.holder, self).show()
-
-    def _show_distributions(self) -> None:
-        # Imported here: pyqtgraph would hold up the first paint.
-        from ui.dialogs.distributions import DistributionsDialog
-
-        made = _visible(self, DistributionsDialog)
-        _bring(made or DistributionsDialog(self.controller, self.selection, self.holder, self))
-
-    def show_comparison(self) -> None:
-        """Opens the comparison window, or brings it to the front."""
-        from ui.dialogs.comparison import ComparisonDialog
-
-        made = _visible(self, ComparisonDialog)
-        _bring(made or ComparisonDialog(self.session, self.controller, self.selection, self.holder, self))
 
     # Sessions.
 
@@ -423,13 +397,3 @@ class MainWindow(QMainWindow):
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
-
-
-def _visible(window: QWidget, kind: type[_Dialog]) -> _Dialog | None:
-    """A dialog of that kind that is open already."""
-    return next((dialog for dialog in window.findChildren(kind) if dialog.isVisible()), None)
-
-
-def _bring(dialog: QDialog) -> None:
-    dialog.show()
-    dialog.activateWindow()

@@ -14,10 +14,8 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDialog,
     QFileDialog,
     QFrame,
@@ -25,38 +23,32 @@ from PySide6.QtWidgets import (
     QInputDialog,
     QMenu,
     QPushButton,
-    QScrollArea,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from evprof.metrics.comparison import compare_document
-from evprof.metrics.stages import BASES
 from ui.comparison_export import FORMATS, write_comparison_as
+from ui.dialogs.comparison_bar import ComparisonBar
 from ui.models.comparison_book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
 from ui.models.comparison_sheet import Sheet, sheet
-from ui.models.figures import BASIS_NAMES
 from ui.newest_errand import NewestErrand
 from ui.run_controller import RunController
+from ui.saved_views import SavedViews
 from ui.selection import Selection
 from ui.session_shelf import ReadSession, SessionShelf
 from ui.theme import GRID, ThemeHolder
-from ui.views.comparison_table import SIGNS, ComparisonTable
+from ui.views.comparison_body import ComparisonBody
 from ui.views.configuration_list import ConfigurationList
-from ui.views.contribution_bars import AXIS, ROW, ContributionBars, legend
 from ui.views.empty_state import EmptyState
 from ui.views.message_bar import MessageBar
-from ui.views.panel_parts import WordSwitch, say, section_head, sentence
+from ui.views.panel_parts import section_head
 from ui.window_session import WindowSession
 
 INTERVAL_MS = 600
 """The figures change at most this often while runs end."""
 
 LIST_PX = 216
-MOST_SHARE = 0.25
-"""Of the window's height for the contributions; more of them scroll."""
-
 _SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"
 
 
@@ -76,6 +68,7 @@ class ComparisonDialog(QDialog):
         self._controller = controller
         self._selection = selection
         self.book = ComparisonBook()
+        self.saved = SavedViews(session)
         self.shelf = SessionShelf(self)
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
@@ -98,16 +91,10 @@ class ComparisonDialog(QDialog):
 
     def _make_views(self, themes: ThemeHolder) -> None:
         self.messages = MessageBar(themes)
-        self.basis = WordSwitch([(basis, BASIS_NAMES[basis]) for basis in BASES])
-        self.basis.setToolTip("What totals and the time to the first token count")
-        self.differences = QCheckBox("Differences only")
-        self.differences.setToolTip("Leave out figures in which no column differs from the baseline")
-        self._pane = QScrollArea()
+        self.bar = ComparisonBar(self.saved)
         self.configurations = ConfigurationList(themes)
-        self.table = ComparisonTable(themes)
-        self.bars = ContributionBars(themes)
-        self.notes = sentence("small")
-        self.signs = sentence("small")
+        self.body = ComparisonBody(themes)
+        self.table = self.body.table
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
@@ -119,35 +106,16 @@ class ComparisonDialog(QDialog):
         ground = QVBoxLayout(self)
         ground.setContentsMargins(0, 0, 0, 0)
         ground.setSpacing(0)
-        ground.addWidget(self._bar())
+        ground.addWidget(self.bar)
         ground.addWidget(self.messages)
         row = QHBoxLayout()
         row.setSpacing(0)
         row.addWidget(self._left())
+        divider = QFrame()
+        divider.setProperty("role", "vrule")
+        row.addWidget(divider)
         row.addWidget(self._right(), 1)
         ground.addLayout(row, 1)
-
-    def _bar(self) -> QWidget:
-        bar = QWidget()
-        row = QHBoxLayout(bar)
-        row.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        row.setSpacing(GRID)
-        self.views = _menu_button("Views", "Comparisons saved in this session")
-        self.export = _menu_button("Export", "Copy or write this comparison")
-        self.save = QPushButton("Save view…")
-        self.save.setToolTip("Keep this choice of columns in the session (Ctrl+S)")
-        self.save.clicked.connect(self._ask_name)
-        self.views.menu().aboutToShow.connect(self._list_views)
-        menu = self.export.menu()
-        menu.addAction("Copy as text", QKeySequence.StandardKey.Copy, self.copy)
-        for key, (text, _) in FORMATS.items():
-            menu.addAction(text, partial(self._ask_place, key))
-        row.addWidget(self.basis)
-        row.addWidget(self.differences)
-        row.addStretch(1)
-        for button in (self.views, self.save, self.export):
-            row.addWidget(button)
-        return bar
 
     def _left(self) -> QWidget:
         side = QFrame()
@@ -178,29 +146,19 @@ class ComparisonDialog(QDialog):
         column = QVBoxLayout(right)
         column.setContentsMargins(0, 0, 0, GRID)
         column.setSpacing(0)
-        self.body = QWidget()
-        inner = QVBoxLayout(self.body)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.setSpacing(GRID // 2)
-        self.reason = section_head("Where the difference comes from")
-        self._pane.setWidgetResizable(True)
-        self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._pane.setWidget(self.bars)
-        inner.addWidget(self.table, 1)
-        for label in (self.reason, self.signs, self.notes):
-            label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
-        inner.addWidget(self.reason)
-        inner.addWidget(self._pane)
-        inner.addWidget(self.signs)
-        inner.addWidget(self.notes)
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
         column.addWidget(self.empty)
         column.addWidget(self.body, 1)
         return right
 
     def _connect(self) -> None:
-        self.basis.chosen.connect(self._take_basis)
-        self.differences.toggled.connect(self._take_differences)
+        self.bar.basis_chosen.connect(self._take_basis)
+        self.bar.differences_toggled.connect(self._take_differences)
+        self.bar.view_opened.connect(self.open_view)
+        self.bar.view_removed.connect(self.saved.remove)
+        self.bar.save_asked.connect(self._ask_name)
+        self.bar.copy_asked.connect(self.copy)
+        self.bar.export_asked.connect(self._ask_place)
         self.configurations.toggled.connect(self._toggle)
         self.configurations.removed.connect(self._close_session)
         self.table.baseline_chosen.connect(self._choose_baseline)
@@ -239,8 +197,7 @@ class ComparisonDialog(QDialog):
         listed, baseline = self.book.columns, self.book.baseline_index
         self.body.setVisible(bool(listed))
         self.empty.setVisible(not listed)
-        self.export.setEnabled(bool(listed))
-        self.save.setEnabled(bool(listed))
+        self.bar.set_has_columns(bool(listed))
         key = (tuple(map(_identity, listed)), baseline, self.book.basis, self.book.differences_only)
         if key == self._key:
             return
@@ -253,27 +210,8 @@ class ComparisonDialog(QDialog):
         self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
 
     def _show(self, found: object) -> None:
-        if not isinstance(found, Sheet):
-            return
-        self.table.show_sheet(found)
-        self.bars.show_rows(found.contributions)
-        self._fit_bars()
-        for widget in (self.reason, self._pane):
-            widget.setVisible(bool(found.contributions))
-        hidden = f"{found.hidden} figures without a difference are hidden. " if found.hidden else ""
-        meanings = legend(found.contributions)
-        say(self.signs, hidden + (SIGNS if len(found.heads) > 1 else "") + (f" {meanings}." if meanings else ""))
-        say(self.notes, " ".join(found.notes))
-
-    def _fit_bars(self) -> None:
-        """All rows in sight, as long as the table keeps most of the room."""
-        wanted = self.bars.sizeHint().height()
-        most = max(AXIS + 2 * ROW, AXIS + ROW * int(self.height() * MOST_SHARE / ROW))
-        self._pane.setFixedHeight(min(wanted, most))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_bars()
+        if isinstance(found, Sheet):
+            self.body.show_sheet(found)
 
     def _take_basis(self, basis: str) -> None:
         self.book.basis = basis
@@ -350,26 +288,6 @@ class ComparisonDialog(QDialog):
 
     # Saved views.
 
-    @property
-    def saved(self) -> dict[str, dict[str, object]]:
-        """The views in the open session, by name."""
-        views = self._session.facts.get("views")
-        return {str(name): view for name, view in views.items() if isinstance(view, dict)} if views else {}
-
-    def _list_views(self) -> None:
-        menu = self.views.menu()
-        menu.clear()
-        for name in self.saved:
-            menu.addAction(name, partial(self.open_view, name))
-        if not self.saved:
-            menu.addAction("None saved in this session yet").setEnabled(False)
-        menu.addSeparator()
-        menu.addAction("Save view…", self._ask_name).setEnabled(bool(self.book.chosen))
-        removal = menu.addMenu("Remove")
-        removal.setEnabled(bool(self.saved))
-        for name in self.saved:
-            removal.addAction(name, partial(self.remove_view, name))
-
     def _ask_name(self) -> None:
         name, is_given = QInputDialog.getText(self, "Save view", "Name of this comparison:")
         if is_given and name.strip():
@@ -377,16 +295,12 @@ class ComparisonDialog(QDialog):
 
     def save_view(self, name: str) -> None:
         """Keeps the choice in the open session under a name, in place of one of that name."""
-        self._session.note("views", {**self.saved, name: self.book.to_view()})
+        self.saved.save(name, self.book.to_view())
         self.messages.post(f"Saved in the session as “{name}”.", "info")
-
-    def remove_view(self, name: str) -> None:
-        """Forgets a saved view."""
-        self._session.note("views", {other: view for other, view in self.saved.items() if other != name})
 
     def open_view(self, name: str) -> None:
         """Shows a saved view; the other sessions that it needs are read first."""
-        self._view = self.saved[name]
+        self._view = self.saved.by_name[name]
         self.add_sessions([Path(path) for path in sessions_of(self._view)])
         self._show_view()
         self._fill()
@@ -399,8 +313,7 @@ class ComparisonDialog(QDialog):
         missing = self.book.show_view(view)
         if missing:
             self.messages.post(f"{missing} of its columns are not in these sessions any more.", "warn")
-        self.basis.choose(self.book.basis)
-        self.differences.setChecked(self.book.differences_only)
+        self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.
 
@@ -477,12 +390,3 @@ class ComparisonDialog(QDialog):
 def _identity(column: object) -> int:
     """Tells configurations apart; they are gathered anew whenever runs end."""
     return id(column)
-
-
-def _menu_button(text: str, tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setToolTip(tip)
-    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-    button.setMenu(QMenu(button))
-    return button

@@ -64,6 +64,11 @@ class FigureCell:
     strength: float = 0.0
     tip: str = ""
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a value at all."""
+        return self.value != NOTHING
+
 
 @dataclass(frozen=True)
 class SheetRow:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QFontMetricsF,
     QHelpEvent,
@@ -18,14 +17,14 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QPolygonF,
     QResizeEvent,
     QTextOption,
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
 
-from ui.models.comparison_sheet import GOOD, FigureCell, Head, Sheet, SheetRow
+from ui.models.comparison_sheet import Head, Sheet, SheetRow
 from ui.theme import GRID, Theme, ThemeHolder
+from ui.views.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, paint_figure
 from ui.views.stage_fill import paint_swatch
 
 NAME_PX = 144.0
@@ -34,8 +33,6 @@ LEAST_PX = 176.0
 
 HEAD_PX = 78.0
 _SECTION, _LINE, _FIGURE = 32.0, 24.0, 40.0
-_PAD = 10.0
-_TINY_PX = 10.5
 _DRAG_PX = 8
 
 
@@ -176,10 +173,10 @@ class ComparisonTable(QAbstractScrollArea):
         if row.is_head:
             painter.setFont(theme.head_font())
             painter.setPen(theme.text_dim)
-            whole = QRectF(_PAD, box.top() + 6, self.viewport().width() - _PAD, box.height() - 6)
+            whole = QRectF(PAD, box.top() + 6, self.viewport().width() - PAD, box.height() - 6)
             painter.drawText(whole, Qt.AlignmentFlag.AlignVCenter, row.name)
             return
-        painter.fillRect(QRectF(_PAD, box.top(), self.viewport().width(), 1), theme.line)
+        painter.fillRect(QRectF(PAD, box.top(), self.viewport().width(), 1), theme.line)
         self._paint_name(painter, theme, row, name)
         painter.save()
         view = QRectF(self.viewport().rect())
@@ -189,14 +186,14 @@ class ComparisonTable(QAbstractScrollArea):
             if row.is_setting:
                 painter.setFont(theme.font())
                 painter.setPen(theme.text)
-                text = _elided(painter, row.cells[column].value, cell.width() - 2 * _PAD)
-                painter.drawText(cell.adjusted(_PAD, 0, -_PAD, 0), _RIGHT, text)
+                text = elided(painter, row.cells[column].value, cell.width() - 2 * PAD)
+                painter.drawText(cell.adjusted(PAD, 0, -PAD, 0), RIGHT, text)
             else:
-                _paint_figure(painter, theme, row.cells[column], cell)
+                paint_figure(painter, theme, row.cells[column], cell)
         painter.restore()
 
     def _paint_name(self, painter: QPainter, theme: Theme, row: SheetRow, name: QRectF) -> None:
-        inner = name.adjusted(_PAD, 0, 0, 0)
+        inner = name.adjusted(PAD, 0, 0, 0)
         if row.swatch:
             paint_swatch(painter, theme, row.swatch, QRectF(inner.left(), inner.center().y() - 6, 3, 12))
             inner.setLeft(inner.left() + GRID)
@@ -206,7 +203,7 @@ class ComparisonTable(QAbstractScrollArea):
         text = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, inner.width())
         painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
         left = inner.left() + metrics.horizontalAdvance(text) + 5
-        painter.setFont(theme.font(_TINY_PX))
+        painter.setFont(theme.font(TINY_PX))
         if row.unit and left + QFontMetricsF(painter.font()).horizontalAdvance(row.unit) < inner.right():
             painter.setPen(theme.alpha(theme.text_dim, 0.75))
             painter.drawText(
@@ -238,20 +235,22 @@ class ComparisonTable(QAbstractScrollArea):
             painter.setPen(QPen(theme.accent, 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(box.adjusted(2.5, 4.5, -2.5, -3.5), 4, 4)
-        inner = box.adjusted(_PAD, 6, -_PAD, -4)
+        inner = box.adjusted(PAD, 6, -PAD, -4)
         painter.setFont(theme.font(weight=600))
         painter.setPen(theme.text)
         option = QTextOption(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
         option.setWrapMode(QTextOption.WrapMode.WordWrap)
         painter.drawText(
-            QRectF(inner.left(), inner.top(), inner.width(), 34), _two_lines(painter, head.title, inner.width()), option
+            QRectF(inner.left(), inner.top(), inner.width(), 34),
+            on_two_lines(painter, head.title, inner.width()),
+            option,
         )
-        painter.setFont(theme.font(_TINY_PX))
+        painter.setFont(theme.font(TINY_PX))
         painter.setPen(theme.accent if head.is_baseline else theme.text_dim)
         origin = f"baseline · {head.session}" if head.is_baseline else head.session
         for text, top in ((origin, 36.0), (head.counts, 51.0)):
             line = QRectF(inner.left(), inner.top() + top, inner.width(), 15)
-            painter.drawText(line, _RIGHT, _elided(painter, text, inner.width()))
+            painter.drawText(line, RIGHT, elided(painter, text, inner.width()))
             painter.setPen(theme.text_dim)
 
     # Mouse and keys.
@@ -351,69 +350,8 @@ class ComparisonTable(QAbstractScrollArea):
         self.viewport().update()
 
 
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-
-
 def _height(row: SheetRow) -> float:
     return _SECTION if row.is_head else _LINE if row.is_setting else _FIGURE
-
-
-def _elided(painter: QPainter, text: str, room: float) -> str:
-    return QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room)
-
-
-def _two_lines(painter: QPainter, text: str, room: float) -> str:
-    """What fits on two lines: breaks between words, and shortens the second."""
-    metrics = QFontMetricsF(painter.font())
-    if metrics.horizontalAdvance(text) <= room:
-        return text
-    words, first = text.split(" "), ""
-    while words and metrics.horizontalAdvance(f"{first} {words[0]}".strip()) <= room:
-        first = f"{first} {words.pop(0)}".strip()
-    rest = " ".join(words).removeprefix("· ")
-    if not first:
-        return metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
-    return f"{first.removesuffix(' ·')}\n{metrics.elidedText(rest, Qt.TextElideMode.ElideRight, room)}"
-
-
-def _paint_figure(painter: QPainter, theme: Theme, cell: FigureCell, box: QRectF) -> None:
-    """Value above, difference below; the ground is the stronger the larger the change."""
-    color = theme.good if cell.judgement == GOOD else theme.bad
-    if cell.judgement:
-        painter.fillRect(box, theme.alpha(color, 0.04 + 0.18 * cell.strength))
-    inner = box.adjusted(_PAD, 3, -_PAD, -3)
-    upper = QRectF(inner.left(), inner.top(), inner.width(), 18)
-    painter.setFont(theme.font())
-    painter.setPen(theme.text if cell.count or cell.wordings or cell.tip else theme.text_dim)
-    painter.drawText(upper, _RIGHT, cell.value)
-    used = QFontMetricsF(painter.font()).horizontalAdvance(cell.value)
-    painter.setFont(theme.font(_TINY_PX))
-    metrics = QFontMetricsF(painter.font())
-    if cell.count and metrics.horizontalAdvance(cell.count) + used + GRID < inner.width():
-        painter.setPen(theme.alpha(theme.text_dim, 0.8))
-        painter.drawText(upper, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, cell.count)
-    room = inner.width() - (12 if cell.judgement else 0)
-    text = next((wording for wording in cell.wordings if metrics.horizontalAdvance(wording) <= room), "")
-    if not text:
-        return
-    lower = QRectF(inner.left(), inner.top() + 18, inner.width(), 15)
-    painter.setPen(color if cell.judgement else theme.text_dim)
-    painter.drawText(lower, _RIGHT, text)
-    if cell.judgement:
-        left = inner.right() - metrics.horizontalAdvance(text) - 12
-        _paint_sign(painter, color, QPointF(left + 4, lower.center().y()), is_good=cell.judgement == GOOD)
-
-
-def _paint_sign(painter: QPainter, color: QColor, middle: QPointF, *, is_good: bool) -> None:
-    """Better points up, worse down: who sees no red and green sees this."""
-    tip = -3.0 if is_good else 3.0
-    painter.save()
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(color)
-    painter.drawPolygon(
-        QPolygonF([middle + QPointF(-3.5, -tip), middle + QPointF(3.5, -tip), middle + QPointF(0, tip)])
-    )
-    painter.restore()
 
 
 SIGNS = "▲ better, ▼ worse than the baseline; the ground grows with the change, up to a factor of 2."
