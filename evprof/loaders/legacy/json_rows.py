@@ -51,10 +51,11 @@ class JsonRows:
 
         try:
             with self.path.open("rb") as file:
-                stream = _Finite(file)
+                stream = _Finite(file, is_needed=_has_words(file))
                 builder = _Builder(self)
                 for kind, value in ijson.basic_parse(stream, use_float=True):
-                    yield from builder.take(kind, value)
+                    if (row := builder.take(kind, value)) is not None:
+                        yield row
                 self.around, self.not_numbers = builder.around, stream.replaced
         except (ijson.JSONError, UnicodeDecodeError, RecursionError) as error:
             raise UserError(f"{self.path}: is no JSON that can be read to its end ({_reason(error)}).") from None
@@ -74,11 +75,23 @@ def _reason(error: Exception) -> str:
     return " ".join(words.splitlines()[0].split())[:120] if words.strip() else "it ends early"
 
 
-class _Finite:
-    """A file whose NaN and Infinity, outside of texts, read as null."""
+def _has_words(file: BinaryIO) -> bool:
+    """Whether NaN or Infinity stand anywhere in the file, texts too; leaves it at its beginning."""
+    end = b""
+    while piece := file.read(_PIECE):
+        if b"NaN" in (data := end + piece) or b"Infinity" in data:
+            break
+        end = piece[-_LONGEST_WORD:]
+    file.seek(0)
+    return bool(piece)
 
-    def __init__(self, file: BinaryIO) -> None:
+
+class _Finite:
+    """A file whose NaN and Infinity, outside of texts, read as null; as it is unless that `is_needed`."""
+
+    def __init__(self, file: BinaryIO, *, is_needed: bool) -> None:
         self._file = file
+        self._is_needed = is_needed
         self._has_begun = False
         self._held = b""
         self._is_over = False
@@ -97,6 +110,8 @@ class _Finite:
                     self._is_over = True
                     return b""
             self._is_over = not piece
+            if not self._is_needed:
+                return piece
             if ready := self._mended(self._held + piece):
                 return ready
         ready, self._held = self._held, b""
@@ -139,8 +154,8 @@ class _Builder:
         self._left_around = MOST_AROUND
         self.around: Any = None
 
-    def take(self, kind: str, value: Any) -> Iterator[tuple[Place, int, Any]]:
-        """One event of the parser; yields a row when this ends one."""
+    def take(self, kind: str, value: Any) -> tuple[Place, int, Any] | None:
+        """One event of the parser; the row that it ends, if it does."""
         if kind == "map_key":
             if len(value) > MOST_TEXT:
                 raise _UnusualError("a key in it is longer than any")
@@ -154,11 +169,12 @@ class _Builder:
             closed = self._stack.pop()
             if self._row_depth == len(self._stack):
                 self._row_depth = None
-            yield from self._put(closed)
+            return self._put(closed)
         else:
             if kind == "string" and len(value) > MOST_TEXT:
                 raise _UnusualError(f"a text in it is longer than {MOST_TEXT >> 20} MiB")
-            yield from self._put(value)
+            return self._put(value)
+        return None
 
     def _open(self, container: Any) -> None:
         place = tuple(self._keys)
@@ -168,10 +184,10 @@ class _Builder:
             self._row_depth, self._place = len(self._stack) - 1, place
             self._counts.setdefault(place, 0)
 
-    def _put(self, value: Any) -> Iterator[tuple[Place, int, Any]]:
+    def _put(self, value: Any) -> tuple[Place, int, Any] | None:
         if not self._stack:
             self.around = value
-            return
+            return None
         depth = len(self._stack)
         if self._row_depth is not None and depth == self._row_depth + 1:
             number = self._counts[self._place]
@@ -179,14 +195,14 @@ class _Builder:
                 raise _UnusualError(f"it holds more than {MOST_ROWS} rows in one list; divide it")
             self._counts[self._place] = number + 1
             self._left = MOST_VALUES
-            yield self._place, number, value
-            return
+            return self._place, number, value
         self._spend(self._row_depth is None)
         container = self._stack[-1]
         if isinstance(container, list):
             container.append(value)
         else:
             container[self._keys[-1]] = value
+        return None
 
     def _spend(self, is_around: bool) -> None:
         if is_around:
