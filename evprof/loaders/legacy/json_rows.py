@@ -81,7 +81,7 @@ def _has_words(file: BinaryIO) -> bool:
     while piece := file.read(_PIECE):
         if b"NaN" in (data := end + piece) or b"Infinity" in data:
             break
-        end = piece[-_LONGEST_WORD:]
+        end = data[-_LONGEST_WORD:]
     file.seek(0)
     return bool(piece)
 
