@@ -12,7 +12,8 @@ class Sample(Plain):
     """One scene. At least one of `events_path` and `video_path` is given.
 
     `events_path`: `.npy`, `.npz`, a folder of PNG event frames, or a set of them in a folder (`drive/000001_*.png`);
-    `video_path`: anything FFmpeg opens. `name` tells samples of one dataset apart; `reference` is the answer a dataset gives, None where it gives none.
+    `video_path`: anything FFmpeg opens. `name` tells samples of one dataset apart; `reference` is the answer a
+    dataset gives, None where it gives none.
     """
 
     events_path: str | None = None
