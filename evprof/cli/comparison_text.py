@@ -45,8 +45,9 @@ def print_comparison(document: Document, console: Console) -> None:
     else:
         out.line("No figure differs from the baseline's.")
     others = [label for label, column in listed if not column["is_baseline"]]
+    is_repeated = any(len(column["run_ids"]) > (column["samples"] or 1) for column in document["columns"])
     for label, pair in zip(others, document["pairs"], strict=True):
-        _print_pair(label, labels[_baseline(document)], pair, out)
+        _print_pair(label, labels[_baseline(document)], pair, is_repeated, out)
 
 
 def labels_of(document: Document) -> list[str]:
@@ -212,13 +213,15 @@ def _judgement(row: Document, index: int) -> Piece:
     return ("better", strong + _GOOD) if is_good else ("worse", strong + _BAD)
 
 
-def _print_pair(label: str, base: str, pair: Document, out: StyledLines) -> None:
+def _print_pair(label: str, base: str, pair: Document, is_repeated: bool, out: StyledLines) -> None:
     """What is said of one column and the baseline."""
     parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
     if parts:
-        counted = "" if pair["samples"] is None else f" (mean of {pair['samples']} samples that both measured)"
+        counted = [] if pair["samples"] is None else [f"mean of {pair['samples']} samples that both measured"]
+        counted += ["of repeats the one of median total"] if is_repeated else []
         out.line()
-        out.line(f"where the difference of {label} from {base} comes from{counted}:")
+        how = f" ({'; '.join(counted)})" if counted else ""
+        out.line(f"where the difference of {label} from {base} comes from{how}:")
         out.table(_bars(parts), left=1)
     found = pair["generation"]
     if found["product"] is not None:
