@@ -92,7 +92,7 @@ def test_grouped_bars_have_their_intervals(width: float) -> None:
     ends = [(float(line.get("x1", "0")), float(line.get("x2", "0"))) for line in whiskers]
     assert ends[0][0] == pytest.approx(first * 4.0 / 4.5, abs=0.2)
     assert len(ends) == 3
-    assert len([line for line in svg.findall("line") if line.get("class") == "reference"]) == 1
+    assert len([line for line in svg.findall("line") if line.get("class") == "reference"]) == 2
     assert any(text.text == "n/a" for text in svg.findall("text"))
     check_words(svg, width)
 

@@ -207,6 +207,13 @@ def test_configurations_of_equal_shapes_are_told_once() -> None:
     told = tables(shapes.section(data))
     assert [table.caption for table in told] == ["a, b", "c"]
     assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "[1, 4] float32", "16 B"]
+    other = made(4, "d")
+    other.spans[2].tensors[0] = other.spans[2].tensors[0]._replace(shape="8,4", nbytes=128)
+    told = tables(shapes.section(data_of(made(1, "a"), other)))
+    assert [table.caption for table in told] == ["a", "d: what differs from a"]
+    assert [[cell.text for cell in row] for row in told[1].rows] == [
+        ["vision", "out", "vision", "[8, 4] float32", "128 B"]
+    ]
     facts = ImportedFacts("rows.json", "five_stages", 0)
     assert shapes.section(data_of(made(1, imported=facts))).missing
 

@@ -70,7 +70,7 @@ def linear_ticks(low: float, high: float, most: int) -> list[float]:
 
 def round_step(at_least: float) -> float:
     """The smallest of 1, 2, 5 × a power of ten that is at least `at_least`."""
-    if at_least <= 0 or not math.isfinite(at_least):
+    if not 1e-300 < at_least < math.inf:
         return 1.0
     power = 10.0 ** math.floor(math.log10(at_least))
     return next(leading * power for leading in (1.0, 2.0, 5.0, 10.0, 20.0) if leading * power >= at_least * (1 - 1e-9))

@@ -10,40 +10,63 @@ from evprof.export.report.figures import interval_text, share_text
 from evprof.export.report.palette import series_colors
 from evprof.export.report.parts import Plot, Series
 from evprof.export.report.plot_words import LINE, draw_legend, ends_at, value_at, value_text
+from evprof.export.report.safe_text import one_line
 
 _BAR, _THIN_BAR, _GAP = 22.0, 12.0, 14.0
+
+_MOST_LABEL, _FEWEST_BESIDE = 0.34, 560.0
+"""Labels stand beside their bars when they take no more than this share of a picture at least this wide."""
 
 
 def draw_stacked(canvas: Canvas, plot: Plot) -> float:
     """One bar per label, its parts end to end. Returns how high the picture became."""
-    y = draw_legend(canvas, plot.series, 12)
+    y = draw_legend(canvas, plot.series, 12) + 4
     totals = [
-        sum(value for value in (value_at(series, index) for series in plot.series) if value)
+        sum(value for value in (value_at(series, index) for series in plot.series) if value and value > 0)
         for index in range(len(plot.labels))
     ]
-    axis = Axis(0.0, max(totals, default=0.0) or 1.0, 0.0, canvas.width)
+    words = [value_text(total, plot.unit) for total in totals]
+    left = _label_room(canvas, plot)
+    room = max(map(text_width, words), default=0.0) + 12 if left else 0.0
+    axis = Axis(0.0, max(totals, default=0.0) or 1.0, left, canvas.width - room)
     colors = series_colors(plot.series)
-    top = y
     for index, label in enumerate(plot.labels):
-        total = value_text(totals[index], plot.unit)
-        y += LINE
-        canvas.text(0, y, shortened(label, canvas.width - text_width(total) - 16))
-        canvas.text(canvas.width, y, total, "strong", "end")
-        y += 6
-        x = 0.0
+        y = _draw_label(canvas, label, y, left, _BAR, canvas.width - text_width(words[index]) - 16)
+        if not left:
+            canvas.text(canvas.width, y - 6, words[index], "strong", "end")
+        x = axis.start
         for place, series in enumerate(plot.series):
             value = value_at(series, index)
             if not value or value < 0:
                 continue
-            wide = axis.at(value)
-            share = value / totals[index]
-            tip = f"{series.name}: {value_text(value, plot.unit)}, {share_text(share)} of {total}"
+            wide = axis.at(value) - axis.start
+            said = value_text(value, plot.unit)
+            tip = f"{series.name}: {said}, {share_text(value / totals[index])} of {words[index]}"
             # A hair of ground between neighbours, where they are wide enough to spare it.
             canvas.bar(x, y, wide - (1.0 if wide > 3 else 0.0), _BAR, colors[place], tip)
-            _label_segment(canvas, x, y, wide, series, value_text(value, plot.unit), colors[place])
+            _label_segment(canvas, x, y, wide, series, said, colors[place])
             x += wide
-        y += _BAR + _GAP - 4
-    return _scale_below(canvas, axis, top, y, plot.unit)
+        if left:
+            canvas.text(x + 8, y + _BAR / 2 + 4.2, words[index], "strong")
+        y += _BAR + (8 if left else _GAP - 4)
+    return _scale_below(canvas, axis, y, plot.unit)
+
+
+def _label_room(canvas: Canvas, plot: Plot) -> float:
+    """How much of the left labels take when all stand beside their bars; 0: there is no room, they stand above."""
+    needed = max((text_width(one_line(label, 400)) for label in plot.labels), default=0.0) + 16
+    return needed if needed <= _MOST_LABEL * canvas.width and canvas.width > _FEWEST_BESIDE else 0.0
+
+
+def _draw_label(  # noqa: PLR0917 - a label and its place
+    canvas: Canvas, label: str, y: float, left: float, high: float, room: float
+) -> float:
+    """Draws a label beside or above bars that are `high` in all; returns where they begin."""
+    if left:
+        canvas.text(0, y + high / 2 + 4.2, label)
+        return y
+    canvas.text(0, y + LINE - 4, shortened(label, room))
+    return y + LINE + 2
 
 
 def _label_segment(  # noqa: PLR0917 - a place and what stands there
@@ -62,16 +85,16 @@ def _ink(colors: Sequence[str]) -> str:
     return f"var(--on-{colors[0]})"
 
 
-def _scale_below(canvas: Canvas, axis: Axis, top: float, y: float, unit: str) -> float:
+def _scale_below(canvas: Canvas, axis: Axis, y: float, unit: str) -> float:
     """A quiet axis under lying bars."""
     ticks = axis.ticks(110.0)
-    canvas.line(0, y, canvas.width, y, "axis")
+    canvas.line(axis.start, y, axis.end, y, "axis")
     reached = -1.0
     for value, text in zip(ticks, tick_texts(ticks), strict=True):
         x = axis.at(value)
         canvas.line(x, y, x, y + 4, "axis")
         words = f"{text} {unit}".rstrip() if value == ticks[-1] else text
-        anchor = "start" if x < 12 else "end" if x > axis.end - text_width(words) / 2 else "middle"
+        anchor = "start" if x < axis.start + 12 else "end" if x > canvas.width - text_width(words) / 2 else "middle"
         left = x - text_width(words) * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
         if left > reached:
             canvas.text(x, y + 17, words, "dim", anchor)
@@ -82,8 +105,7 @@ def _scale_below(canvas: Canvas, axis: Axis, top: float, y: float, unit: str) ->
 def draw_grouped(canvas: Canvas, plot: Plot) -> float:
     """A bar per label and series, with intervals. Returns how high the picture became."""
     many = len(plot.series) > 1
-    y = draw_legend(canvas, plot.series, 12) if many else 0.0
-    top = y
+    y = draw_legend(canvas, plot.series, 12) + 4 if many else 0.0
     ends = [
         value
         for series in plot.series
@@ -91,24 +113,26 @@ def draw_grouped(canvas: Canvas, plot: Plot) -> float:
         if value is not None
     ]
     words = [_bar_text(series, index, plot.unit) for series in plot.series for index in range(len(plot.labels))]
+    left = _label_room(canvas, plot)
     room = min(max(map(text_width, words), default=0.0) + 12, canvas.width * 0.55)
-    axis = Axis(0.0, max(ends, default=0.0) or 1.0, 0.0, canvas.width - room)
+    axis = Axis(0.0, max(ends, default=0.0) or 1.0, left, canvas.width - room)
     colors = series_colors(plot.series)
     bar = _THIN_BAR if many else _BAR - 6
+    high = len(plot.series) * (bar + 4) - 4
     rows: list[tuple[float, int, int]] = []
+    tops: list[tuple[float, float]] = []
     for index, label in enumerate(plot.labels):
-        y += LINE
-        canvas.text(0, y, shortened(label, canvas.width))
-        y += 8
-        for place in range(len(plot.series)):
-            rows.append((y, index, place))
-            y += bar + 4
-        y += _GAP - 6
+        y = _draw_label(canvas, label, y, left, high, canvas.width)
+        rows += [(y + place * (bar + 4), index, place) for place in range(len(plot.series))]
+        tops.append((y - 3, y + high + 3))
+        y += high + (10 if left else _GAP - 2)
     if plot.unit == "x":
-        canvas.line(axis.at(1.0), top + 8, axis.at(1.0), y, "reference")
+        # Beside every group rather than through all: labels may stand between them.
+        for start, end in tops:
+            canvas.line(axis.at(1.0), start, axis.at(1.0), end, "reference")
     for at, index, place in rows:
         _draw_bar(canvas, plot, axis, (at, bar), index, place, colors[place])
-    return _scale_below(canvas, axis, top, y, "" if plot.unit == "x" else plot.unit)
+    return _scale_below(canvas, axis, y, "" if plot.unit == "x" else plot.unit)
 
 
 def _draw_bar(  # noqa: PLR0917 - one bar of a group
@@ -117,10 +141,10 @@ def _draw_bar(  # noqa: PLR0917 - one bar of a group
     series, (y, bar) = plot.series[place], at
     value = value_at(series, index)
     words = _bar_text(series, index, plot.unit)
-    reach = 0.0
+    reach = axis.start
     if value is not None:
         reach = axis.at(max(value, 0.0))
-        canvas.bar(0, y, max(reach, 0.8), bar, colors, f"{series.name}: {words}")
+        canvas.bar(axis.start, y, max(reach - axis.start, 0.8), bar, colors, f"{series.name}: {words}")
         low, high = ends_at(series, index)
         if low is not None and high is not None:
             canvas.whisker(axis.at(max(low, 0.0)), axis.at(max(high, 0.0)), y + bar / 2)

@@ -179,7 +179,7 @@ def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plo
         compared = _means(pair, END_TO_END, _reader(part["stage"]))
         if compared is not None:
             heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
-            color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else ""
+            color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else UNATTRIBUTED
             badge = badge_of((*pair.base.runs, *pair.other.runs))
             series.append(Series(WORDS.get(part["stage"], part["stage"]), (0, 1), heights, color, badge=badge))
     if not series:

@@ -36,7 +36,7 @@ def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     place = 0
     for entry in series:
-        if entry.color == UNATTRIBUTED:
+        if UNATTRIBUTED in (entry.color, entry.name):
             found.append(())
         elif own := _own_colors(entry):
             found.append(own)

@@ -10,10 +10,13 @@ from evprof.core.records import TensorRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell
-from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, text_cells
+from evprof.export.report.parts import Cell, Paragraph, Section, Table, text_cells
 
 Line = tuple[str, str, str, str, int]
 """Stage or part of one, direction, name, shape with dtype, bytes of all that are told as one."""
+
+ALIKE = 0.4
+"""The share of lines that two sets of shapes have in common for one to be told by its differences."""
 
 _NUMBERED = re.compile(r"^(.*?)\s*(\d+)$")
 
@@ -33,8 +36,28 @@ def section(data: ReportData) -> Section:
     if not groups:
         return Section("Shapes", missing="Runs made by evprof: imported files do not say what went in and came out.")
     intro = "Of the first run of each configuration that finished; where answers differ in length, so do token ids."
-    tables: list[Block] = [_table(data, lines, named) for lines, named in groups.items()]
-    return Section("Shapes", (Paragraph(intro), *tables))
+    return Section("Shapes", (Paragraph(intro), *_tables(data, groups)))
+
+
+def _tables(data: ReportData, groups: dict[tuple[Line, ...], dict[str, int]]) -> Iterator[Table]:
+    """A table for each group; of one much like an earlier one only the lines in which it differs."""
+    told: list[tuple[frozenset[Line], str]] = []
+    for lines, named in groups.items():
+        names = ", ".join(named)
+        own = frozenset(lines)
+        alike = [entry for entry in told if set(map(_key, entry[0])) == set(map(_key, own))]
+        base, first = max(alike, key=lambda entry: len(entry[0] & own), default=(frozenset(), ""))
+        if len(base & own) >= ALIKE * len(own):
+            rest = tuple(line for line in lines if line not in base)
+            yield _table(data, rest, named, f"{names}: what differs from {first}")
+        else:
+            told.append((own, next(iter(named))))
+            yield _table(data, lines, named, names)
+
+
+def _key(line: Line) -> tuple[str, str, str]:
+    """Which tensor a line tells of, however many it stands for."""
+    return (line[0], line[1], re.sub(r"\s*(\d+|\(\d+ of\))$", "", line[2]))
 
 
 def _lines(run: RunLog, role: str) -> Iterator[Line]:
@@ -68,7 +91,7 @@ def _shape(record: TensorRecord) -> str:
     return f"[{', '.join(part.strip() for part in record.shape.split(',') if part.strip())}]"
 
 
-def _table(data: ReportData, lines: tuple[Line, ...], named: dict[str, int]) -> Table:
+def _table(data: ReportData, lines: tuple[Line, ...], named: dict[str, int], caption: str) -> Table:
     own = data.badge(next(iter(named.values())))
     rows: list[tuple[Cell, ...]] = []
     shown = ""
@@ -77,4 +100,4 @@ def _table(data: ReportData, lines: tuple[Line, ...], named: dict[str, int]) -> 
         texts = text_cells(("" if shown == title else title, direction, name))
         rows.append((*texts, Cell(shape, own), bytes_cell(nbytes, own)))
         shown = title
-    return Table(("stage", "", "name", "shape", "bytes"), tuple(rows), ", ".join(named), text_columns=4)
+    return Table(("stage", "", "name", "shape", "bytes"), tuple(rows), caption, text_columns=4)

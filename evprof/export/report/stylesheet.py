@@ -58,9 +58,9 @@ linear-gradient(270deg,var(--panel) 40%,transparent) right/32px 100% no-repeat l
 linear-gradient(90deg,var(--line),transparent) left/8px 100% no-repeat scroll,
 linear-gradient(270deg,var(--line),transparent) right/8px 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:13px;line-height:1.4;min-width:min(100%,480px)}
-th{font-weight:550;color:var(--text-dim);text-align:left;vertical-align:bottom;padding:6px 20px 6px 0;
+th{font-weight:550;color:var(--text-dim);text-align:left;vertical-align:bottom;padding:6px 16px 6px 0;
 border-bottom:1px solid var(--text-dim)}
-td{text-align:left;vertical-align:top;padding:6px 20px 6px 0;border-bottom:1px solid var(--line);max-width:56ch;
+td{text-align:left;vertical-align:top;padding:6px 16px 6px 0;border-bottom:1px solid var(--line);max-width:56ch;
 overflow-wrap:break-word}
 th:first-child,td.f{min-width:176px}
 tr:last-child td,td[rowspan]{border-bottom:0}
@@ -69,7 +69,7 @@ tr:has(+tr>td[rowspan])>td:not([rowspan]){border-bottom-color:var(--text-dim)}
 th:last-child,td:last-child{padding-right:4px}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 td.n,td.s{white-space:nowrap}
-th.m{padding-right:33px}
+th.m{padding-right:29px}
 th.m:last-child{padding-right:17px}
 tbody tr:hover td{background:color-mix(in srgb,var(--raised) 60%,transparent)}
 .good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.dim{color:var(--text-dim)}
@@ -123,7 +123,7 @@ svg .hatched{stroke:var(--text-dim);stroke-width:.75}
 .themes input:focus-visible+label{outline:2px solid var(--accent)}
 footer{margin-top:32px;padding-top:16px;border-top:1px solid var(--line);font-size:12px;color:var(--text-dim)}
 @media (min-width:1080px){
-.page{grid-template-columns:208px minmax(0,1fr);column-gap:48px}
+.page{grid-template-columns:184px minmax(0,1fr);column-gap:40px}
 header{grid-column:1/-1}
 nav{position:sticky;top:0;align-self:start;margin:0;padding:40px 0 16px;max-height:100vh;overflow-y:auto}
 nav ol{columns:1}
