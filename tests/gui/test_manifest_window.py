@@ -46,7 +46,7 @@ def write(folder: Path, recording: Path, count: int, tail: str = "") -> Path:
 
 def test_samples_of_a_list_stand_on_top(window: MainWindow, tmp_path: Path, recording: Path) -> None:
     before = len(window.samples.samples)
-    window.open_paths([str(write(tmp_path, recording, 3))])
+    window.open_paths([str(write(tmp_path, recording, 3, "1.npy,Another question?,again\n"))])
     assert [sample.name for sample in window.samples.samples[:3]] == ["n0", "n1", "n2"]
     assert len(window.samples.samples) == before + 3
     assert window.messages.shown is None

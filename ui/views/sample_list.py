@@ -67,7 +67,10 @@ class SampleList(QWidget):
     def add_all(self, samples: Sequence[Sample]) -> None:
         """Lists samples on top in their order, without those whose files are listed already."""
         listed = {_files(entry) for entry in self._samples}
-        fresh = {_files(sample): sample for sample in samples if _files(sample) not in listed}
+        fresh: dict[tuple[str | None, str | None], Sample] = {}
+        for sample in samples:
+            if _files(sample) not in listed:
+                fresh.setdefault(_files(sample), sample)
         self._samples[:0] = fresh.values()
         self._fill()
 
