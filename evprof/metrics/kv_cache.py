@@ -18,13 +18,17 @@ def bytes_per_position(model: ModelFacts) -> int:
 def formula_bytes(run: RunLog, role: str | None = None) -> int | None:
     """2·layers·kv_heads·(input + output - 1)·head_dim·bytes; the last token is never fed back, hence the - 1.
 
-    For the draft of a speculative run the input is its own prompt and the output the answer. None until both lengths
-    and the model are known.
+    For the draft of a speculative run the input is its own prompt and the output the answer. Imported files without
+    token ids give their caches after the prefill, so that nothing is added to the input. None until both lengths and
+    the model are known.
     """
     role = role or run.info.role
     model, lengths = run.info.models.get(role), run.info.lengths.get(role)
-    if model is None or lengths is None or not run.tokens:
+    if model is None or lengths is None:
         return None
+    if not run.tokens:
+        is_told = run.info.imported is not None and "kv_cache_bytes" in run.info.imported.figures
+        return bytes_per_position(model) * lengths.input if is_told else None
     return bytes_per_position(model) * (lengths.input + len(run.tokens) - 1)
 
 

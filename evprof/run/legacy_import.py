@@ -28,6 +28,7 @@ from evprof.core.run_info import (
 )
 from evprof.core.units import NS_PER_MS
 from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
 from evprof.loaders.legacy.reading import flattened
 from evprof.loaders.legacy.rows import (
@@ -49,6 +50,9 @@ IMPORTS = "imports"
 """The fact of a session that holds what is known of its imported files."""
 
 ROWS_PER_COMMIT = 2000
+
+LONGEST_ERROR, LONGEST_NAME = 2000, 200
+"""Characters kept of an error and of a sample's name."""
 
 _STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
 
@@ -232,14 +236,14 @@ class _Import:
             settings=row.settings,
             sample={
                 "prompt": row.prompt,
-                "name": row.sample,
+                "name": shortened(row.sample, LONGEST_NAME),
                 "events_path": row.events_path,
                 "video_path": row.video_path,
                 "reference": None,
             },
             started_at=self._started_at,
             status=FINISHED if row.error is None else FAILED,
-            error=row.error,
+            error=None if row.error is None else shortened(row.error, LONGEST_ERROR),
             warmup=row.is_warmup,
             start_ns=0 if row.intervals else None,
             models={role: self._model(model) for role, model in row.models.items()},

@@ -10,6 +10,7 @@ from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
@@ -86,7 +87,7 @@ class _Reader:
         return self._row(check, "Video-LLaVA 4bit, alone", intervals)
 
     def _speculative(self, adapter: str, number: int, raw: dict[str, Any]) -> LegacyRow:
-        name = adapter[:60]
+        name = shortened(adapter, 60)
         check = RowCheck(raw, number, self._problems, name)
         prefills = _laid_out(check, (("egpt_prefill_ms", DRAFT), ("vl_prefill_ms", TARGET)), check.number("overlap_ms"))
         section = check.duration_ms("parallel_prefill_ms")
@@ -219,7 +220,7 @@ def _statistics(adapters: list[str]) -> dict[str, Statistic]:
     for key in ("prefill_ms", "decode_ms"):
         found[f"aggregate.{_PLAIN}.{key}_mean"] = Statistic(_PLAIN, key, "avg")
     for adapter in adapters:
-        head, side = f"aggregate.{adapter}", adapter[:60]
+        head, side = f"aggregate.{adapter}", shortened(adapter, 60)
         for name, key in (
             ("speedup", "speedup"),
             ("prefill_ms", "parallel_prefill_ms"),

@@ -53,6 +53,6 @@ def _name(model: LegacyModel | None) -> str | None:
 
 
 def shortened(text: str, most: int = 160) -> str:
-    """The first sentences of an error, for lists."""
-    words = " ".join(text.split())
+    """The first sentences of an error, for lists: printable, on one line."""
+    words = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * most]).split())
     return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"

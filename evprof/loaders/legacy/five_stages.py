@@ -195,6 +195,8 @@ class _Reader:
         )
         tell("wall_clock_total and parallel_speedup are computed from separate runs; nothing ran at the same time")
         tell("EventGPT saw the first of its event frames only")
+        if len([model for model in self._models.values() if model.weight_bytes]) > 1:
+            tell("Both models were loaded together, so the memory peak of each holds the weights of both")
 
 
 def _takes_no_time(own: dict[str, Any]) -> bool:
