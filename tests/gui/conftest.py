@@ -15,10 +15,14 @@ import pytest
 from PySide6.QtCore import QEvent, QMessageLogContext, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
+from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.run.synthetic import ScriptedEngine
 from ui.run_controller import RunController
 from ui.selection import Selection
@@ -127,3 +131,63 @@ def files(tmp_path: Path) -> dict[str, str]:
     assert sample.events_path is not None
     assert sample.video_path is not None
     return {"events": sample.events_path, "video": sample.video_path}
+
+
+AddRow = Callable[..., None]
+
+
+@pytest.fixture(scope="session")
+def add_row() -> AddRow:
+    """Adds one run of a suite's or an imported file's row to a recording, its stages end to end."""
+    return _add_row
+
+
+def _add_row(
+    recording: Recording,
+    run_id: int,
+    stages: dict[str, float],
+    *,
+    cell: str = "",
+    role: str = "target",
+    mode: str = "target",
+    sample: str = "scene",
+    group: int | None = None,
+    tokens: int = 3,
+    status: str = FINISHED,
+    error: str | None = None,
+    warmup: bool = False,
+    settings: dict[str, object] | None = None,
+    imported: ImportedFacts | None = None,
+    text: str | None = None,
+) -> None:
+    """`stages` are lengths in ms by name. Tokens of an imported run have ids and no pieces, and the run has no end."""
+    model = SCRIPTED_DRAFT if role == "draft" else SCRIPTED_TARGET
+    info = RunInfo(
+        run_id,
+        run_id if group is None else group,
+        0,
+        role,
+        mode,
+        dict(settings or {}),
+        {"name": sample, "prompt": "What is there?"},
+        start_ns=0,
+        warmup=warmup,
+        cell=cell,
+        imported=imported,
+        text=text,
+        models={role: model.facts},
+        lengths={role: LengthFacts(641, 35, 23, 583)},
+    )
+    recording.post(RunStarted(run_id, info))
+    at = 0
+    for span_id, (name, duration_ms) in enumerate(stages.items()):
+        end = at + round(duration_ms * 1e6)
+        for phase in (BEGIN, END, SETTLED):
+            recording.append(SpanRecord(run_id, span_id, -1, phase, role, name, at, -1 if phase == BEGIN else end))
+        at = end
+    piece = "" if imported is not None else " word"
+    step = round(stages.get("decode", 1.0) * 1e6 / max(1, tokens - 1))
+    for place in range(tokens if status == FINISHED else 0):
+        t_ns = at if imported is not None else at - (tokens - 1 - place) * step
+        recording.append(TokenRecord(run_id, role, place, 100 + place, "target", -1, t_ns, piece))
+    recording.post(RunEnded(run_id, status, error, {} if imported is not None else {"end_ns": at}))

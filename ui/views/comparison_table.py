@@ -28,7 +28,7 @@ from ui.views.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, pain
 from ui.views.stage_fill import paint_swatch
 
 NAME_PX = 144.0
-LEAST_PX = 176.0
+LEAST_PX = 192.0
 """Width of the names, and the least of a column."""
 
 HEAD_PX = 78.0

@@ -1,0 +1,215 @@
+"""Intervals that cover several stages: one striped bar, one line of figures, and what an imported file lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import Recording
+from evprof.core.run_info import ImportedFacts
+from evprof.core.run_log import RunBook, RunLog
+from evprof.view.columns import Column
+from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
+from evprof.view.lanes import Track
+from ui.models.figures import compare
+from ui.models.provenance import lacking, provenance_lines, told_settings
+from ui.models.run_details import span_sections
+from ui.models.run_summary import summary_sections
+from ui.models.run_text import stage_now, stages_in_order
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import Theme, ThemeHolder, dark, light
+from ui.views.model_pair import ModelPair
+from ui.views.stage_fill import stage_brush
+from ui.views.stage_strip import HEIGHT, StageStrip
+from ui.views.timeline.timeline_view import TimelineView
+
+FILE = ImportedFacts("/data/rows.json", "per_sample_rows", 7, output_tokens=41, notes=["Two parts are one here."])
+STAGES = {"load+preprocess": 40.0, "vision": 20.0, "prefill+decode": 300.0}
+
+
+@pytest.fixture
+def controller(application: QApplication, add_row: Callable[..., None]) -> Iterator[RunController]:
+    """One imported row of both models, the second with its text."""
+    recording = Recording()
+    for run_id, role, text in ((1, "draft", None), (2, "target", "A car on a road.")):
+        add_row(recording, run_id, STAGES, cell=role, role=role, mode="side-by-side", group=7, imported=FILE, text=text)
+    made = RunController(recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def imported(controller: RunController) -> RunLog:
+    """The draft's half, which has no text."""
+    return controller.runs[1]
+
+
+def _colors(image: QImage, box: QRectF) -> set[str]:
+    area = box.toRect()
+    return {
+        image.pixelColor(x, y).name()
+        for x in range(area.left(), area.right() + 1)
+        for y in range(area.top(), area.bottom() + 1)
+    }
+
+
+def test_names_of_what_covers_several_stages() -> None:
+    assert stages_in("vision+prefill") == ("vision", "prefill")
+    assert stages_in("tower") == ()
+    assert stage_title("vision+prefill+decode") == "vision + prefill + decode"
+    assert stage_title("decode") == "decode"
+    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + pre", "v+p"]
+
+
+def test_labels_get_shorter_without_dropping_a_stage(imported: RunLog) -> None:
+    wordings = stage_labels(imported, "draft", "prefill+decode", 300_000_000)
+    assert wordings == ["prefill + decode  300 ms", "prefill + decode", "pre + dec", "p+d"]
+
+
+@pytest.mark.parametrize("theme", [dark(), light()], ids=lambda theme: str(theme.name))
+def test_a_striped_ground_has_every_colour_and_no_other_of_a_stage(application: QApplication, theme: Theme) -> None:
+    image = QImage(120, 20, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    box = QRectF(0, 0, 120, 20)
+    painter.fillRect(box, stage_brush(theme, "vision+prefill+decode", box))
+    painter.end()
+    found = _colors(image, box)
+    named = {name: theme.stage(name).name() for name in theme.stages}
+    assert {name for name, color in named.items() if color in found} == {"vision", "prefill", "decode"}
+    painter = QPainter(image)
+    painter.fillRect(box, stage_brush(theme, "vision", box))
+    painter.end()
+    assert _colors(image, box) == {theme.stage("vision").name()}
+
+
+def test_the_timeline_draws_one_striped_bar(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    view = TimelineView(controller, selection, themes, clock=lambda: 0)
+    view.resize(1000, 500)
+    view.show()
+    selection.set_runs(1, 2)
+    application.processEvents()
+    lane = view.lanes[0]
+    image = lane.grab().toImage()
+    theme = themes.theme
+    left = view.scene.scale.x(61_000_000) + 144
+    right = view.scene.scale.x(355_000_000) + 144
+    found = _colors(image, QRectF(left + 140, 9, right - left - 150, 15))
+    assert {theme.stage("prefill").name(), theme.stage("decode").name()} <= found
+    assert theme.stage("vision").name() not in found
+    hit = lane.hit(QPointF(view.scene.scale.x(200_000_000), 15))
+    assert hit is not None
+    assert hit.title.startswith("prefill + decode · ")
+    assert hit.swatch == "prefill+decode"
+    assert "does not tell them apart" in hit.note
+    view.close()
+    view.deleteLater()
+
+
+def test_the_strip_has_one_segment_per_interval(
+    application: QApplication, imported: RunLog, selection: Selection, themes: ThemeHolder
+) -> None:
+    strip = StageStrip(selection, themes)
+    strip.resize(400, HEIGHT)
+    strip.show_column(Column(imported, "draft"))
+    assert [part.span.name for part in strip.segments()] == list(STAGES)
+    image = strip.grab().toImage()
+    last = strip.segments()[-1]
+    found = _colors(image, QRectF(last.left + 200, 2, last.width - 210, HEIGHT - 4))
+    assert {themes.theme.stage(name).name() for name in ("prefill", "decode")} <= found
+
+
+def test_stages_stand_in_their_order(imported: RunLog) -> None:
+    assert [span.name for span in stages_in_order(imported, "draft")] == list(STAGES)
+
+
+def test_figures_have_a_line_for_the_piece_and_none_for_what_is_in_it(controller: RunController) -> None:
+    a, b = Column(controller.runs[1], "draft"), Column(controller.runs[2], "target")
+    rows = {row.name: row for row in compare(a, b)}
+    assert (rows["prefill + decode"].a, rows["prefill + decode"].b) == ("300.0", "300.0")
+    assert rows["vision"].a == "20.0"
+    assert not {"prefill", "decode", "load", "preprocess"} & set(rows)
+    alone = {row.name: row for row in compare(a, None)}
+    assert alone["load + preprocess"].a == "40.0"
+    assert alone["load + preprocess"].b == "–"
+
+
+def test_stages_that_another_column_measured_apart_keep_their_lines(
+    controller: RunController, add_row: Callable[..., None]
+) -> None:
+    recording = Recording()
+    add_row(recording, 9, {"load": 1.0, "preprocess": 2.0, "vision": 3.0, "prefill": 40.0, "decode": 50.0})
+    book = RunBook(recording)
+    book.update()
+    rows = {row.name: row for row in compare(Column(controller.runs[1], "draft"), Column(book.runs[9], "target"))}
+    assert (rows["prefill"].a, rows["prefill"].b) == ("–", "40.0")
+    assert rows["prefill + decode"].b == "90.0"
+    assert rows["prefill + decode"].ratio == "0.30×"
+
+
+def test_the_inspector_says_that_nothing_was_divided(imported: RunLog) -> None:
+    span = next(span for span in imported.spans.values() if span.name == "prefill+decode")
+    (section,) = span_sections(imported, span)
+    assert section.head.startswith("prefill + decode · ")
+    assert "one time for prefill, decode" in section.note
+
+
+def test_the_inspector_says_where_a_run_comes_from(imported: RunLog) -> None:
+    section = next(part for part in summary_sections(Column(imported, "draft"), None) if part.head == "Imported")
+    assert [(detail.name, detail.text) for detail in section.details][:3] == [
+        ("file", "rows.json"),
+        ("family", "per sample rows"),
+        ("row", "7"),
+    ]
+    assert section.note == "Two parts are one here."
+    assert stage_now(imported, "draft") == "imported"
+
+
+def test_settings_that_a_file_does_not_give_are_not_told(imported: RunLog) -> None:
+    assert {setting.key for setting in told_settings(imported, "draft")} == {"dtype", "device", "quantization"}
+    assert provenance_lines(imported)[0][2] == "/data/rows.json"
+
+
+def test_made_up_times_of_tokens_are_nowhere(imported: RunLog) -> None:
+    track = Track(Column(imported, "draft"))
+    track.update()
+    assert len(imported.tokens) == 3
+    assert len(track.token_times()) == 0
+    assert track.mean_latency_ms() is None
+
+
+def test_what_a_file_lacks_is_said(imported: RunLog, runs_of_ours: dict[int, RunLog]) -> None:
+    assert lacking([imported], "the time of each token") == "Not in rows.json: the time of each token."
+    assert lacking([imported, runs_of_ours[1]], "anything") == ""
+
+
+@pytest.fixture
+def runs_of_ours(scripted_recording: Recording) -> dict[int, RunLog]:
+    """Runs that were made here."""
+    book = RunBook(scripted_recording)
+    book.update()
+    return book.runs
+
+
+def test_the_columns_show_the_text_or_that_there_is_none(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    pair = ModelPair(selection, themes)
+    pair.resize(900, 500)
+    pair.show()
+    pair.show_columns(Column(controller.runs[1], "draft"), Column(controller.runs[2], "target"))
+    application.processEvents()
+    assert pair.right.plain.isVisible()
+    assert pair.right.plain.toPlainText() == "A car on a road."
+    assert not pair.left.plain.isVisible()
+    assert not pair.left.text.isVisible()
+    pair.close_feeds()
+    pair.close()
+    pair.deleteLater()
