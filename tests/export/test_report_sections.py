@@ -206,24 +206,24 @@ def test_configurations_of_equal_shapes_are_told_once() -> None:
     data = data_of(made(1, "a"), made(2, "b"), made(3, "c", {"vision": 3.0, "decode": 4.0}))
     told = tables(shapes.section(data))
     assert [table.caption for table in told] == ["a, b", "c"]
-    assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "[1, 4] float32", "16 B"]
+    assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "float32", "[1, 4]", "16 B"]
     other = made(4, "d")
     other.spans[2].tensors[0] = other.spans[2].tensors[0]._replace(shape="8,4", nbytes=128)
     told = tables(shapes.section(data_of(made(1, "a"), other)))
-    assert [table.caption for table in told] == ["a", "d: what differs from a"]
-    assert [[cell.text for cell in row] for row in told[1].rows] == [
-        ["vision", "out", "vision", "[8, 4] float32", "128 B"]
-    ]
+    assert [table.heads[4:] for table in told] == [("a", "d")]
+    rows = {row[0].text: [cell.text for cell in row[4:]] for row in told[0].rows}
+    assert rows["vision"] == ["[1, 4], 16 B", "[8, 4], 128 B"]
+    assert rows["prefill"] == ["[1, 4], 16 B", "″"]
     facts = ImportedFacts("rows.json", "five_stages", 0)
     assert shapes.section(data_of(made(1, imported=facts))).missing
 
 
 def test_numbered_tensors_of_one_shape_are_one_line() -> None:
     run = made(1)
-    for number in (0, 3, 7):
-        run.absorb(TensorRecord(1, 0, "in", f"frame {number}", "3,336,336", "uint8", 100))
+    for number, high in ((0, 336), (3, 335), (7, 336)):
+        run.absorb(TensorRecord(1, 0, "in", f"frame {number}", f"3,{high},336", "uint8", 100))
     first = tables(shapes.section(data_of(run)))[0].rows[0]
-    assert [cell.text for cell in first] == ["load", "in", "frame (3 of)", "[3, 336, 336] uint8", "300 B"]
+    assert [cell.text for cell in first] == ["load", "in", "frame", "uint8", "3 × [3, 335…336, 336]", "300 B"]
 
 
 def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:

@@ -206,6 +206,10 @@ def _paragraph(place: Element, block: Paragraph) -> None:
         element = SubElement(place, "p", {"class": f"callout {block.tone}"})
         SubElement(element, "span", {"class": "tone", "aria-hidden": "true"}).text = symbol
         _add(element, "span", block.text)
+    if block.badge is not None:
+        # Nothing is broken at this space: a badge never begins a line.
+        last = element if symbol is None else element[-1]
+        last.text = f"{last.text}\u00a0"
     _badge(element, block.badge)
 
 
@@ -220,7 +224,8 @@ def _table(place: Element, table: Table, anchors: _Anchors) -> None:
         named = {"aria-labelledby": anchors.next_table()}
         _add(place, "p", table.caption, {"class": "head", "id": named["aria-labelledby"]})
     box = SubElement(place, "div", {"class": "scroll", "tabindex": "0", "role": "region"} | named)
-    element = SubElement(box, "table")
+    is_grouped = any(not row[0].text for row in table.rows)
+    element = SubElement(box, "table", {"class": "groups"} if is_grouped else {})
     heads = SubElement(SubElement(element, "thead"), "tr")
     marked = [any(row[index].badge for row in table.rows) for index in range(len(table.heads))]
     for index, head in enumerate(table.heads):

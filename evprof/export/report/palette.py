@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evprof.core.records import COVERS
 from evprof.export.report.parts import Series
-from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, ink_on
+from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, channels, ink_on
 
 UNATTRIBUTED, TOTAL = "unattributed", "total"
 """What has no stage's colour: hatched, and plain."""
@@ -23,10 +23,17 @@ def variables(is_dark: bool) -> dict[str, str]:
     ground = GROUND_DARK if is_dark else GROUND_LIGHT
     return (
         {f"--{name.replace('_', '-')}": color for name, color in ground.items()}
+        | {"--group": mixed(ground["line"], ground["text_dim"])}
         | {f"--c-{name}": color for name, color in stages.items()}
         | {f"--on-{name}": ink_on(color) for name, color in stages.items()}
         | {f"--c-{TOTAL}": ground["text_dim"], f"--on-{TOTAL}": ink_on(ground["text_dim"])}
     )
+
+
+def mixed(first: str, second: str) -> str:
+    """The colour halfway between two, as encoded."""
+    pairs = zip(channels(first), channels(second), strict=True)
+    return "#" + "".join(f"{round(127.5 * (one + other)):02x}" for one, other in pairs)
 
 
 def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:

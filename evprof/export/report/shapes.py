@@ -1,29 +1,49 @@
-"""The section on shapes: what goes into every stage and comes out of it, told once for configurations that agree."""
+"""The section on shapes: what goes into every stage and comes out of it, told once for configurations that agree.
+
+Configurations whose stages hand on the same tensors in other sizes stand beside each other in one table.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from evprof.core.records import TensorRecord
 from evprof.core.run_log import RunLog, Span
+from evprof.core.units import bytes_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell
-from evprof.export.report.parts import Cell, Paragraph, Section, Table, text_cells
+from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, text_cells
 
-Line = tuple[str, str, str, str, int]
-"""Stage or part of one, direction, name, shape with dtype, bytes of all that are told as one."""
+MOST_BESIDE = 4
+"""Configurations in one table: more would not be read but scrolled through."""
 
-ALIKE = 0.4
-"""The share of lines that two sets of shapes have in common for one to be told by its differences."""
+SAME = "″"
 
-_NUMBERED = re.compile(r"^(.*?)\s*(\d+)$")
+_NUMBERED = re.compile(r"^(.*?)\s*\d+$")
+
+
+class Line(NamedTuple):
+    """One tensor, or several numbered ones, of a stage or a part of one; `nbytes` is of all of them."""
+
+    title: str
+    direction: str
+    name: str
+    dtype: str
+    shape: str
+    nbytes: int
+
+
+Lines = tuple[Line, ...]
+Named = dict[str, int]
+"""Configurations by name, with their places; a role behind the name where a run has both models."""
 
 
 def section(data: ReportData) -> Section:
-    """One table for every set of shapes that a model had, over the configurations that agree in it."""
-    groups: dict[tuple[Line, ...], dict[str, int]] = {}
+    """A table for each kind of pipeline, over all configurations that have it."""
+    groups: dict[Lines, Named] = {}
     for place, column in enumerate(data.columns):
         run = next((run for run in column.runs if any(span.tensors for span in run.stages())), None)
         if run is None:
@@ -35,29 +55,19 @@ def section(data: ReportData) -> Section:
                 groups.setdefault(lines, {})[name] = place
     if not groups:
         return Section("Shapes", missing="Runs made by evprof: imported files do not say what went in and came out.")
-    intro = "Of the first run of each configuration that finished; where answers differ in length, so do token ids."
-    return Section("Shapes", (Paragraph(intro), *_tables(data, groups)))
-
-
-def _tables(data: ReportData, groups: dict[tuple[Line, ...], dict[str, int]]) -> Iterator[Table]:
-    """A table for each group; of one much like an earlier one only the lines in which it differs."""
-    told: list[tuple[frozenset[Line], str]] = []
+    intro = (
+        "Shapes and bytes of the first run of each configuration that finished; where answers differ in length, so do "
+        f"token ids. {SAME} is the same as in the column before."
+    )
+    families: dict[object, list[tuple[Lines, Named]]] = {}
     for lines, named in groups.items():
-        names = ", ".join(named)
-        own = frozenset(lines)
-        alike = [entry for entry in told if set(map(_key, entry[0])) == set(map(_key, own))]
-        base, first = max(alike, key=lambda entry: len(entry[0] & own), default=(frozenset(), ""))
-        if len(base & own) >= ALIKE * len(own):
-            rest = tuple(line for line in lines if line not in base)
-            yield _table(data, rest, named, f"{names}: what differs from {first}")
-        else:
-            told.append((own, next(iter(named))))
-            yield _table(data, lines, named, names)
-
-
-def _key(line: Line) -> tuple[str, str, str]:
-    """Which tensor a line tells of, however many it stands for."""
-    return (line[0], line[1], re.sub(r"\s*(\d+|\(\d+ of\))$", "", line[2]))
+        families.setdefault(tuple(line[:3] for line in lines), []).append((lines, named))
+    tables: list[Block] = []
+    for family in families.values():
+        for first in range(0, len(family), MOST_BESIDE):
+            beside = family[first : first + MOST_BESIDE]
+            tables.append(_table(data, *beside[0]) if len(beside) == 1 else _beside(data, beside))
+    return Section("Shapes", (Paragraph(intro), *tables))
 
 
 def _lines(run: RunLog, role: str) -> Iterator[Line]:
@@ -70,34 +80,56 @@ def _lines(run: RunLog, role: str) -> Iterator[Line]:
 def _of_span(span: Span, title: str) -> Iterator[Line]:
     for direction in ("in", "out"):
         records = [record for record in span.tensors if record.direction == direction]
-        for name, alike in _collapsed(records):
-            first = alike[0]
-            yield title, direction, name, f"{_shape(first)} {first.dtype}", sum(each.nbytes for each in alike)
+        for (name, dtype), group in groupby(records, lambda record: (_base(record.name), record.dtype)):
+            alike = list(group)
+            yield Line(title, direction, name, dtype, _shape(alike), sum(each.nbytes for each in alike))
 
 
-def _collapsed(records: Sequence[TensorRecord]) -> Iterator[tuple[str, list[TensorRecord]]]:
-    """Tensors of one shape that are numbered, "frame 0", "frame 3", as one line with how many they are."""
-
-    def alike(record: TensorRecord) -> tuple[str, str, str]:
-        found = _NUMBERED.match(record.name)
-        return (found[1] if found else record.name, record.shape, record.dtype)
-
-    for (base, _, _), group in groupby(records, alike):
-        listed = list(group)
-        yield (listed[0].name if len(listed) == 1 else f"{base} ({len(listed)} of)"), listed
+def _base(name: str) -> str:
+    """ "frame" of "frame 3": numbered tensors are one line."""
+    found = _NUMBERED.match(name)
+    return found[1] if found else name
 
 
-def _shape(record: TensorRecord) -> str:
-    return f"[{', '.join(part.strip() for part in record.shape.split(',') if part.strip())}]"
+def _shape(records: Sequence[TensorRecord]) -> str:
+    """`[1, 641, 4096]`; of several `5 × [178…180, 240, 3]`, their smallest and largest sizes."""
+    sizes = [[int(part) for part in record.shape.split(",") if part.strip()] for record in records]
+    if len({len(each) for each in sizes}) > 1:
+        return " and ".join(dict.fromkeys(f"[{', '.join(map(str, each))}]" for each in sizes))
+    ends = [(min(column), max(column)) for column in zip(*sizes, strict=True)]
+    shape = f"[{', '.join(str(low) if low == high else f'{low}…{high}' for low, high in ends)}]"
+    return shape if len(records) == 1 else f"{len(records)} × {shape}"
 
 
-def _table(data: ReportData, lines: tuple[Line, ...], named: dict[str, int], caption: str) -> Table:
+def _starts(lines: Lines) -> list[str]:
+    """Titles of lines, each at the first of its lines only."""
+    return ["" if index and lines[index - 1].title == line.title else line.title for index, line in enumerate(lines)]
+
+
+def _table(data: ReportData, lines: Lines, named: Named) -> Table:
     own = data.badge(next(iter(named.values())))
+    rows = tuple(
+        (
+            *text_cells((start, line.direction, line.name, line.dtype)),
+            Cell(line.shape, own),
+            bytes_cell(line.nbytes, own),
+        )
+        for start, line in zip(_starts(lines), lines, strict=True)
+    )
+    return Table(("stage", "", "name", "dtype", "shape", "bytes"), rows, ", ".join(named), text_columns=5)
+
+
+def _beside(data: ReportData, family: Sequence[tuple[Lines, Named]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    shown = ""
-    for title, direction, name, shape, nbytes in lines:
-        # A stage is named once, at its first line.
-        texts = text_cells(("" if shown == title else title, direction, name))
-        rows.append((*texts, Cell(shape, own), bytes_cell(nbytes, own)))
-        shown = title
-    return Table(("stage", "", "name", "shape", "bytes"), tuple(rows), caption, text_columns=4)
+    for start, *lines in zip(_starts(family[0][0]), *(lines for lines, _ in family), strict=True):
+        dtypes = " / ".join(dict.fromkeys(line.dtype for line in lines))
+        cells: list[Cell] = []
+        for index, (line, (_, named)) in enumerate(zip(lines, family, strict=True)):
+            if index and line[4:] == lines[index - 1][4:]:
+                cells.append(Cell(SAME, tone="dim"))
+            else:
+                cells.append(Cell(f"{line.shape}, {bytes_text(line.nbytes)}", data.badge(next(iter(named.values())))))
+        rows.append((*text_cells((start, lines[0].direction, lines[0].name, dtypes)), *cells))
+    columns = [", ".join(named) for _, named in family]
+    heads = ("stage", "", "name", "dtype", *columns)
+    return Table(heads, tuple(rows), f"{columns[0]} to {columns[-1]}", text_columns=len(heads))

@@ -64,8 +64,8 @@ td{text-align:left;vertical-align:top;padding:6px 16px 6px 0;border-bottom:1px s
 overflow-wrap:break-word}
 th:first-child,td.f{min-width:176px}
 tr:last-child td,td[rowspan]{border-bottom:0}
-tr+tr>td[rowspan]{border-top:1px solid var(--text-dim)}
-tr:has(+tr>td[rowspan])>td:not([rowspan]){border-bottom-color:var(--text-dim)}
+.groups tr+tr>td.f{border-top:1px solid var(--group)}
+.groups tr:has(+tr>td.f)>td:not([rowspan]){border-bottom-color:var(--group)}
 th:last-child,td:last-child{padding-right:4px}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 td.n,td.s{white-space:nowrap}
