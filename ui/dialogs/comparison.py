@@ -8,7 +8,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
 from PySide6.QtGui import (
-    QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
     QGuiApplication,
@@ -366,14 +365,10 @@ class ComparisonDialog(QDialog):
         self.add_sessions([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
         event.acceptProposedAction()
 
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Threads end before what they answer to goes away."""
+    def done(self, result: int) -> None:
+        """Threads end before what they answer to goes away; both Esc and the window's button come by here."""
         self.settle()
-        super().closeEvent(event)
-
-    def reject(self) -> None:
-        """Esc closes as the window's own button does."""
-        self.close()
+        super().done(result)
 
     def settle(self) -> None:
         """Waits for threads."""

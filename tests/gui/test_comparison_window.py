@@ -1,0 +1,381 @@
+"""The comparison window: columns of several sessions, baseline, differences, contributions, saved views, files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import Recording
+from evprof.core.run_info import FAILED
+from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import load_session
+from ui.dialogs.comparison import ComparisonDialog
+from ui.main_window import MainWindow
+from ui.models.comparison_book import Place
+from ui.models.comparison_sheet import BAD, GOOD, FigureCell, delta_text
+from ui.theme import ThemeHolder
+from ui.views.comparison_table import HEAD_PX, NAME_PX
+from ui.views.contribution_bars import ContributionBars
+
+Wait = Callable[..., None]
+AddRow = Callable[..., None]
+
+SAMPLES = 5
+FAST = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 40.0, "decode": 60.0}
+SLOW = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 120.0, "decode": 45.0}
+
+
+def _cell(recording: Recording, add_row: AddRow, name: str, stages: dict[str, float], **more: object) -> None:
+    for place in range(SAMPLES):
+        first = recording.message_count // 2 + 1
+        longer = {stage: took * (1 + place / 100) for stage, took in stages.items()}
+        add_row(recording, first, longer, cell=name, sample=f"scene {place}", tokens=3 + place, **more)
+
+
+@pytest.fixture
+def here(tmp_path: Path, add_row: AddRow) -> Path:
+    """The window's session: two cells, one with a failed row and a warm-up."""
+    recording = Recording()
+    _cell(recording, add_row, "8 frames", FAST, settings={"frames": 8})
+    _cell(recording, add_row, "16 frames", SLOW, settings={"frames": 16})
+    add_row(recording, 11, {"load": 1.0}, cell="8 frames", sample="bad", status=FAILED, error="No memory.")
+    add_row(recording, 12, FAST, cell="8 frames", sample="first", warmup=True)
+    path = tmp_path / "here.evprof"
+    SessionWriter(recording, path).close()
+    return path
+
+
+@pytest.fixture
+def there(tmp_path: Path, add_row: AddRow) -> Path:
+    """Another session: one cell that took the same time in one piece as the fast one's last two stages."""
+    recording = Recording()
+    _cell(recording, add_row, "old", {"vision": 5.0, "prefill+decode": 100.0})
+    path = tmp_path / "there.evprof"
+    SessionWriter(recording, path).close()
+    return path
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, here: Path) -> Iterator[MainWindow]:
+    """The window over that session, without an engine."""
+    made = MainWindow(themes)
+    made.session.read(here)
+    yield made
+    for dialog in made.findChildren(ComparisonDialog):
+        dialog.close()
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def dialog(window: MainWindow, wait_until: Wait) -> ComparisonDialog:
+    """The comparison window, opened as a person does."""
+    window.actions_by_name["compare"].trigger()
+    (made,) = window.findChildren(ComparisonDialog)
+    made.resize(1280, 720)
+    _settled(made, wait_until)
+    return made
+
+
+def _settled(dialog: ComparisonDialog, wait_until: Wait) -> None:
+    wait_until(lambda: dialog.is_idle)
+    QApplication.processEvents()
+    QApplication.processEvents()
+
+
+def _titles(dialog: ComparisonDialog) -> list[str]:
+    return [head.title for head in dialog.table.sheet.heads]
+
+
+def _row(dialog: ComparisonDialog, name: str) -> tuple[FigureCell, ...]:
+    return next(row.cells for row in dialog.table.sheet.rows if row.name == name and not row.is_head)
+
+
+def _add(dialog: ComparisonDialog, path: Path, wait_until: Wait) -> None:
+    dialog.add_sessions([path])
+    wait_until(lambda: str(path) in dialog.book.sessions)
+    for place in dialog.book.sessions[str(path)].columns:
+        if place not in dialog.book.chosen:
+            dialog.configurations.toggled.emit(place)
+    _settled(dialog, wait_until)
+
+
+def test_it_begins_with_the_cells_of_the_session(dialog: ComparisonDialog) -> None:
+    assert sorted(_titles(dialog)) == ["16 frames · scripted-video-llava", "8 frames · scripted-video-llava"]
+    heads = {head.title.split(" · ", 1)[0]: head for head in dialog.table.sheet.heads}
+    assert heads["8 frames"].counts == "5 samples · 1 failed"
+    assert [row.name for row in dialog.table.sheet.rows if row.is_setting] == ["frames"]
+
+
+def test_it_compares_columns_of_two_sessions(dialog: ComparisonDialog, there: Path, wait_until: Wait) -> None:
+    _add(dialog, there, wait_until)
+    assert len(dialog.table.sheet.heads) == 3
+    assert [head.session for head in dialog.table.sheet.heads][2] == "there.evprof"
+    fast = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("8 frames"))
+    dialog.table.baseline_chosen.emit(fast)
+    _settled(dialog, wait_until)
+    piece = _row(dialog, "prefill + decode")
+    assert piece[fast].value == "102.0"
+    assert piece[2].wordings[0].startswith("±0 · 1.00×")
+    assert piece[2].judgement == ""
+    prefill = _row(dialog, "prefill")
+    assert prefill[2].value == "–"
+    bars = {row.title.split(" · ", 1)[0]: row for row in dialog.body.bars.rows}
+    parts = {part.name: round(part.delta_ms, 1) for part in bars["16 frames"].parts}
+    # Against all three columns only the piece can be told from the rest.
+    assert parts["prefill+decode"] == pytest.approx((120 + 45 - 100) * 1.02, abs=0.1)
+
+
+def test_a_click_on_a_head_makes_it_the_baseline(dialog: ComparisonDialog, wait_until: Wait) -> None:
+    before = dialog.table.sheet.baseline
+    other = 1 - before
+    assert _row(dialog, "prefill")[before].wordings == ()
+    place = dialog.table.column_box(other).center().toPoint()
+    QTest.mouseClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    _settled(dialog, wait_until)
+    assert dialog.table.sheet.baseline == other
+    assert dialog.table.sheet.heads[other].is_baseline
+    slow = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("16"))
+    cell = _row(dialog, "prefill")[1 - other]
+    is_slower = 1 - other == slow
+    assert cell.judgement == (BAD if is_slower else GOOD)
+    assert cell.wordings[0].split(" · ")[1].startswith("3.00×" if is_slower else "0.33×")
+    assert cell.strength == 1.0
+
+
+def test_keys_move_choose_and_remove(dialog: ComparisonDialog, wait_until: Wait) -> None:
+    table = dialog.table
+    first, second = _titles(dialog)
+    table.setFocus()
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    QTest.keyClick(table, Qt.Key.Key_Right, Qt.KeyboardModifier.ControlModifier)
+    _settled(dialog, wait_until)
+    assert _titles(dialog) == [second, first]
+    QTest.keyClick(table, Qt.Key.Key_Return)
+    _settled(dialog, wait_until)
+    assert table.sheet.baseline == 1
+    QTest.keyClick(table, Qt.Key.Key_Delete)
+    _settled(dialog, wait_until)
+    assert _titles(dialog) == [second]
+    assert dialog.body.bars.rows == ()
+
+
+def test_differences_only_hides_what_is_alike(dialog: ComparisonDialog, wait_until: Wait) -> None:
+    assert _row(dialog, "vision")
+    dialog.bar.differences.setChecked(True)
+    _settled(dialog, wait_until)
+    names = [row.name for row in dialog.table.sheet.rows]
+    assert "prefill" in names
+    assert "vision" not in names
+    assert dialog.table.sheet.hidden > 0
+    assert "are hidden" in dialog.body.signs.text()
+
+
+def test_the_basis_changes_the_total(dialog: ComparisonDialog, wait_until: Wait) -> None:
+    fast = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("8"))
+    before = float(_row(dialog, "total")[fast].value)
+    dialog.bar.basis.choose("without-load")
+    _settled(dialog, wait_until)
+    assert before - float(_row(dialog, "total")[fast].value) == pytest.approx(1.02, abs=0.11)
+
+
+def test_colour_never_stands_alone(dialog: ComparisonDialog) -> None:
+    """What is tinted has a sign, and what has none of both is no judgement."""
+    table, theme = dialog.table, dialog.table._themes.theme
+    image = QImage(table.viewport().size(), QImage.Format.Format_RGB32)
+    table.viewport().render(image)
+    other = 1 - table.sheet.baseline
+    for index, row in enumerate(table.sheet.rows):
+        if row.is_head or row.is_setting:
+            continue
+        box = table.cell_box(index, other).toRect()
+        if box.bottom() > image.height() or box.top() < HEAD_PX:
+            continue
+        ground = image.pixelColor(box.left() + 3, box.top() + 4)
+        assert (ground != theme.panel) == bool(row.cells[other].judgement)
+        if row.cells[other].judgement:
+            pure = (theme.good if row.cells[other].judgement == GOOD else theme.bad).name()
+            found = {
+                image.pixelColor(x, y).name()
+                for x in range(box.left(), box.right())
+                for y in range(box.top(), box.bottom())
+            }
+            assert pure in found
+
+
+def test_bars_begin_at_the_baseline_and_add_up(dialog: ComparisonDialog) -> None:
+    bars: ContributionBars = dialog.body.bars
+    zero, per_ms = bars.scale()
+    (row,) = bars.rows
+    pieces = bars.pieces(0)
+    longer = [piece for piece in pieces if piece.part.delta_ms > 0]
+    shorter = [piece for piece in pieces if piece.part.delta_ms < 0]
+    assert longer[0].box.left() == pytest.approx(zero)
+    assert shorter[0].box.right() == pytest.approx(zero)
+    for piece in pieces:
+        assert piece.box.width() == pytest.approx(abs(piece.part.delta_ms) * per_ms)
+    assert sum(piece.part.delta_ms for piece in pieces) == pytest.approx(sum(part.delta_ms for part in row.parts))
+    middle = next(piece for piece in pieces if piece.part.name == "prefill").box.center().toPoint()
+    found = bars.piece_at(middle)
+    assert found is not None
+    assert "95 % interval" in found.part.tip
+    image = bars.grab().toImage()
+    assert image.pixelColor(middle + QPoint(0, 8)).name() == dialog.table._themes.theme.stage("prefill").name()
+
+
+def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
+    told = dialog.body.notes.text()
+    assert "1 of 8 frames" in told
+    assert "1 warm-up or profiled run is left out" in told
+
+
+def test_nothing_scrolls_sideways_up_to_four_columns(
+    dialog: ComparisonDialog, there: Path, wait_until: Wait, tmp_path: Path, add_row: AddRow
+) -> None:
+    recording = Recording()
+    for number in range(4):
+        _cell(recording, add_row, f"more {number}", FAST)
+    path = tmp_path / "more.evprof"
+    SessionWriter(recording, path).close()
+    _add(dialog, there, wait_until)
+    assert dialog.table.horizontalScrollBar().maximum() == 0
+    _add(dialog, path, wait_until)
+    assert len(dialog.table.sheet.heads) == 7
+    bar = dialog.table.horizontalScrollBar()
+    assert bar.maximum() > 0
+    bar.setValue(bar.maximum())
+    assert dialog.table.column_box(0).left() < NAME_PX
+    spot = dialog.table.spot_at(QPointF(NAME_PX - 5, HEAD_PX + 50).toPoint())
+    assert spot.column is None
+
+
+def test_a_saved_view_comes_back_with_its_sessions(
+    window: MainWindow, dialog: ComparisonDialog, there: Path, wait_until: Wait
+) -> None:
+    _add(dialog, there, wait_until)
+    dialog.table.baseline_chosen.emit(2)
+    dialog.bar.basis.choose("model-only")
+    dialog.bar.differences.setChecked(True)
+    _settled(dialog, wait_until)
+    chosen = list(dialog.book.chosen)
+    dialog.save_view("against the old")
+    here = window.session.path
+    assert here is not None
+    dialog.close()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    window.session.close()
+    view = load_session(here).facts["views"]["against the old"]
+    assert view["columns"][2][0] == str(there)
+    assert view["baseline"] == list(chosen[2])
+    window.session.read(here)
+    window.actions_by_name["compare"].trigger()
+    (again,) = window.findChildren(ComparisonDialog)
+    assert str(there) not in again.book.sessions
+    again.open_view("against the old")
+    wait_until(lambda: len(again.table.sheet.heads) == 3)
+    assert again.book.chosen == chosen
+    assert again.book.baseline == chosen[2]
+    assert again.bar.basis.key == "model-only"
+    assert again.bar.differences.isChecked()
+
+
+def test_a_view_of_a_session_that_is_gone_shows_the_rest(
+    dialog: ComparisonDialog, there: Path, wait_until: Wait
+) -> None:
+    _add(dialog, there, wait_until)
+    dialog.save_view("both")
+    there.unlink()
+    dialog.book.close_session(str(there))
+    dialog.open_view("both")
+    _settled(dialog, wait_until)
+    wait_until(lambda: dialog.messages.shown is not None)
+    assert len(dialog.book.chosen) == 2
+
+
+def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:
+    window.session.facts["views"] = {
+        "x": {"columns": [["a"], 5, [1, 2, 3, 4]], "baseline": 7, "basis": "?", "sessions": 3}
+    }
+    dialog.open_view("x")
+    assert dialog.book.chosen == []
+    assert dialog.book.basis == "end-to-end"
+    assert dialog.empty.isVisibleTo(dialog)
+
+
+def test_copying_gives_a_table(dialog: ComparisonDialog) -> None:
+    QTest.keyClick(dialog, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
+    assert lines[0][1:] == _titles(dialog)
+    prefill = next(line for line in lines if line[0] == "prefill ms")
+    assert len(prefill) == 3
+    assert any("×" in cell for cell in prefill[1:])
+
+
+def test_it_writes_csv_json_and_a_trace(dialog: ComparisonDialog, tmp_path: Path, wait_until: Wait) -> None:
+    for key, name in (("csv", "table.csv"), ("json", "table.json"), ("chrome", "trace.json")):
+        path = tmp_path / name
+        dialog.write(key, path)
+        wait_until(path.exists)
+    with (tmp_path / "table.csv").open(encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert {line["name"] for line in lines} >= {"prefill_ms", "total_ms"}
+    document = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    assert len(document["columns"]) == 2
+    trace = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
+    assert trace["otherData"]["runs"] == 2 * SAMPLES
+
+
+def test_what_is_no_session_is_told(dialog: ComparisonDialog, tmp_path: Path, wait_until: Wait) -> None:
+    path = tmp_path / "no.evprof"
+    path.write_text("not a session", encoding="utf-8")
+    dialog.add_sessions([path])
+    wait_until(lambda: dialog.messages.shown is not None)
+    assert dialog.messages.shown is not None
+    assert "no.evprof" in dialog.messages.shown.sentence
+    assert len(dialog.table.sheet.heads) == 2
+
+
+def test_without_runs_it_says_what_fills_it(themes: ThemeHolder, application: QApplication, wait_until: Wait) -> None:
+    window = MainWindow(themes)
+    window.dialogs.show_comparison()
+    (dialog,) = window.findChildren(ComparisonDialog)
+    _settled(dialog, wait_until)
+    assert dialog.empty.isVisible()
+    assert not dialog.body.isVisible()
+    dialog.close()
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_another_session_in_the_window_starts_over(
+    window: MainWindow, dialog: ComparisonDialog, there: Path, wait_until: Wait
+) -> None:
+    window.session.read(there)
+    wait_until(lambda: [place.mode for place in dialog.book.chosen] == ["target"])
+    _settled(dialog, wait_until)
+    assert _titles(dialog) == ["old · scripted-video-llava"]
+    assert dialog.book.chosen == [Place("", 1, "target", "target")]
+
+
+@pytest.mark.parametrize(
+    ("delta", "unit", "text"),
+    [
+        (412.25, "ms", "+412.2"),
+        (-0.004, "ms", "±0"),
+        (-1.5, "tokens", "−1.5"),
+        (0.125, "", "+12.5 %"),
+        (0.0, "ms", "±0"),
+    ],
+)
+def test_differences_have_a_sign(delta: float, unit: str, text: str) -> None:
+    assert delta_text(delta, unit) == text
