@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -78,5 +79,18 @@ def legacy_shapes() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def cell_runs() -> ModuleType:
+    """The builder of configurations in `cell_runs.py`."""
+    spec = importlib.util.spec_from_file_location("cell_runs", Path(__file__).with_name("cell_runs.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Its dataclass looks its own module up.
+    sys.modules["cell_runs"] = module
     spec.loader.exec_module(module)
     return module

@@ -88,12 +88,24 @@ def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False
     return Finding(CONFIRMED if is_so else REFUTED, sentence, "" if mine else models_text(*columns))
 
 
+def interval_words(interval: tuple[float, float] | None) -> str:
+    """` [1.08, 1.12]`, or why there is none."""
+    return " (fewer than three samples)" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def is_told(interval: tuple[float, float] | None, from_: float) -> bool:
+    """Whether an interval leaves a value out."""
+    return interval is not None and not interval[0] <= from_ <= interval[1]
+
+
 def within(
     value: float, interval: tuple[float, float] | None, wanted: tuple[float, float], sentence: str, *columns: Column
 ) -> Finding:
-    """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its whole interval lies outside,
+    """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its interval lies outside,
     not measured when there are too few samples to tell."""
-    low, high = interval or (value, value)
+    if interval is None:
+        return nothing(sentence)
+    low, high = interval
     if high < wanted[0] or low > wanted[1]:
         return found(False, sentence, *columns)
     if wanted[0] <= value <= wanted[1] and not low <= 1 <= high:

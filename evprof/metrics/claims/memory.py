@@ -16,8 +16,11 @@ from evprof.metrics.claims.evidence import (
     are_claims_models,
     are_claims_times,
     found,
+    interval_words,
+    is_told,
     models_text,
     nothing,
+    within,
 )
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import answer_text, decode_ms_per_token, input_length
@@ -58,8 +61,7 @@ def feature_caching(evidence: Evidence) -> Finding:
         sentence = f"A hit instead of computing saves {saved:.3g} ms of vision a sample."
         if not are_claims_times(hit, missed):
             return Finding(NOT_MEASURED, f"{sentence} These are {models_text(hit, missed)}, not 7B models on a GPU.")
-        low, high = compared.delta_interval or (saved, saved)
-        return found(high >= SAVED_MS[0] and low <= SAVED_MS[1], sentence, hit, missed)
+        return within(saved, compared.delta_interval, SAVED_MS, sentence, hit, missed)
     costs = [(cost, column) for column in evidence.plain() if (cost := mean_of(column, _vision)) is not None]
     if not costs:
         return nothing()
@@ -83,12 +85,13 @@ def bfloat16(evidence: Evidence) -> Finding:
         if weights[0] is None or not weights[1] or speed is None or speed.ratio is None:
             continue
         share = weights[0] / weights[1]
-        low, high = speed.ratio_interval or (speed.ratio, speed.ratio)
         sentence = (
             f"In bfloat16 the weights take {share:.3f} times the bytes of float16 and a token {speed.ratio:.2f} times "
-            f"the time [{low:.2f}, {high:.2f}]: both formats have two bytes."
+            f"the time{interval_words(speed.ratio_interval)}: both formats have two bytes."
         )
-        return found(share < LESS and high < 1, sentence, bf16, fp16)
+        if share < LESS and not is_told(speed.ratio_interval, 1):
+            return nothing(f"{sentence} The times cannot be told apart.")
+        return found(share < LESS and speed.ratio < 1, sentence, bf16, fp16)
     return nothing("No configuration was run in both bfloat16 and float16.")
 
 

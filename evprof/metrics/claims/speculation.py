@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.metrics.claims.evidence import NOT_MEASURED, Evidence, Finding, found, nothing, within
+from evprof.metrics.claims.evidence import (
+    NOT_MEASURED,
+    Evidence,
+    Finding,
+    found,
+    interval_words,
+    is_told,
+    nothing,
+    within,
+)
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_ms_per_token, input_length
 from evprof.metrics.pace import pace_of
@@ -97,9 +106,8 @@ class _Speed:
     @property
     def sentence(self) -> str:
         """What was measured."""
-        low, high = self.interval or (self.ratio, self.ratio)
-        name, interval = self.column.cell or self.column.label, f"[{low:.2f}, {high:.2f}]"
-        return f"The fastest ({name}) runs at {self.ratio:.2f} times the speed of the target alone {interval}."
+        name, interval = self.column.cell or self.column.label, interval_words(self.interval)
+        return f"The fastest ({name}) runs at {self.ratio:.2f} times the speed of the target alone{interval}."
 
 
 def _best(rows: list[tuple[Compared, Column, Column]]) -> _Speed | None:
@@ -114,10 +122,9 @@ def naive_is_slower(evidence: Evidence) -> Finding:
     best = _best(_speeds(evidence, is_adapter=False))
     if best is None:
         return nothing("Speculation and the target alone were not run on the same samples.")
-    low, high = best.interval or (best.ratio, best.ratio)
-    if low <= 1 <= high:
+    if not is_told(best.interval, 1):
         return nothing(f"{best.sentence} That cannot be told from no difference.")
-    return found(high < 1, best.sentence, best.column, best.base)
+    return found(best.ratio < 1, best.sentence, best.column, best.base)
 
 
 def adapter_speedup(evidence: Evidence) -> Finding:
@@ -202,10 +209,9 @@ def pruning_saves(evidence: Evidence) -> Finding:
         compared = compare(whole, pruned, _whole_ms)
         if compared is None or compared.ratio is None:
             continue
-        low, high = compared.ratio_interval or (compared.ratio, compared.ratio)
         sentence = (
-            f"Keeping {min(kept):.0%} of the visual tokens takes {compared.ratio:.2f} times the time "
-            f"[{low:.2f}, {high:.2f}]."
+            f"Keeping {min(kept):.0%} of the visual tokens takes {compared.ratio:.2f} times the "
+            f"time{interval_words(compared.ratio_interval)}."
         )
         wanted = (1 - PRUNED_SHARE[1], 1 - PRUNED_SHARE[0])
         return within(compared.ratio, compared.ratio_interval, wanted, sentence, whole, pruned)
@@ -222,9 +228,9 @@ def quantization_speeds_up(evidence: Evidence) -> Finding:
         compared = compare(packed, whole, decode_ms_per_token)
         if compared is None or compared.ratio is None:
             continue
-        low, high = compared.ratio_interval or (compared.ratio, compared.ratio)
         kind = next(kind for kind in kinds if kind is not None)
-        sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast [{low:.2f}, {high:.2f}]."
+        interval = interval_words(compared.ratio_interval)
+        sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
         return within(compared.ratio, compared.ratio_interval, QUANTIZED_SPEEDUP, sentence, whole, packed)
     return nothing("No configuration was run with packed weights and without.")
 

@@ -15,6 +15,8 @@ from evprof.metrics.claims.evidence import (
     are_claims_models,
     are_claims_times,
     found,
+    interval_words,
+    is_told,
     models_text,
     nothing,
 )
@@ -92,20 +94,25 @@ def smaller_cache(evidence: Evidence) -> Finding:
         return nothing("The decode steps of two prompt lengths were not measured.")
     reading = works[1].bytes / works[0].bytes
     copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
-    low, _ = times.ratio_interval or (times.ratio, times.ratio)
     sentence = (
         f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):.0f} positions as at "
         f"{mean_of(shorter, input_length):.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
     )
-    if low <= 1:
+    if times.ratio_interval is None:
+        return nothing(f"{sentence}. There are fewer than three samples.")
+    if times.ratio_interval[0] <= 1:
         return found(False, f"{sentence}: it is not slower for sure.", shorter, longer)
     parts = [math.log(grown) / math.log(times.ratio) for grown in (reading, copying)]
     sentence += f", which explains {parts[0]:.0%}; a cache that is copied to grow would explain {parts[1]:.0%}."
+    return _explained(sentence, parts, shorter, longer)
+
+
+def _explained(sentence: str, parts: list[float], shorter: Column, longer: Column) -> Finding:
+    """By the part that holds for how these caches grew; where that is not told, only if both parts say the same."""
     kinds = {_cache_kind(shorter), _cache_kind(longer)}
-    share = parts[0] if kinds == {"static"} else parts[1] if kinds == {"dynamic"} else None
-    if share is not None:
-        return found(share >= EXPLAINED, sentence, shorter, longer)
-    if parts[1] < EXPLAINED or parts[0] >= EXPLAINED:
+    if kinds == {"dynamic"}:
+        return found(parts[1] >= EXPLAINED, sentence, shorter, longer)
+    if kinds == {"static"} or parts[1] < EXPLAINED or parts[0] >= EXPLAINED:
         return found(parts[0] >= EXPLAINED, sentence, shorter, longer)
     return nothing(f"{sentence} How these caches grew is not told.")
 
@@ -218,7 +225,6 @@ def seven_percent(evidence: Evidence) -> Finding:
 
 def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, target: Column) -> Finding:
     ratio = times.ratio or 1.0
-    low, high = times.ratio_interval or (ratio, ratio)
     visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
     told = (
         f" (visual {visual[0].visual} and {visual[1].visual}, text {visual[0].input - visual[0].visual} and "
@@ -228,9 +234,11 @@ def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, 
     )
     sentence = (
         f"{tokens - 1:.1%} more tokens{told} are {flops - 1:.1%} more operations; the prefill takes {ratio:.2f} times "
-        f"the time [{low:.2f}, {high:.2f}]."
+        f"the time{interval_words(times.ratio_interval)}."
     )
-    if low <= 1:
+    if times.ratio_interval is None:
+        return nothing(sentence)
+    if times.ratio_interval[0] <= 1:
         return found(False, f"{sentence} It is not slower for sure.", draft, target)
     return found(math.log(flops) >= EXPLAINED * math.log(ratio), sentence, draft, target)
 
@@ -253,8 +261,7 @@ def fewer_tokens(evidence: Evidence) -> Finding:
             f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
             f"time ({told.name}): the count makes up {share:.0%} of it in logarithms, {told.tokens.count} samples."
         )
-        low, high = told.total_ms.ratio_interval or (whole, whole)
-        if low <= 1 <= high:
+        if not is_told(told.total_ms.ratio_interval, 1):
             return nothing(f"{sentence} The times cannot be told apart.")
         return found(0.95 <= share <= 1.05, sentence, draft, target, needs_text=True)
     return nothing("No pair of models answered at lengths of their own choice.")
@@ -275,8 +282,7 @@ def vision_share(evidence: Evidence) -> Finding:
             continue
         share = vision.delta / whole.delta
         sentence = f"Vision makes up {vision.delta:.3g} of {whole.delta:.3g} ms of difference, {share:.0%}."
-        low, high = whole.delta_interval or (whole.delta, whole.delta)
-        if low <= 0 <= high:
+        if not is_told(whole.delta_interval, 0):
             return nothing(f"{sentence} The totals cannot be told apart.")
         return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)
     return nothing("No pair has a vision stage of its own in both models.")
@@ -295,15 +301,14 @@ def faster_per_frame(evidence: Evidence) -> Finding:
         if compared is None or compared.ratio is None:
             continue
         ratio = compared.ratio
-        low, high = compared.ratio_interval or (ratio, ratio)
         each = [fmean(side) for side in (compared.after, compared.before)]
         sentence = (
-            f"A frame takes EventGPT {each[0]:.2f} ms and the video model {each[1]:.2f} ms: {ratio:.2f} times "
-            f"[{low:.2f}, {high:.2f}]; both run CLIP."
+            f"A frame takes EventGPT {each[0]:.2f} ms and the video model {each[1]:.2f} ms: {ratio:.2f} "
+            f"times{interval_words(compared.ratio_interval)}; both run CLIP."
         )
-        if low <= 1 <= high:
-            return found(False, f"{sentence} No difference can be told.", draft, target)
-        return found(high < 1, sentence, draft, target)
+        if not is_told(compared.ratio_interval, 1):
+            return nothing(f"{sentence} No difference can be told.")
+        return found(ratio < 1, sentence, draft, target)
     return nothing("No pair has a vision stage of its own and a known number of frames in both models.")
 
 
