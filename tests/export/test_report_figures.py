@@ -114,4 +114,7 @@ def test_ratios_shares_and_intervals_read_as_people_write_them() -> None:
     assert interval_text((66.116, 66.155), "ms") == "[66.116, 66.155] ms"
     assert interval_text((74.58, 102.72), "ms") == "[75, 103] ms"
     assert interval_text((1.0, 1.5)) == "[1.00, 1.50]"
+    assert interval_text((0.04, 46.2), "ms") == "[0.04, 46.20] ms"
+    assert interval_text((-0.3, 46.2), "ms") == "[-0.3, 46.2] ms"
+    assert interval_text((0.0, 46.2), "ms") == "[0, 46] ms"
     assert interval_text(None) == ""

@@ -87,7 +87,7 @@ def _ink(colors: Sequence[str]) -> str:
 
 def _scale_below(canvas: Canvas, axis: Axis, y: float, unit: str) -> float:
     """A quiet axis under lying bars."""
-    ticks = axis.ticks(110.0)
+    ticks = axis.ticks(72.0)
     canvas.line(axis.start, y, axis.end, y, "axis")
     reached = -1.0
     for value, text in zip(ticks, tick_texts(ticks), strict=True):

@@ -20,7 +20,7 @@ def draw_points(canvas: Canvas, plot: Plot) -> float:
         canvas.text(0, y, shortened(title, canvas.width), "dim")
     top, bottom = y + 12, y + 12 + min(300.0, max(200.0, canvas.width * 0.42))
     heights = fitted_axis(_heights(plot), bottom, top, plot.is_log_y)
-    marks = heights.ticks(44.0)
+    marks = heights.ticks(34.0)
     words = tick_texts(marks)
     left = max((text_width(text) for text in words), default=0.0) + 10
     across = fitted_axis((x for series in plot.series for x in series.x), left, canvas.width - 8, plot.is_log_x)
@@ -50,7 +50,7 @@ def _heights(plot: Plot) -> Iterator[float]:
 def _draw_x(canvas: Canvas, axis: Axis, bottom: float, plot: Plot) -> None:
     canvas.line(axis.start, bottom, canvas.width, bottom, "axis")
     reached = axis.start - 20
-    ticks = axis.ticks(72.0)
+    ticks = axis.ticks(60.0)
     for value, text in zip(ticks, tick_texts(ticks), strict=True):
         x, half = axis.at(value), text_width(text) / 2
         x_text = min(max(x, half), canvas.width - half)
