@@ -215,3 +215,40 @@ def with_errors() -> dict[str, Any]:
         ],
         "errors": [{"sample_idx": index, "error": out_of_memory} for index in (1, 2)],
     }
+
+
+def prefill_rows(count: int = 6) -> dict[str, Any]:
+    """Prefill and drafting per model; the video model's text was generated anew."""
+    results = [
+        {
+            "sample_idx": index,
+            "eventgpt": {
+                "vision_time": 0.09 if index == 0 else 0.009,
+                "prefill_time": 0.08,
+                "prefill_length": 637,
+                "draft_tokens": 3,
+                "draft_time": 0.4,
+                "total_time": 0.57 if index == 0 else 0.489,
+                "output_tokens": [5, 6, 2],
+                "output_text": "a road",
+            },
+            "videollava": {
+                "vision_time": 0,
+                "prefill_time": 0.3,
+                "prefill_length": 2075,
+                "generation_time": 1.1,
+                "total_time": 1.4,
+                "output_tokens": [7, 8, 9, 2],
+                "output_text": "the long road",
+            },
+            "parallel": {"overlap_window": 0.2, "theoretical_draft_tokens": 6, "actual_draft_tokens": 3},
+        }
+        for index in range(count)
+    ]
+    return {
+        "datetime": "2026-01-25 11:20:10",
+        "config": {"quantization": "4bit", "max_samples": count, "max_new_tokens": 100, "query": "What is there?"},
+        "statistics": {"n_samples": count, "eventgpt": {"prefill_time_avg": 0.08}},
+        "results": results,
+        "errors": [],
+    }

@@ -26,7 +26,7 @@ def test_every_file_is_told_with_its_problems(evprof: Evprof, files: dict[str, P
     outcome = evprof("import", *files.values(), "-o", tmp_path / "S.evprof")
     assert outcome.code == 0
     assert "one_vs_eight.json: one-vs-eight, 60 rows, 60 runs, 2 warm-up" in outcome.output
-    assert "with_errors.json: prefill rows with errors, 3 rows, 4 runs, 3 failed" in outcome.output
+    assert "with_errors.json: prefill rows, 3 rows, 4 runs, 3 failed" in outcome.output
     assert "- Loading was not measured" in outcome.output
     assert "Video-LLaVA 4bit, L1+VL · end_to_end.json: 4 runs" in outcome.output
     assert "session saved" in outcome.errors

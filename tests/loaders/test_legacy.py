@@ -39,7 +39,8 @@ SHAPES = {
     "sample_rows": "per-sample rows",
     "five_stages": "five stages",
     "end_to_end": "end to end",
-    "with_errors": "prefill rows with errors",
+    "with_errors": "prefill rows",
+    "prefill_rows": "prefill rows",
 }
 
 
@@ -194,6 +195,75 @@ def test_a_half_broken_sample_is_one_that_worked_and_one_that_failed(legacy_shap
     assert told(problems, "Not one of 3 samples succeeded")
     assert told(problems, "overlap_window is negative")
     assert told(problems, "errors: failed samples: CUDA out of memory", "2 of 3 rows")
+
+
+def test_a_text_that_was_generated_anew_holds_everything(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, rows, problems = read(written(tmp_path, legacy_shapes.prefill_rows(3)))
+    draft, target = rows[2], rows[3]
+    assert [entry.covers for entry in draft.intervals] == [("vision",), ("prefill",), ("decode",)]
+    assert [entry.covers for entry in target.intervals] == [("vision", "prefill"), ("vision", "prefill", "decode")]
+    assert (target.text, target.output_tokens, target.lengths) == ("the long road", 4, None)
+    assert (draft.prompt, draft.cell) == ("What is there?", "EventGPT 4bit")
+    assert told(problems, "generated anew after its prefill was timed")
+
+
+def test_flat_rows_with_vision_apart(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.with_errors() | {"errors": []}
+    value["results"] = [
+        {
+            "sample_idx": 0,
+            "vision_time": 0.008,
+            "prefill_time": 0.084,
+            "prefill_length": 637,
+            "draft_time": 0.3,
+            "draft_tokens": 37,
+            "vl_prefill_time": 0.27,
+            "vl_generation_time": 0.97,
+            "output_text": "a road",
+        }
+    ]
+    _, rows, _ = read(written(tmp_path, value))
+    assert [entry.key for entry in rows[0].intervals] == ["vision_time", "prefill_time", "draft_time"]
+    assert [entry.key for entry in rows[1].intervals] == ["vl_prefill_time", "vl_generation_time"]
+    assert (rows[0].text, rows[1].text, rows[0].output_tokens) == (None, "a road", 37)
+
+
+def test_a_total_that_leaves_a_part_out_is_told(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.end_to_end(3)
+    for row in value["sd_per_sample"]["L1+VL"]:
+        row["sd_total_ms"] = row["parallel_prefill_ms"] + row["sd_decode_ms"]
+    value["sd_per_sample"]["L2+VL"][0]["sd_total_ms"] = 99.0
+    _, _, problems = read(written(tmp_path, value))
+    assert told(problems, "leaves egpt_decode_ms out", "were not measured", "3 of 9 rows")
+    assert told(problems, "sd_total_ms is not the sum of its parts", "1 of 9 rows")
+    assert told(problems, "L1+VL: speedup is not what its own row gives")
+
+
+def test_one_error_of_many_samples_counts_as_one(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.with_errors()
+    value["errors"] = [
+        {"sample_idx": index, "error": f"CUDA out of memory. Tried to allocate {index}.00 MiB of 23.49 GiB."}
+        for index in range(40)
+    ]
+    _, rows, problems = read(written(tmp_path, value))
+    assert rows[5].error == "CUDA out of memory. Tried to allocate 3.00 MiB of 23.49 GiB."
+    assert rows[5].notes == ()
+    assert told(problems, "CUDA out of memory. Tried to allocate … MiB of … GiB.", "40 of 41 rows")
+    value["errors"] = [{"error": "".join(chr(97 + int(digit)) for digit in str(index))} for index in range(300)]
+    _, _, problems = read(written(tmp_path, value))
+    assert len(problems) <= 101
+    assert told(problems, "too many to list")
+
+
+def test_a_file_without_preprocessing_says_so(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.one_vs_eight(3)
+    for side in ("eventgpt", "videollava"):
+        for sample in value[side]["samples"]:
+            del sample["stage12_time"]
+    _, rows, problems = read(written(tmp_path, value))
+    assert [entry.key for entry in rows[0].intervals] == ["s3_time", "s4_time", "s5_time"]
+    assert told(problems, "Neither loading nor preprocessing")
+    assert not told(problems, "stage12_time")
 
 
 def test_an_error_in_one_of_five_stages_fails_that_model_only(legacy_shapes: ModuleType, tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ SUM_TOLERANCE = 2e-3
 
 MOST_TOKENS = 65_536
 
+MOST_SENTENCES = 100
+"""Different findings about one file; what comes after is counted as one."""
+
+_OTHERS = "other findings, too many to list"
+
 
 @dataclass
 class _Note:
@@ -47,13 +52,18 @@ class Problems:
     def of_row(self, sentence: str, row: int) -> None:
         """One more row for which `sentence` (without its full stop) holds."""
         self._of_row.append(sentence)
-        note = self._notes.setdefault(sentence, _Note())
+        note = self._note(sentence, is_counted=True)
         note.count += 1
         note.first = row if note.first is None else note.first
 
     def of_file(self, sentence: str) -> None:
         """A sentence about the whole file."""
-        self._notes.setdefault(f"{sentence.rstrip('.')}", _Note(is_counted=False))
+        self._note(sentence.rstrip("."), is_counted=False)
+
+    def _note(self, sentence: str, *, is_counted: bool) -> _Note:
+        if sentence not in self._notes and len(self._notes) >= MOST_SENTENCES:
+            sentence = _OTHERS
+        return self._notes.setdefault(sentence, _Note(is_counted=is_counted))
 
     def sentences(self, rows: int) -> list[str]:
         """What was found, with counts out of `rows`."""

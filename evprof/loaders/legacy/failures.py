@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ def failed_rows(raw: Any, number: int, problems: Problems, models: Sequence[Lega
         named = True
     index = finite(raw.get("sample_idx"))
     for text in by_role.values():
-        problems.of_row(f"errors: failed samples: {shortened(text)}", number)
+        problems.of_row(f"errors: failed samples: {error_kind(text)}", number)
     known = {DRAFT if model.family == "eventgpt" else TARGET: model for model in models}
     return [
         LegacyRow(
@@ -50,6 +51,14 @@ def failed_rows(raw: Any, number: int, problems: Problems, models: Sequence[Lega
 
 def _name(model: LegacyModel | None) -> str | None:
     return None if model is None else model.name
+
+
+_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+
+
+def error_kind(text: str) -> str:
+    """An error without its numbers, so that the same one of many samples counts as one."""
+    return shortened(_NUMBER.sub("…", shortened(text, 400)))
 
 
 def shortened(text: str, most: int = 160) -> str:

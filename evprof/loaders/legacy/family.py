@@ -11,7 +11,7 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.end_to_end import EndToEnd
-from evprof.loaders.legacy.failures import shortened
+from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.five_stages import FiveStages
 from evprof.loaders.legacy.json_rows import JsonRows, Place
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
@@ -25,7 +25,7 @@ FAMILIES: tuple[Family, ...] = (OneVersusEight(), EndToEnd(), FiveStages(), Pref
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
-    *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error"),
+    *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error", b"draft_time"),
 )
 _HEAD_BYTES = 1 << 16
 
@@ -73,7 +73,7 @@ def _noted(row: LegacyRow, rows: list[LegacyRow], told: list[str]) -> LegacyRow:
     others = tuple(f"{other.side}:" for other in rows if other.side != row.side)
     own = [sentence for sentence in told if not sentence.startswith(others)]
     if row.error is not None:  # which the row says itself
-        own = [sentence for sentence in own if shortened(row.error) not in sentence]
+        own = [sentence for sentence in own if error_kind(row.error) not in sentence]
     return replace(row, notes=tuple(f"{sentence}." for sentence in own))
 
 

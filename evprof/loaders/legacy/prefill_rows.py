@@ -1,16 +1,19 @@
-"""Files of parallel prefill on one card: prefill times of both models in one flat row, and many errors.
+"""Files of parallel prefill on one card: prefill and drafting times of both models per sample, and many errors.
 
-A row may be half a result: EventGPT finished while the video model failed with a sentence of its own.
+Three shapes of the same rows: flat with `egpt_` and `vl_` before the keys, flat with EventGPT's vision apart, or one
+object per model. A row may be half a result: EventGPT finished while the video model failed with a sentence of its own.
+What `generation_time` covers is read in the script: it calls generate() anew, with the pixels once more.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite
-from evprof.loaders.legacy.failures import failed_rows, shortened
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.failures import error_kind, failed_rows
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
 from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
@@ -25,22 +28,59 @@ from evprof.loaders.legacy.rows import (
     video_llava_model,
 )
 
-_DRAFT_SIDE, _TARGET_SIDE = "EventGPT", "video model"
+_WHOLE = ["vision", "prefill", "decode"]
+_NESTED = {DRAFT: "eventgpt", TARGET: "videollava"}
 
-_DRAFT_COVERS = {"egpt_prefill_time": ["vision", "prefill"], "draft_time": ["decode"]}
-_TARGET_COVERS = {"vl_prefill_time": ["vision", "prefill"]}
+
+@dataclass(frozen=True)
+class _Shape:
+    """How rows of one kind call things. `sides` are the models' names in sentences and statistics."""
+
+    covers: Covers
+    sides: Mapping[str, str]
+    lengths: Mapping[str, str]
+    is_nested: bool = False
+
+
+_FLAT_SIDES = {DRAFT: "EventGPT", TARGET: "video model"}
+
+_TOGETHER = _Shape(
+    {
+        DRAFT: {"egpt_prefill_time": ["vision", "prefill"], "draft_time": ["decode"]},
+        TARGET: {"vl_prefill_time": ["vision", "prefill"]},
+    },
+    _FLAT_SIDES,
+    {DRAFT: "egpt_prefill_length", TARGET: "vl_prefill_length"},
+)
+_APART = _Shape(
+    {
+        DRAFT: {"vision_time": ["vision"], "prefill_time": ["prefill"], "draft_time": ["decode"]},
+        TARGET: {"vl_prefill_time": ["vision", "prefill"], "vl_generation_time": _WHOLE},
+    },
+    _FLAT_SIDES,
+    {DRAFT: "prefill_length", TARGET: "vl_prefill_length"},
+)
+_PER_MODEL = _Shape(
+    {
+        DRAFT: {"vision_time": ["vision"], "prefill_time": ["prefill"], "draft_time": ["decode"]},
+        TARGET: {"prefill_time": ["vision", "prefill"], "generation_time": _WHOLE},
+    },
+    _NESTED,
+    {DRAFT: "prefill_length", TARGET: "prefill_length"},
+    is_nested=True,
+)
 
 
 class PrefillRows:
     """The family."""
 
-    name = "prefill rows with errors"
-    looks_for = "results[].egpt_prefill_time, or errors[] with nothing else"
+    name = "prefill rows"
+    looks_for = "results[].egpt_prefill_time or results[].eventgpt.prefill_time, or errors[] with nothing else"
 
     def recognises(self, preview: Preview) -> bool:
-        """By the flat keys of its rows, or by errors where no row came about."""
+        """By the keys of its rows, or by errors where no row came about."""
         row = preview.first_row(("results",))
-        if "egpt_prefill_time" in row or "vl_prefill_time" in row:
+        if "egpt_prefill_time" in row or "vl_prefill_time" in row or _is_per_model(row):
             return True
         has_errors = any(
             {"error", "egpt_error", "vl_error"} & set(entry)
@@ -54,6 +94,16 @@ class PrefillRows:
         return _Reader(preview, problems)
 
 
+def _is_per_model(row: dict[str, Any]) -> bool:
+    return any("prefill_time" in mapping(row.get(side)) for side in _NESTED.values())
+
+
+def _shape_of(row: dict[str, Any]) -> _Shape:
+    if _is_per_model(row):
+        return _PER_MODEL
+    return _APART if "prefill_time" in row else _TOGETHER
+
+
 class _Reader:
     def __init__(self, preview: Preview, problems: Problems) -> None:
         self._problems = problems
@@ -61,15 +111,18 @@ class _Reader:
         told = preview.config.get("quantization")
         quantization = told if isinstance(told, str) and told not in ("bf16", "fp16", "none") else None
         self._models = {DRAFT: eventgpt_model(quantization), TARGET: video_llava_model(quantization)}
-        self.covers: Covers = {DRAFT: dict(_DRAFT_COVERS), TARGET: dict(_TARGET_COVERS)}
+        first = preview.first_row(("results",))
+        self._shape = _shape_of(first)
+        query = preview.config.get("query")
+        self._prompt = query if isinstance(query, str) and query else DEFAULT_PROMPT
+        self.covers: Covers = {
+            role: {key: stages for key, stages in keys.items() if key in _part(first, role, self._shape)}
+            for role, keys in self._shape.covers.items()
+        }
         self.published = Published(
-            totals={DRAFT: list(_DRAFT_COVERS), TARGET: list(_TARGET_COVERS)},
-            names={
-                "egpt_prefill_time": "EventGPT's prefill",
-                "draft_time": "Drafting",
-                "vl_prefill_time": "The video model's prefill",
-            },
-            statistics=_statistics(),
+            totals={role: list(keys) for role, keys in self.covers.items()},
+            names={key: _name_of(key) for keys in self.covers.values() for key in keys},
+            statistics=_statistics(self._shape, self.covers),
         )
         self._succeeded = 0
 
@@ -80,79 +133,110 @@ class _Reader:
         if place != ("results",) or not isinstance(raw, dict):
             self._problems.of_row("a row is no object and was left out", number)
             return []
-        rows = [self._draft(number, raw), self._target(number, raw)]
+        rows = [self._row(role, number, raw) for role in (DRAFT, TARGET)]
         self._succeeded += all(row.error is None for row in rows)
-        window = finite(raw.get("overlap_window"))
+        self._check_pair(number, raw)
+        return rows
+
+    def _check_pair(self, number: int, raw: dict[str, Any]) -> None:
+        window = finite((mapping(raw.get("parallel")) if self._shape.is_nested else raw).get("overlap_window"))
         if window is not None and window < 0:
             self._problems.of_row(
                 "overlap_window is negative: it is a time of nothing less EventGPT's prefill, no window", number
             )
-        parts = [finite(raw.get(key)) for key in ("total_time", "egpt_prefill_time", "draft_time")]
+        total = finite(_part(raw, DRAFT, self._shape).get("total_time"))
+        parts = [finite(_part(raw, DRAFT, self._shape).get(key)) for key in self.covers[DRAFT]]
         known = [part for part in parts if part is not None]
-        if len(known) == len(parts) and abs(known[0] - known[1] - known[2]) > SUM_TOLERANCE * max(known[0], 1e-9):
+        if (
+            total is not None
+            and len(known) == len(parts)
+            and abs(total - sum(known)) > SUM_TOLERANCE * max(total, 1e-9)
+        ):
             self._problems.of_row("total_time is not the sum of prefill and drafting", number)
-        return rows
 
-    def _draft(self, number: int, raw: dict[str, Any]) -> LegacyRow:
-        check = RowCheck(raw, number, self._problems, _DRAFT_SIDE)
-        row = self._row(DRAFT, check, "egpt_error", _DRAFT_COVERS)
-        length, most = check.count("egpt_prefill_length", most=1 << 24), self._most_tokens()
-        return replace(
-            row,
-            output_tokens=None if row.error else check.count("draft_tokens"),
-            lengths=eventgpt_lengths(length, EVENTGPT_PATCHES + 1),
-            figures={"published_prefill_length": float(length)} if length else {},
-            settings={} if most is None else {"max_new_tokens": most},
-        )
-
-    def _target(self, number: int, raw: dict[str, Any]) -> LegacyRow:
-        return self._row(TARGET, RowCheck(raw, number, self._problems, _TARGET_SIDE), "vl_error", _TARGET_COVERS)
-
-    def _row(self, role: str, check: RowCheck, error_key: str, covers: dict[str, list[str]]) -> LegacyRow:
-        error = check.text(error_key)
+    def _row(self, role: str, number: int, raw: dict[str, Any]) -> LegacyRow:
+        own = _part(raw, role, self._shape)
+        check = RowCheck(own, number, self._problems, self._shape.sides[role])
+        error = check.text("error" if self._shape.is_nested else "egpt_error" if role == DRAFT else "vl_error")
         intervals = tuple(
             Interval(key, tuple(stages), duration, role)
-            for key, stages in covers.items()
+            for key, stages in self.covers[role].items()
             if (duration := check.duration_ms(key, is_expected=error is None)) is not None
         )
         if error is not None:
             intervals = ()
-            self._problems.of_row(f"{check.name}: failed: {shortened(error)}", check.row)
+            self._problems.of_row(f"{check.name}: failed: {error_kind(error)}", number)
         elif not intervals:
             error = "the row holds no time that was measured"
-        index = finite(check.raw.get("sample_idx"))
-        return LegacyRow(
-            row=check.row,
-            group=check.row,
+        row = LegacyRow(
+            row=number,
+            group=number,
             side=check.name,
             role=role,
             mode=SIDE_BY_SIDE,
             cell=_cell(self._models[role]),
-            sample=f"sample {check.row if index is None else int(index)}",
-            prompt=DEFAULT_PROMPT,
+            sample=f"sample {_index(raw, number)}",
+            prompt=self._prompt,
             models={role: self._models[role]},
             intervals=intervals,
             values=check.numbers(),
             error=error,
         )
+        return row if error else self._with_answer(row, check)
 
-    def _most_tokens(self) -> int | None:
-        found = finite(self._preview.config.get("max_draft_tokens"))
-        return None if found is None else int(found)
+    def _with_answer(self, row: LegacyRow, check: RowCheck) -> LegacyRow:
+        """Its lengths, text and tokens; a flat row's text is the video model's."""
+        has_text = self._shape.is_nested or row.role == TARGET
+        text = check.text("output_text") if has_text else None
+        ids = check.ids("output_tokens") if has_text else ()
+        told = check.count("draft_tokens") if row.role == DRAFT else None
+        count = check.counts_agree(told, ids, text)
+        length = check.count(self._shape.lengths[row.role], most=1 << 24)
+        most = finite(self._preview.config.get("max_new_tokens", self._preview.config.get("max_draft_tokens")))
+        return replace(
+            row,
+            text=text,
+            token_ids=ids if count is not None else (),
+            output_tokens=count,
+            lengths=eventgpt_lengths(length, EVENTGPT_PATCHES + 1) if row.role == DRAFT else None,
+            figures={"published_prefill_length": float(length)} if length else {},
+            settings={} if most is None else {"max_new_tokens": int(most)},
+        )
 
     def finish(self) -> None:
         """What these files measure and what they do not."""
         tell = self._problems.of_file
         errors = self._preview.counts.get(("errors",), 0)
         results = self._preview.counts.get(("results",), 0)
+        if results:
+            tell("Loading and preprocessing were not measured; the video model's vision is inside its prefill")
+        if any(stages == _WHOLE for stages in self.covers[TARGET].values()):
+            tell(
+                "The video model's text was generated anew after its prefill was timed, so that its generation holds "
+                "vision and prefill once more, and its total holds them twice"
+            )
         if not self._succeeded:
             tell(
                 f"Not one of {results + errors} samples succeeded with both models; averages that the file gives of "
                 "the model that failed are 0.0 over no samples"
             )
         told = finite(self._preview.config.get("max_samples"))
-        if told is not None and told > 0 and results + errors != told:
-            tell(f"{told:.0f} samples were asked for, and the file tells of {results + errors}")
+        if told is not None and 0 < results + errors < told:
+            tell(f"Up to {told:.0f} samples were asked for, and the file tells of {results + errors}")
+
+
+def _part(raw: dict[str, Any], role: str, shape: _Shape) -> dict[str, Any]:
+    return mapping(raw.get(_NESTED[role])) if shape.is_nested else raw
+
+
+def _index(raw: dict[str, Any], number: int) -> int:
+    found = finite(raw.get("sample_idx"))
+    return number if found is None else int(found)
+
+
+def _name_of(key: str) -> str:
+    words = key.removeprefix("egpt_").removeprefix("vl_").removesuffix("_time")
+    return {"draft": "Drafting", "vision": "Vision encoding"}.get(words, words.capitalize())
 
 
 def _cell(model: LegacyModel) -> str:
@@ -160,13 +244,18 @@ def _cell(model: LegacyModel) -> str:
     return f"EventGPT{kind}" if model.family == "eventgpt" else f"Video-LLaVA{kind}"
 
 
-def _statistics() -> dict[str, Statistic]:
-    found = {"statistics.n_samples": Statistic(_DRAFT_SIDE, "egpt_prefill_time", "count")}
-    for side, key, own in (("eventgpt", "egpt_prefill", _DRAFT_SIDE), ("videollava", "vl_prefill", _TARGET_SIDE)):
-        for name in ("time", "length"):
-            found[f"statistics.{side}.prefill_{name}_avg"] = Statistic(own, f"{key}_{name}", "avg")
-            found[f"statistics.{side}.prefill_{name}_std"] = Statistic(own, f"{key}_{name}", "std")
+def _statistics(shape: _Shape, covers: Covers) -> dict[str, Statistic]:
+    draft, target = shape.sides[DRAFT], shape.sides[TARGET]
+    found = {"statistics.n_samples": Statistic(draft, next(iter(covers[DRAFT]), ""), "count")}
+    for role, name in _NESTED.items():
+        side = shape.sides[role]
+        for key in (*covers[role], shape.lengths[role], "total_time", "draft_tokens"):
+            short = key.removeprefix("egpt_").removeprefix("vl_")
+            found[f"statistics.{name}.{short}_avg"] = Statistic(side, key, "avg")
+            found[f"statistics.{name}.{short}_std"] = Statistic(side, key, "std")
     for key in ("overlap_window", "draft_tokens", "draft_time", "total_time", "parallel_efficiency"):
-        found[f"statistics.parallel.{key}_avg"] = Statistic(_DRAFT_SIDE, key, "avg")
-    found["statistics.parallel.draft_tokens_max"] = Statistic(_DRAFT_SIDE, "draft_tokens", "max")
+        found[f"statistics.parallel.{key}_avg"] = Statistic(draft, key, "avg")
+    found["statistics.parallel.draft_tokens_max"] = Statistic(draft, "draft_tokens", "max")
+    for key in covers[TARGET] if not shape.is_nested else ():
+        found[f"statistics.{key}_avg"] = Statistic(target, key, "avg")
     return found
