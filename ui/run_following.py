@@ -20,7 +20,9 @@ class RunFollowing(QObject):
         self._controller = controller
         self._selection = selection
         self._chosen: RunPair = (None, None)
+        self._begun: int | None = None
         controller.message.connect(self._take)
+        controller.ticked.connect(self._follow)
         controller.session_replaced.connect(self._forget)
 
     @property
@@ -61,8 +63,14 @@ class RunFollowing(QObject):
             self._selection.set_runs(*pair, of_cells=of_cells)
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, RunStarted) and not message.info.is_over and self.is_on:
-            self._put(message.run_id)
+        if isinstance(message, RunStarted) and not message.info.is_over:
+            self._begun = message.run_id
+
+    def _follow(self) -> None:
+        """Of all runs that began since the last pull only the newest comes into view."""
+        begun, self._begun = self._begun, None
+        if begun is not None and begun in self._controller.runs and self.is_on:
+            self._put(begun)
 
     def _forget(self) -> None:
         self._chosen = (None, None)

@@ -1,0 +1,218 @@
+"""Suites and imports in the list of runs: one line per cell, its runs below it, thousands of them at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import Recording
+from evprof.core.run_info import FAILED
+from evprof.metrics.comparison import Column as Repeats
+from evprof.metrics.comparison import typical_run
+from evprof.run.session_writer import SessionWriter
+from ui.main_window import MainWindow
+from ui.models.cells import cell_counts, cell_runs, typical_pair
+from ui.models.run_entries import RunEntries
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+from ui.views.line_list import LINE, Line
+from ui.views.run_list import RunList
+
+AddRow = Callable[..., None]
+Wait = Callable[..., None]
+
+STAGES = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 40.0, "decode": 60.0}
+
+
+def _suite(add_row: AddRow, samples: int, cells: int = 2) -> Recording:
+    """Side by side over samples and cells; sample 0 is warm-up, the last sample fails in the last cell."""
+    recording = Recording()
+    run_id = group = 0
+    for sample in range(samples):
+        for cell in range(cells):
+            group += 1
+            fails = sample == samples - 1 and cell == cells - 1
+            for role in ("draft", "target"):
+                run_id += 1
+                longer = {name: took * (1 + sample / 100) * (1 + cell) for name, took in STAGES.items()}
+                add_row(
+                    recording,
+                    run_id,
+                    {"load": 1.0} if fails else longer,
+                    cell=f"{2**cell} frames",
+                    role=role,
+                    mode="side-by-side",
+                    sample=f"scene {sample}",
+                    group=group,
+                    warmup=sample == 0,
+                    status=FAILED if fails else "finished",
+                    error="No memory." if fails else None,
+                )
+    return recording
+
+
+@pytest.fixture
+def controller(application: QApplication, add_row: AddRow) -> Iterator[RunController]:
+    """Six samples in two cells of both models."""
+    made = RunController(_suite(add_row, 6))
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shown(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> Iterator[RunList]:
+    """The list over them."""
+    made = RunList(selection, controller, themes)
+    made.resize(208, 400)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+
+
+def _click(shown: RunList, row: int, x: int) -> None:
+    box = shown.list.visualRect(shown.list.model().index(row, 0))
+    QTest.mouseClick(shown.list.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(x, box.top() + LINE // 2))
+
+
+def _lines(shown: RunList) -> list[Line]:
+    return shown.list.lines
+
+
+def test_one_line_per_cell_with_its_counts(shown: RunList) -> None:
+    assert [(line.name, line.second) for line in _lines(shown)] == [
+        ("2 frames", "4 samples · 1 failed"),
+        ("1 frames", "5 samples"),
+    ]
+    # Samples 1 to 5 are 1 to 5 % longer; both models took 108 ms.
+    assert _lines(shown)[1].figure == "222 ms"
+
+
+def test_a_cell_opens_to_its_runs_and_closes(shown: RunList) -> None:
+    _click(shown, 0, 8)
+    names = [line.name for line in _lines(shown)]
+    assert len(names) == 2 + 6
+    assert names[1] == "3–4 · scene 0 · warm-up"
+    assert _lines(shown)[6].figure == "failed"
+    assert _lines(shown)[6].second == "No memory."
+    assert all(line.is_inner for line in _lines(shown)[1:7])
+    _click(shown, 0, 8)
+    assert len(_lines(shown)) == 2
+
+
+def test_keys_open_and_close(shown: RunList, selection: Selection) -> None:
+    _click(shown, 1, 60)
+    QTest.keyClick(shown.list, Qt.Key.Key_Right)
+    assert len(_lines(shown)) == 2 + 6
+    QTest.keyClick(shown.list, Qt.Key.Key_Down)
+    assert selection.of_cells is False
+    QTest.keyClick(shown.list, Qt.Key.Key_Up)
+    assert selection.of_cells is True
+    QTest.keyClick(shown.list, Qt.Key.Key_Left)
+    assert len(_lines(shown)) == 2
+
+
+def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Selection, controller: RunController) -> None:
+    _click(shown, 1, 60)
+    runs = controller.runs
+    targets = cell_runs(runs.values(), runs[6])
+    assert [run.info.sample["name"] for run in targets] == [f"scene {number}" for number in range(1, 6)]
+    middle = typical_run(Repeats(targets))
+    assert middle.info.sample["name"] == "scene 3"
+    assert selection.runs == (middle.run_id - 1, middle.run_id) == typical_pair(runs, "1 frames")
+    assert selection.of_cells
+    assert shown.list.current_key == ("cell", "1 frames")
+
+
+def test_a_single_run_is_only_itself(shown: RunList, selection: Selection) -> None:
+    _click(shown, 1, 8)
+    _click(shown, 3, 60)
+    assert selection.runs == (5, 6)
+    assert not selection.of_cells
+    assert shown.list.current_key == (5, 6)
+
+
+def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
+    recording = Recording()
+    add_row(recording, 1, {"load": 1.0}, cell="a", status=FAILED, error="Killed.")
+    add_row(recording, 2, STAGES, cell="a")
+    controller = RunController(recording)
+    controller.pull()
+    counts = cell_counts(controller.runs.values())
+    assert (counts.samples, counts.failed) == (1, 0)
+    assert counts.sentence == "1 sample"
+    controller.close()
+
+
+def test_what_has_not_changed_is_not_worked_out_again(controller: RunController) -> None:
+    kept = RunEntries()
+    first = kept.lines(controller.runs, {"1 frames"})
+    again = kept.lines(controller.runs, {"1 frames"})
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication) -> Iterator[MainWindow]:
+    """A window without an engine."""
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add_row: AddRow, tmp_path: Path) -> None:
+    path = tmp_path / "suite.evprof"
+    SessionWriter(_suite(add_row, 6), path).close()
+    window.session.read(path)
+    assert window.selection.of_cells
+    window.runs._choose(("cell", "1 frames"))
+    rows = {row.name: row for row in window.comparison.table.rows}
+    assert rows["prefill"].cells[:2] == ("41.2", "41.2")
+    assert window.comparison.cells.text() == (
+        "Means over runs: A 5 of EventGPT, B 5 of Video-LLaVA. The columns show typical ones."
+    )
+    window.runs._choose((5, 6))
+    assert window.comparison.cells.isHidden()
+    rows = {row.name: row for row in window.comparison.table.rows}
+    assert rows["prefill"].cells[0] == "40.4"
+
+
+def test_thousands_of_runs_open_at_once_and_stay_smooth(window: MainWindow, add_row: AddRow, wait_until: Wait) -> None:
+    """4,440 runs: two models on 555 samples in four cells. Bounds are generous; measured are a fifth of them."""
+    recording = _suite(add_row, 555, 4)
+    began = time.perf_counter()
+    window.session._take(None, recording)
+    QApplication.processEvents()
+    assert time.perf_counter() - began < 4.0
+    assert len(window.controller.runs) == 4440
+    assert next(line.second for line in _lines(window.runs)) == "553 samples · 1 failed"
+    wait_until(lambda: window.is_at_rest, 20)
+    lines = window.runs
+    _timed(lines._fill, 0.15)
+    _timed(lambda: lines._fold(("cell", "1 frames"), True), 1.0)
+    assert len(_lines(lines)) == 4 + 555
+    _timed(lines._fill, 0.15)
+    bar = lines.list.verticalScrollBar()
+    _timed(lambda: (bar.setValue(bar.maximum()), lines.list.grab()), 0.3)
+    assert len(lines.list.findChildren(type(lines.list))) == 0
+
+
+def _timed(work: Callable[[], object], most_s: float) -> None:
+    began = time.perf_counter()
+    work()
+    assert time.perf_counter() - began < most_s

@@ -1,0 +1,170 @@
+"""Importing results of earlier scripts into a session of the window, and writing reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QDropEvent
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import Recording
+from evprof.run.session_writer import SessionWriter
+from ui import results as results_module
+from ui.app import save_screenshot
+from ui.main_window import MainWindow
+from ui.session_shelf import read_any
+from ui.theme import ThemeHolder
+
+Wait = Callable[..., None]
+
+
+def _sample(number: int, factor: float) -> dict[str, Any]:
+    return {
+        "sample": number,
+        "prefill_len": 636,
+        "kv_cache_mb": 318.0,
+        "stage12_time": 0.004,
+        "s3_time": 0.006 * factor,
+        "s4_time": 0.066 * factor,
+        "s5_time": 0.093,
+        "total_time": 0.006 * factor + 0.066 * factor + 0.093,
+    }
+
+
+@pytest.fixture
+def legacy(tmp_path: Path) -> Path:
+    """A small file of the family of document 002: three rows of each model."""
+    path = tmp_path / "one_vs_eight.json"
+    rows = {
+        name: {"stats": {"n_samples": 3}, "samples": [_sample(number, factor) for number in range(3)]}
+        for name, factor in (("eventgpt", 1.0), ("videollava", 8.0))
+    }
+    document = {"timestamp": "20260124_193405", "config": {"eventgpt_frames": 1, "videollava_frames": 8}, **rows}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def window(
+    themes: ThemeHolder, application: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MainWindow]:
+    """A window that keeps imports in the test's folder."""
+    monkeypatch.setattr(results_module, "_place", lambda paths: tmp_path / "kept" / f"{paths[0].stem}.evprof")
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _drop(window: MainWindow, *paths: Path) -> None:
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    window.dropEvent(
+        QDropEvent(
+            QPointF(20, 20),
+            Qt.DropAction.CopyAction,
+            mime,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+    )
+
+
+def _sentences(window: MainWindow) -> list[str]:
+    found = []
+    while window.messages.shown is not None:
+        found.append(window.messages.shown.sentence)
+        window.messages.dismiss()
+    return found
+
+
+def test_dropped_results_become_a_session(window: MainWindow, legacy: Path, tmp_path: Path, wait_until: Wait) -> None:
+    _drop(window, legacy)
+    wait_until(lambda: len(window.controller.runs) == 6)
+    assert window.session.path == tmp_path / "kept" / "one_vs_eight.evprof"
+    assert window.session.facts["imports"][0]["path"] == str(legacy)
+    assert all(run.info.imported is not None for run in window.controller.runs.values())
+    assert [line.fold for line in window.runs.list.lines] == ["closed", "closed"]
+    assert any("Imported 6 runs of one_vs_eight.json" in sentence for sentence in _sentences(window))
+
+
+def test_damaged_results_are_told(window: MainWindow, legacy: Path, wait_until: Wait) -> None:
+    text = legacy.read_text(encoding="utf-8")
+    legacy.write_text(text[: len(text) // 2], encoding="utf-8")
+    window.results.take([legacy])
+    wait_until(lambda: window.session.is_idle)
+    QApplication.processEvents()
+    assert any(legacy.name in sentence for sentence in _sentences(window)[1:])
+    assert window.controller.runs == {}
+
+
+def test_a_picture_of_results(legacy: Path, tmp_path: Path, application: QApplication) -> None:
+    picture = tmp_path / "picture.png"
+    save_screenshot([str(legacy)], picture, size=(1000, 600))
+    assert picture.stat().st_size > 10_000
+
+
+def test_results_stand_beside_sessions_in_the_comparison(legacy: Path) -> None:
+    read = read_any(legacy)
+    assert read.title == "one_vs_eight.json"
+    assert len(read.runs) == 6
+
+
+def test_the_actions_have_keys(window: MainWindow) -> None:
+    for name in ("import_results", "write_report", "compare"):
+        action = window.actions_by_name[name]
+        assert not action.shortcut().isEmpty()
+        assert action in window.menu_button.menu().actions()
+    keys = [action.shortcut().toString() for action in window.actions() if not action.shortcut().isEmpty()]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.fixture
+def session(scripted_recording: Recording, tmp_path: Path) -> Path:
+    """The scripted runs in a file."""
+    path = tmp_path / "s.evprof"
+    SessionWriter(scripted_recording, path).close()
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md"])
+def test_a_report_is_written_and_offered(
+    window: MainWindow, session: Path, wait_until: Wait, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window.session.read(session)
+    output = session.parent / f"report{suffix}"
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    window.results.report(output)
+    wait_until(lambda: output.exists() and window.session.is_idle, 20)
+    QApplication.processEvents()
+    while window.messages.shown is not None and window.messages.shown.action != "Open":
+        window.messages.dismiss()
+    window.messages.act()
+    assert opened == [str(output)]
+    assert "evprof" in output.read_text(encoding="utf-8")
+
+
+def test_nothing_to_report_is_told(window: MainWindow, tmp_path: Path) -> None:
+    window.results.report(tmp_path / "no.html")
+    assert "nothing to report" in _sentences(window)[0]
+    assert not (tmp_path / "no.html").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told(
+    window: MainWindow, session: Path, tmp_path: Path, wait_until: Wait
+) -> None:
+    window.session.read(session)
+    window.results.report(tmp_path / "nowhere" / "no.html")
+    wait_until(lambda: window.session.is_idle, 20)
+    QApplication.processEvents()
+    assert any("nowhere" in sentence for sentence in _sentences(window)[1:])
