@@ -17,15 +17,15 @@ LONGEST_EDGE_PX = 16_384
 class Gui(Command):
     """Open the window (also what `evprof` alone does).
 
-    PATH is an event recording, a video, a list of samples, or a saved session. With --screenshot the window is drawn
-    once without a display, saved as PNG, and the program ends.
+    PATH is an event recording, a video, a list of samples, a saved session, or a result file of earlier scripts, which
+    is imported. With --screenshot the window is drawn once without a display, saved as PNG, and the program ends.
     """
 
     name = "gui"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Paths, and how a screenshot is drawn."""
-        parser.add_argument("paths", metavar="PATH", nargs="*", help="events, video, list of samples or .evprof")
+        parser.add_argument("paths", metavar="PATH", nargs="*", help="events, video, list of samples, .evprof or results")
         parser.add_argument("--screenshot", metavar="OUT.png", type=Path, help="draw the window once, save it, end")
         parser.add_argument("--size", metavar="WxH", type=_size, help="size of the window (default: 1600x1000)")
         parser.add_argument("--theme", choices=("light", "dark"), help="default: what was chosen last")
