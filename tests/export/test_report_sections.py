@@ -162,7 +162,7 @@ def test_failed_rows_and_warm_up_are_in_no_figure() -> None:
     assert [cell.text for cell in column(first, "runs")] == ["2"]
     assert column(first, "total")[0].text == "170.0 ± 0 ms"
     told = tables(failures.section(data))
-    assert [cell.text for cell in told[0].rows[0]] == ["CUDA out of memory.", "draft · draft", "s3, s4", "failed", "2"]
+    assert [cell.text for cell in told[0].rows[0]] == ["CUDA out of memory.", "draft", "s3, s4", "failed", "2"]
     assert [cell.text for cell in told[1].rows[0]][1:] == ["2", "2", "50.0 %"]
 
 
@@ -234,6 +234,27 @@ def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:
     assert column(row, "warming up")[0] == Cell("1", Badge.DERIVED, "warn", "run 11")
     few = tables(distributions.section(data_of(made(1), jittered(2, 9.0))))[0]
     assert column(few, "outliers")[0].text == "n/a"
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (("a · x.json", "b · x.json"), ["a", "b"]),
+        (("a · x.json", "b · y.json"), ["a · x.json", "b · y.json"]),
+        (("a · x.json",), ["a · x.json"]),
+        (("x.json", "b · x.json"), ["x.json", "b · x.json"]),
+        (("a · 1 · z", "a · 2 · z"), ["a · 1", "a · 2"]),
+    ],
+)
+def test_names_leave_out_what_all_end_in(cells: tuple[str, ...], names: list[str]) -> None:
+    assert data_of(*(made(number, cell) for number, cell in enumerate(cells, start=1))).names == names
+
+
+def test_names_of_two_sessions_are_told_apart() -> None:
+    sources = [Source(Path(f"{name}.evprof"), [made(1, "a"), made(2, "b")]) for name in ("old", "new")]
+    assert gather(sources).names == ["a · old", "b · old", "a · new", "b · new"]
+    doubled = [Source(Path("s.evprof"), [made(1, ""), made(2, "")])] * 2
+    assert len(set(gather(doubled).names)) == 4
 
 
 def test_warnings_are_counted_and_commands_quoted() -> None:

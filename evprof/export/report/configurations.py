@@ -9,22 +9,48 @@ from pathlib import Path
 from evprof.metrics.comparison import Column
 from evprof.view.settings_text import run_label
 
+SEPARATOR = " · "
+"""Between the parts of a name."""
+
 
 def configuration_names(columns: Sequence[Column]) -> list[str]:
     """One name per column, in order; no two are equal.
 
-    The name of the suite's cell, or else mode, model and what is not at its default; what is needed to tell two apart
-    (role, session, run) is added to both.
+    The name of the suite's cell, or else mode, model and what is not at its default; what all have in common at the end
+    is left out, what is needed to tell two apart (role, session, run) is added to both.
     """
-    names = [_name(column) for column in columns]
+    names = _without_common_end([_name(column) for column in columns])
     for tell_apart in (_model, _role, _session, _run):
-        counts = Counter(names)
-        if len(counts) == len(names):
+        if len(set(names)) == len(names):
             break
+        parts = [tell_apart(column) for column in columns]
+        told: dict[str, set[str]] = {}
+        for name, part in zip(names, parts, strict=True):
+            told.setdefault(name, set()).add(part)
         names = [
-            " · ".join(part for part in (name, tell_apart(column)) if part) if counts[name] > 1 else name
-            for name, column in zip(names, columns, strict=True)
+            f"{name}{SEPARATOR}{part}" if part and len(told[name]) > 1 else name
+            for name, part in zip(names, parts, strict=True)
         ]
+    return _numbered(names)
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """What nothing tells apart (a session named twice) is counted."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered
+
+
+def _without_common_end(names: list[str]) -> list[str]:
+    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`."""
+    while len(names) > 1:
+        parts = [name.rpartition(SEPARATOR) for name in names]
+        if len({end for _, _, end in parts}) > 1 or not all(start for start, _, _ in parts):
+            break
+        names = [start for start, _, _ in parts]
     return names
 
 
@@ -32,7 +58,7 @@ def _name(column: Column) -> str:
     run = column.runs[0]
     if run.info.cell:
         return run.info.cell
-    return " · ".join(part for part in (run.info.mode, _model(column), run_label([run])) if part)
+    return SEPARATOR.join(part for part in (run.info.mode, _model(column), run_label([run])) if part)
 
 
 def _model(column: Column) -> str:

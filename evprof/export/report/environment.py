@@ -27,6 +27,7 @@ from evprof.view.labels import NAMES_OF_FAMILIES
 from evprof.view.settings_text import settings_of
 
 MACHINE = {
+    "evprof": "evprof",
     "device": "device",
     "driver": "driver",
     "cuda": "CUDA",

@@ -19,7 +19,7 @@ def section(data: ReportData) -> Section:
     groups: dict[str, list[RunLog]] = {}
     for run in data.failures:
         groups.setdefault(run.info.error or f"The run is {run.info.status}.", []).append(run)
-    rows = tuple(_row(error, runs) for error, runs in sorted(groups.items(), key=lambda pair: -len(pair[1])))
+    rows = tuple(_row(data, error, runs) for error, runs in sorted(groups.items(), key=lambda pair: -len(pair[1])))
     count, whole = len(data.failures), len(data.failures) + len(data.runs)
     said = (
         f"{count} of {whole} rows did not finish. None of them is in any mean: figures say how many runs they are over."
@@ -29,10 +29,10 @@ def section(data: ReportData) -> Section:
     return Section("Failures", tuple(blocks))
 
 
-def _row(error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
+def _row(data: ReportData, error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
     return (
         Cell(error),
-        Cell(_listed([_configuration(run) for run in runs])),
+        Cell(_listed([_configuration(data, run) for run in runs])),
         Cell(_listed([str(run.info.sample.get("name") or "") for run in runs])),
         Cell(_listed([run.info.status for run in runs])),
         count_cell(len(runs), badge=_badge(runs[0])),
@@ -40,9 +40,9 @@ def _row(error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
 
 
 def _by_configuration(data: ReportData) -> Table:
-    finished = Counter(_configuration(run) for run in data.runs)
-    failed = Counter(_configuration(run) for run in data.failures)
-    badges = {_configuration(run): _badge(run) for run in (*data.runs, *data.failures)}
+    finished = Counter(_configuration(data, run) for run in data.runs)
+    failed = Counter(_configuration(data, run) for run in data.failures)
+    badges = {_configuration(data, run): _badge(run) for run in (*data.runs, *data.failures)}
     rows = []
     for name in dict.fromkeys((*finished, *failed)):
         whole = finished[name] + failed[name]
@@ -57,9 +57,13 @@ def _by_configuration(data: ReportData) -> Table:
     return Table(("configuration", "finished", "did not", "share"), tuple(rows), "By configuration")
 
 
-def _configuration(run: RunLog) -> str:
-    """A row may have failed before its configuration gave a single figure, so by what the row itself says."""
+def _configuration(data: ReportData, run: RunLog) -> str:
+    """The name of the row's configuration; of one that never gave a figure, what the row itself says."""
     info = run.info
+    for name, column in zip(data.names, data.columns, strict=True):
+        first = column.runs[0].info
+        if info.cell and (first.cell, first.role) == (info.cell, info.role):
+            return name
     return " · ".join(part for part in (info.cell or info.mode, info.role) if part)
 
 

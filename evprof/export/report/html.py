@@ -145,7 +145,8 @@ class _Anchors:
 def _add(place: Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> Element:
     """An element with a text of the report in it; its direction is its own and changes nothing around it."""
     element = SubElement(place, tag, {**(attributes or {}), "dir": "auto"} if _turns(text) else attributes or {})
-    element.text = one_line(text)
+    # A line never begins with the dot between two parts of a name.
+    element.text = one_line(text).replace(" · ", "\u00a0· ")
     return element
 
 

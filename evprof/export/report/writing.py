@@ -79,7 +79,10 @@ def read_source(path: Path) -> Source:
     book = RunBook(session.recording)
     book.update()
     runs = [book.runs[run_id] for run_id in sorted(book.runs)]
-    return Source(path, runs, session.environment, session.facts)
+    environment = session.environment
+    if environment and session.evprof_version:
+        environment = {**environment, "evprof": session.evprof_version}
+    return Source(path, runs, environment, session.facts)
 
 
 def build_report(data: ReportData, title: str | None = None) -> Report:
