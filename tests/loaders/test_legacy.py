@@ -272,7 +272,7 @@ def test_an_error_in_one_of_five_stages_fails_that_model_only(legacy_shapes: Mod
     value["errors"] = [{"sample_idx": 2, "egpt_error": None, "vl_error": "no file"}]
     _, rows, _ = read(written(tmp_path, value))
     assert [row.error for row in rows] == [None, None, None, "out of memory", "no file"]
-    assert rows[-1].role == "target"
+    assert (rows[-1].role, rows[-1].cell) == ("target", rows[1].cell)
     assert rows[3].intervals == ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
@@ -16,22 +16,22 @@ UNKNOWN_MODEL = "both models"
 """The cell of a failure that names no model."""
 
 
-def failed_rows(raw: Any, number: int, problems: Problems, models: Sequence[LegacyModel]) -> list[LegacyRow]:
-    """The rows of one entry of `errors`: one per model that the entry names, one in all when it names none."""
+def failed_rows(
+    raw: Any, number: int, problems: Problems, cells: Mapping[str, tuple[str, LegacyModel]]
+) -> list[LegacyRow]:
+    """The rows of one entry of `errors`: one per model that the entry names, one in all when it names none.
+
+    `cells` are the configurations by role: name and model.
+    """
     if not isinstance(raw, dict):
         problems.of_row("errors: an entry is no object and was left out", number)
         return []
     check = RowCheck(raw, number, problems, "errors")
-    by_role = {role: text for key, role in _ERRORS.items() if (text := check.text(key))}
-    if not by_role:
-        by_role = {TARGET: check.text("error") or "the file says that this sample failed, and not why"}
-        named = False
-    else:
-        named = True
+    named = {role: text for key, role in _ERRORS.items() if (text := check.text(key))}
+    by_role = named or {TARGET: check.text("error") or "the file says that this sample failed, and not why"}
     index = finite(raw.get("sample_idx"))
     for text in by_role.values():
         problems.of_row(f"errors: failed samples: {error_kind(text)}", number)
-    known = {DRAFT if model.family == "eventgpt" else TARGET: model for model in models}
     return [
         LegacyRow(
             row=number,
@@ -39,18 +39,14 @@ def failed_rows(raw: Any, number: int, problems: Problems, models: Sequence[Lega
             side="errors",
             role=role,
             mode="side-by-side",
-            cell=(_name(known.get(role)) or role) if named else UNKNOWN_MODEL,
+            cell=cells[role][0] if named and role in cells else UNKNOWN_MODEL,
             sample=f"sample {number if index is None else int(index)}",
             prompt=DEFAULT_PROMPT,
-            models={role: known[role]} if named and role in known else {},
+            models={role: cells[role][1]} if named and role in cells else {},
             error=text,
         )
         for role, text in by_role.items()
     ]
-
-
-def _name(model: LegacyModel | None) -> str | None:
-    return None if model is None else model.name
 
 
 _NUMBER = re.compile(r"\d[\d.,]*\d|\d")

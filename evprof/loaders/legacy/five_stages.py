@@ -67,7 +67,11 @@ class _Reader:
         }
         steps = finite(config.get("max_new_tokens"))
         self._settings: dict[str, object] = {"max_new_tokens": int(steps)} if steps else {}
-        self._passes = sum(_takes_no_time(mapping(row.get(side))) for row in rows for side in self._sides)
+        frames = next((int(told) for row in rows if (told := _frames(row)) is not None), None)
+        self._cells = {
+            SIDES[side]: (_cell(self._models[side], frames if SIDES[side] == TARGET else None), self._models[side])
+            for side in self._sides
+        }
         self.covers: Covers = {
             SIDES[side]: _covers(SIDES[side], [mapping(row.get(side)) for row in rows]) for side in self._sides
         }
@@ -80,7 +84,7 @@ class _Reader:
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
         """Both models' answers to one sample, or the sample's failure."""
         if place == ("errors",):
-            return failed_rows(raw, number, self._problems, [self._models[side] for side in self._sides])
+            return failed_rows(raw, number, self._problems, self._cells)
         if place != ("results",) or not isinstance(raw, dict):
             self._problems.of_row("a row is no object and was left out", number)
             return []
@@ -197,6 +201,12 @@ class _Reader:
         tell("EventGPT saw the first of its event frames only")
         if len([model for model in self._models.values() if model.weight_bytes]) > 1:
             tell("Both models were loaded together, so the memory peak of each holds the weights of both")
+
+
+def _frames(row: dict[str, Any]) -> float | None:
+    return next(
+        (told for side in SIDES if (told := finite(mapping(row.get(side)).get("num_frames"))) is not None), None
+    )
 
 
 def _takes_no_time(own: dict[str, Any]) -> bool:

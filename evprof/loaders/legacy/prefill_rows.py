@@ -129,7 +129,8 @@ class _Reader:
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
         """Both models' parts of one sample, or the sample's failure."""
         if place == ("errors",):
-            return failed_rows(raw, number, self._problems, list(self._models.values()))
+            cells = {role: (_cell(model), model) for role, model in self._models.items()}
+            return failed_rows(raw, number, self._problems, cells)
         if place != ("results",) or not isinstance(raw, dict):
             self._problems.of_row("a row is no object and was left out", number)
             return []
