@@ -93,3 +93,12 @@ def fewer_or_faster(base: Column, other: Column) -> Generation | None:
 def _count(run: RunLog, stages: Block) -> float | None:
     """Tokens that the piece gave: the decode steps' alone, or, where the piece begins before them, all."""
     return decode_steps(run) if stages == DECODE else output_length(run)
+
+
+def is_mostly_cut_off(column: Column) -> bool:
+    """Whether most answers are as long as allowed though they might have ended: their length is the limit's."""
+    if any(run.info.settings.get("ignore_eos") for run in column.runs):
+        return False
+    limits = [(output_length(run), run.info.settings.get("max_new_tokens")) for run in column.runs]
+    cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
+    return cut > len(limits) / 2

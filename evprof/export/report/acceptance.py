@@ -11,7 +11,7 @@ from statistics import fmean
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import SPECULATIVE, badge_of, names_of, pairs_of
+from evprof.export.report.evidence import SPECULATIVE, badge_of, evidence_of, names_of, pairs_of
 from evprof.export.report.figures import (
     count_cell,
     count_text,
@@ -22,6 +22,7 @@ from evprof.export.report.figures import (
     share_text,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
+from evprof.metrics.claims.speculation import speeds
 from evprof.metrics.comparison import column_token_match
 from evprof.metrics.configurations import Column
 from evprof.metrics.speculation import Acceptance, Verdict, acceptance, plain_step_ms, verdict
@@ -47,7 +48,8 @@ class Rate:
 def section(data: ReportData) -> Section:
     """The definitions in a table, a warning where several are in use, and predicted against measured speed."""
     names = names_of(data)
-    rates = [rate for column in data.columns for rate in _rates(column, names[id(column)])]
+    definitions = _definitions(data)
+    rates = [rate for column in data.columns for rate in _rates(column, names[id(column)], definitions)]
     rates += list(_matches(data, names))
     if not rates:
         return Section(
@@ -66,8 +68,9 @@ def section(data: ReportData) -> Section:
             )
         )
     speed = _speed(data, names)
-    if speed:
-        blocks += speed
+    files = _file_speed(data, names)
+    if speed or files:
+        blocks += [*speed, *files]
     else:
         blocks.append(
             Paragraph("Predicted and measured speed need speculation and the target alone on the same samples.")
@@ -75,18 +78,40 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _rates(column: Column, name: str) -> Iterator[Rate]:
+def _rates(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
     counted = [counts for run in column.runs if (counts := acceptance(run)) is not None and counts.rounds]
     if counted:
         yield from _counted(_sum(counted), name, badge_of(column.runs))
-    told: dict[str, list[float]] = {}
-    for run in column.runs:
-        for key, value in (run.info.imported.figures if run.info.imported else {}).items():
-            if "accept" in key:
-                told.setdefault(key, []).append(value)
-    for key, values in told.items():
-        definition = f"as the file defines it, mean over {len(values)} rows"
-        yield Rate(name, f"{key} (file's own)", definition, None, None, fmean(values), Badge.IMPORTED, max(values) <= 1)
+    yield from _told_by_file(column, name, definitions)
+
+
+def _told_by_file(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
+    """What imported files count or call acceptance, with what their importer found that to be."""
+    figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
+    counts = [(told["accepted_tokens"], told["drafted_tokens"]) for told in figures if {*_COUNTS} <= told.keys()]
+    accepted, drafted = sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
+    if drafted:
+        definition = "accepted / drafted by the file's counts; of what was drafted at all, not of the answer"
+        yield Rate(name, "draft acceptance rate", definition, accepted, drafted, accepted / drafted, Badge.IMPORTED)
+    rates = [told[_FILES_RATE] for told in figures if _FILES_RATE in told]
+    if rates:
+        definition = next((text for text in definitions if "acceptance_rate is" in text), "the file does not say what")
+        words = f"{definition.rstrip('.')}; mean over {len(rates)} rows"
+        yield Rate(name, "the file's acceptance_rate", words, None, None, fmean(rates), Badge.IMPORTED)
+
+
+_COUNTS = ("accepted_tokens", "drafted_tokens")
+_FILES_RATE = "published_acceptance_rate"
+
+
+def _definitions(data: ReportData) -> list[str]:
+    """What importing found wrong with files, sentence by sentence."""
+    found = []
+    for entries in data.facts("imports"):
+        for entry in entries if isinstance(entries, list) else ():
+            problems = entry.get("problems") if isinstance(entry, dict) else None
+            found += [text for text in problems if isinstance(text, str)] if isinstance(problems, list) else []
+    return found
 
 
 def _sum(counted: list[Acceptance]) -> Acceptance:
@@ -179,7 +204,10 @@ def _table(rates: list[Rate]) -> Table:
     )
     heads = ("configuration", "figure", "definition", "numerator", "denominator", "value")
     return Table(
-        heads, rows, caption="Summed over the runs of a configuration, so that long answers weigh more", text_columns=3
+        heads,
+        rows,
+        caption="Counts are summed over the runs of a configuration, so that long answers weigh more",
+        text_columns=3,
     )
 
 
@@ -228,6 +256,31 @@ def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         Table(heads, tuple(rows), caption=caption),
         *(Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences),
     ]
+
+
+def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
+    """Imported speculation against the target alone on the same questions, beside what its file says."""
+    rows = []
+    for found in speeds(evidence_of(data), is_adapter=True):
+        told = [
+            run.info.imported.figures["published_speedup"]
+            for run in found.column.runs
+            if run.info.imported is not None and "published_speedup" in run.info.imported.figures
+        ]
+        rows.append(
+            (
+                Cell(names[id(found.column)]),
+                Cell(names[id(found.base)]),
+                ratio_cell(found.ratio, found.interval, lower_is_better=False),
+                ratio_cell(fmean(told) if told else None, badge=Badge.IMPORTED),
+                Cell(str(len(found.column.runs))),
+            )
+        )
+    if not rows:
+        return []
+    heads = ("configuration", "against", "speed, totals in pairs", "mean speedup as the file says", "runs")
+    caption = "Speculation in imported files: how many times as fast the whole answer is; above 1.00x it pays"
+    return [Table(heads, tuple(rows), caption=caption, text_columns=2)]
 
 
 def _speed_row(name: str, found: list[Verdict]) -> tuple[Cell, ...]:

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import badge_of, noted_ceilings, noted_models, pairs_of
+from evprof.export.report.evidence import badge_of, evidence_of
 from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
-from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Answer, Evidence
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Answer
 from evprof.metrics.claims.table import answer_claims
 
 TITLE = "Claims of the documents"
 
 _TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
-
-
-def evidence_of(data: ReportData) -> Evidence:
-    """What the claims are judged by."""
-    return Evidence(
-        columns=data.columns,
-        pairs=[(pair.base, pair.other) for pair in pairs_of(data)],
-        warmups=data.warmups,
-        models=noted_models(data),
-        ceilings=noted_ceilings(data),
-    )
 
 
 def section(data: ReportData) -> Section:

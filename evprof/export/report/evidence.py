@@ -12,6 +12,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Badge
+from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations import Column
 from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 
@@ -91,6 +92,17 @@ def noted_models(data: ReportData) -> dict[str, ModelSizes]:
 def noted_ceilings(data: ReportData) -> list[Ceiling]:
     """What suites measured of their machines."""
     return read_ceilings(data.facts("ceilings"))
+
+
+def evidence_of(data: ReportData) -> Evidence:
+    """What the claims are judged by."""
+    return Evidence(
+        columns=data.columns,
+        pairs=[(pair.base, pair.other) for pair in pairs_of(data)],
+        warmups=data.warmups,
+        models=noted_models(data),
+        ceilings=noted_ceilings(data),
+    )
 
 
 def sizes_in(run: RunLog, noted: dict[str, ModelSizes], role: str | None = None) -> ModelSizes | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import MOST_PAIRS, Pair, badge_of, names_of, pairs_of
+from evprof.export.report.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_steps, output_length
-from evprof.metrics.generation import DECODE, Generation, fewer_or_faster
+from evprof.metrics.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.paired import values_of
 from evprof.metrics.statistics import summarize
 from evprof.view.settings_text import flat
@@ -31,6 +31,18 @@ def section(data: ReportData) -> Section:
     shown = found[:MOST_PAIRS]
     blocks.append(_ratios(shown, names))
     blocks += [Paragraph(_sentence(pair, told, names), badge=Badge.DERIVED) for pair, told in shown]
+    cut = [
+        names[id(column)]
+        for column in {id(c): c for pair, _ in shown for c in (pair.base, pair.other)}.values()
+        if is_mostly_cut_off(column)
+    ]
+    if cut:
+        blocks.append(
+            Paragraph(
+                f"Most answers of {listed(cut)} are as long as the limit allows: the ratio of counts is the limit's.",
+                tone="warn",
+            )
+        )
     if any(told.stages != DECODE for _, told in shown):
         blocks.append(
             Paragraph(

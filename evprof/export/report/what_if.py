@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
 from evprof.core.records import COVERS, DRAFT, TARGET
+from evprof.core.run_log import RunLog
 from evprof.export.report.acceptance import verdicts_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.evidence import Pair, badge_of, listed, names_of, pairs_of
@@ -101,6 +103,7 @@ def section(data: ReportData) -> Section:
                 "that work on it can bring (document 000: twice as fast a prefill gives only 5 % where it is a tenth)."
             )
         )
+    blocks += _windows(data, names)
     for pair in pairs:
         paces = paces_of(pair, data)
         if paces is not None:
@@ -115,7 +118,7 @@ def _amdahl(column: Column, names: dict[int, str]) -> Table | None:
     blocks = common_blocks([column])
     parts: dict[str, float] = {}
     for block in blocks:
-        spent = mean_of(column, lambda run, block=block: measured_ms(run, shape_of(run), block))  # type: ignore[misc]  # a default binds the loop's value
+        spent = mean_of(column, partial(_block_ms, block=block))
         if spent is not None:
             parts[COVERS.join(block)] = spent
     if len(parts) < 2:
@@ -135,6 +138,10 @@ def _amdahl(column: Column, names: dict[int, str]) -> Table | None:
     covered = "" if mean_of(column, stages.total_ms) is not None else ", of the stages that were measured"
     caption = f"{names[id(column)]}: total {number_text(sum(whole.values()))} ms{covered}"
     return Table(heads, tuple(rows), caption=caption)
+
+
+def _block_ms(run: RunLog, block: tuple[str, ...]) -> float | None:
+    return measured_ms(run, shape_of(run), block)
 
 
 def _times(factor: float) -> str:
@@ -246,6 +253,28 @@ def _sentences(paces: Paces, rates: tuple[float, ...], measured: float | None) -
         + ". That is what parallel prefill can save, once per answer."
     )
     return said
+
+
+def _windows(data: ReportData, names: dict[int, str]) -> list[Block]:
+    """The overlap windows of imported files, which begin where their scripts let them."""
+    said: list[Block] = []
+    for column in data.columns:
+        both = [mean_of(column, partial(_file_figure, name=name)) for name in _WINDOWS]
+        if both[0] is not None and both[1] is not None:
+            text = (
+                f"{names[id(column)]}: the file's overlap window of {number_text(both[0])} ms begins when the video "
+                "model loads its frames; counted from the begin of vision on both sides it is "
+                f"{number_text(both[1])} ms."
+            )
+            said.append(Paragraph(text, badge=Badge.IMPORTED))
+    return said
+
+
+_WINDOWS = ("overlap_window_from_load_ms", "overlap_window_from_vision_ms")
+
+
+def _file_figure(run: RunLog, name: str) -> float | None:
+    return None if run.info.imported is None else run.info.imported.figures.get(name)
 
 
 def _is_one_vs_eight(pair: Pair) -> bool:

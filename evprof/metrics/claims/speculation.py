@@ -21,7 +21,7 @@ from evprof.metrics.claims.evidence import (
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_ms_per_token, input_length
 from evprof.metrics.pace import pace_of
-from evprof.metrics.paired import Compared, compare, mean_of
+from evprof.metrics.paired import compare, mean_of
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
 from evprof.metrics.statistics import Interval
@@ -72,31 +72,9 @@ def _counts(runs: Iterator[RunLog]) -> tuple[float, float]:
     return accepted, drafted
 
 
-def _speeds(evidence: Evidence, *, is_adapter: bool) -> list[tuple[Compared, Column, Column]]:
-    """Speculative configurations against the target alone on the same samples: whole times without load."""
-    plain = [column for column in evidence.plain() if column.runs[0].info.role == TARGET]
-    rows = []
-    for column in evidence.columns:
-        run = column.runs[0]
-        if run.info.mode != "speculative" or (run.info.imported is not None) != is_adapter:
-            continue
-        model = run.info.models.get(TARGET)
-        base = next((other for other in plain if other.runs[0].info.models.get(TARGET) == model), None)
-        compared = None if base is None else compare(column, base, _whole_ms)
-        if base is not None and compared is not None and compared.ratio is not None:
-            rows.append((compared, column, base))
-    return rows
-
-
-def _whole_ms(run: RunLog) -> float | None:
-    """Everything after loading; of a file that did not time preprocessing, what its models took."""
-    told = run.info.imported.figures.get("published_total_ms") if run.info.imported else None
-    return told or total_ms(run, WITHOUT_LOAD) or total_ms(run, MODEL_ONLY)
-
-
 @dataclass(frozen=True)
-class _Speed:
-    """The fastest speculation: how many times as fast as the target alone it is."""
+class Speed:
+    """Speculation against the target alone: how many times as fast the whole answer is, without loading."""
 
     ratio: float
     interval: Interval | None
@@ -110,16 +88,35 @@ class _Speed:
         return f"The fastest ({name}) runs at {self.ratio:.2f} times the speed of the target alone{interval}."
 
 
-def _best(rows: list[tuple[Compared, Column, Column]]) -> _Speed | None:
-    if not rows:
-        return None
-    compared, column, base = max(rows, key=lambda row: row[0].ratio or 0.0)
-    return _Speed(compared.ratio or 0.0, compared.ratio_interval, column, base)
+def speeds(evidence: Evidence, *, is_adapter: bool) -> list[Speed]:
+    """Speculative configurations against the target alone on the same samples; imported ones draft through adapters."""
+    plain = [column for column in evidence.plain() if column.runs[0].info.role == TARGET]
+    rows = []
+    for column in evidence.columns:
+        run = column.runs[0]
+        if run.info.mode != "speculative" or (run.info.imported is not None) != is_adapter:
+            continue
+        model = run.info.models.get(TARGET)
+        base = next((other for other in plain if other.runs[0].info.models.get(TARGET) == model), None)
+        compared = None if base is None else compare(column, base, _whole_ms)
+        if base is not None and compared is not None and compared.ratio is not None:
+            rows.append(Speed(compared.ratio, compared.ratio_interval, column, base))
+    return rows
+
+
+def _whole_ms(run: RunLog) -> float | None:
+    """Everything after loading; of a file that did not time preprocessing, what its models took."""
+    told = run.info.imported.figures.get("published_total_ms") if run.info.imported else None
+    return told or total_ms(run, WITHOUT_LOAD) or total_ms(run, MODEL_ONLY)
+
+
+def _best(rows: list[Speed]) -> Speed | None:
+    return max(rows, key=lambda row: row.ratio, default=None)
 
 
 def naive_is_slower(evidence: Evidence) -> Finding:
     """The fastest speculation without an adapter against the target alone."""
-    best = _best(_speeds(evidence, is_adapter=False))
+    best = _best(speeds(evidence, is_adapter=False))
     if best is None:
         return nothing("Speculation and the target alone were not run on the same samples.")
     if not is_told(best.interval, 1):
@@ -129,7 +126,7 @@ def naive_is_slower(evidence: Evidence) -> Finding:
 
 def adapter_speedup(evidence: Evidence) -> Finding:
     """The fastest speculation through an adapter against the target alone."""
-    best = _best(_speeds(evidence, is_adapter=True))
+    best = _best(speeds(evidence, is_adapter=True))
     if best is None:
         return nothing("No speculation through an adapter is here.")
     finding = within(best.ratio, best.interval, ADAPTER_SPEEDUP, best.sentence, best.column, best.base)
@@ -157,8 +154,8 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     """Hidden drafting as measured, or else the most that measured paces allow at 002's own acceptance."""
     measured = [
         row
-        for row in _speeds(evidence, is_adapter=False)
-        if any(entry.hidden for run in row[1].runs for entry in run.rounds)
+        for row in speeds(evidence, is_adapter=False)
+        if any(entry.hidden for run in row.column.runs for entry in run.rounds)
     ]
     best = _best(measured)
     if best is not None:
@@ -193,7 +190,7 @@ def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
 
 def speculation_doubles(evidence: Evidence) -> Finding:
     """The fastest speculation of any kind against the target alone."""
-    best = _best(_speeds(evidence, is_adapter=False) + _speeds(evidence, is_adapter=True))
+    best = _best(speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True))
     if best is None:
         return nothing("Speculation and the target alone were not run on the same samples.")
     return within(best.ratio, best.interval, SPECULATIVE_SPEEDUP, best.sentence, best.column, best.base)

@@ -21,8 +21,8 @@ from evprof.metrics.claims.evidence import (
     nothing,
 )
 from evprof.metrics.configurations import Column
-from evprof.metrics.decoding import decode_ms_per_token, input_length, output_length
-from evprof.metrics.generation import fewer_or_faster
+from evprof.metrics.decoding import decode_ms_per_token, input_length
+from evprof.metrics.generation import fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.kv_cache import bytes_per_position
 from evprof.metrics.paired import Compared, compare, mean_of, values_of
 from evprof.metrics.roofline import prefill_flops
@@ -252,7 +252,7 @@ def fewer_tokens(evidence: Evidence) -> Finding:
         settings = [column.runs[0].info.settings for column in (draft, target)]
         if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
             continue
-        if any(map(_is_mostly_cut_off, (draft, target))):
+        if any(map(is_mostly_cut_off, (draft, target))):
             return nothing(
                 "Most answers of one model are as long as allowed: their length is the limit's, not its own."
             )
@@ -265,12 +265,6 @@ def fewer_tokens(evidence: Evidence) -> Finding:
             return nothing(f"{sentence} The times cannot be told apart.")
         return found(0.95 <= share <= 1.05, sentence, draft, target, needs_text=True)
     return nothing("No pair of models answered at lengths of their own choice.")
-
-
-def _is_mostly_cut_off(column: Column) -> bool:
-    limits = [(output_length(run), run.info.settings.get("max_new_tokens")) for run in column.runs]
-    cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
-    return cut > len(limits) / 2
 
 
 def vision_share(evidence: Evidence) -> Finding:

@@ -1,0 +1,418 @@
+"""The analysing sections: the documents' figures come out, badges say where from, and what misleads is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.core.units import MIB
+from evprof.export.report import (
+    acceptance,
+    capacity,
+    claims,
+    contributions,
+    generation,
+    scaling,
+    theory,
+    what_if,
+)
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.evidence import pairs_of
+from evprof.export.report.html import html
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
+
+MODULES = (contributions, generation, scaling, theory, capacity, acceptance, what_if, claims)
+VICUNA = {
+    "layers": 32,
+    "hidden": 4096,
+    "intermediate": 11008,
+    "heads": 32,
+    "kv_heads": 32,
+    "head_dim": 128,
+    "vocabulary": 32000,
+    "is_tied": False,
+}
+
+MakeData = Callable[..., ReportData]
+
+
+@pytest.fixture
+def report_data() -> MakeData:
+    """The data of a session that holds these cells' runs."""
+
+    def make(*cells: Any, facts: dict[str, Any] | None = None) -> ReportData:
+        runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
+        return gather([Source(Path("s.evprof"), runs, {}, facts or {})])
+
+    return make
+
+
+@pytest.fixture
+def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+    """Document 002's two configurations, as its file gives them."""
+    return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
+
+
+def tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def rows_of(table: Table) -> dict[str, list[str]]:
+    """First cell -> the texts of the others."""
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def said(section: Section) -> str:
+    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
+
+
+def cells_of(section: Section) -> list[Cell]:
+    return [cell for table in tables(section) for row in table.rows for cell in row]
+
+
+def test_every_section_writes_what_it_has(published: ReportData) -> None:
+    """As Markdown and HTML; and every cell with a figure of the file says that it is imported or derived."""
+    report = Report("r", sections=tuple(module.section(published) for module in MODULES))
+    assert "502.0 ms" in markdown(report)
+    assert "502.0 ms" in html(report)
+    for module in MODULES:
+        for cell in cells_of(module.section(published)):
+            if any(character.isdigit() for character in cell.text) and cell.badge is Badge.MEASURED:
+                # Nothing was measured here; counts of samples are ours.
+                assert cell.text.isdigit(), cell
+
+
+def test_sections_without_data_say_what_to_measure(report_data: MakeData, cell_runs: ModuleType) -> None:
+    alone = report_data(cell_runs.Cell(stages={"vision+prefill+decode": 5.0}, tokens=(), model=cell_runs.TINY))
+    for module in (contributions, generation, scaling, acceptance, what_if, capacity):
+        found = module.section(alone)
+        assert found.missing.endswith("."), module.TITLE
+        assert not found.blocks
+
+
+def test_contributions_of_002(published: ReportData) -> None:
+    """The prefill gives 502 of 577 ms, not 414; vision 24 and decoding 51."""
+    section = contributions.section(published)
+    rows = rows_of(tables(section)[0])
+    assert rows["prefill"][:3] == ["66.10 ms", "568.1 ms", "502.0 ms"]
+    assert rows["prefill"][4:] == ["n/a", "77.0 %", "87.0 %"]
+    assert rows["vision"][6] == "4.1 %"
+    assert rows["decode"][6] == "8.9 %"
+    assert any(name.startswith("total, model-only (ratio 4.50x") for name in rows)
+    assert any(name.startswith("total, without-load (ratio 4.87x") for name in rows)
+    text = said(section)
+    assert "the largest part is prefill with 502.0 ms (87.0 %)" in text
+    assert "No shares end-to-end" in text
+    plots = [block for block in section.blocks if isinstance(block, Plot)]
+    assert plots[0].labels == ("EventGPT, 1 event frame", "LLaVA-1.5, 8 video frames")
+
+
+def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, cell_runs: ModuleType) -> None:
+    same = cell_runs.DRAFT_002.with_(name="other", role="target", mode="side-by-side", samples=6)
+    noisy = same.with_(stages={"preprocess": 3.6, "vision": 5.9, "prefill": 66.1, "decode": 92.7})
+    text = said(contributions.section(report_data(cell_runs.DRAFT_002, noisy)))
+    assert "cannot be told apart" in text
+    assert "largest part" not in text
+
+
+def test_composites_are_compared_as_one_piece(report_data: MakeData, cell_runs: ModuleType) -> None:
+    target = cell_runs.TARGET_002.with_(stages={"preprocess": 78.7, "vision+prefill": 300.0, "decode": 143.9})
+    rows = rows_of(tables(contributions.section(report_data(cell_runs.DRAFT_002, target)))[0])
+    assert rows["vision+prefill"][:3] == ["72.00 ms", "300.0 ms", "228.0 ms"]
+    assert "vision" not in rows
+
+
+def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """2.25 x 1.15 = 2.59, and the settings beside every length."""
+    draft = cell_runs.DRAFT_002.with_(
+        stages={"vision+prefill+decode": 977.0},
+        output=91,
+        steps=None,
+        settings={"temperature": 0.6, "max_new_tokens": 512},
+    )
+    target = cell_runs.TARGET_002.with_(stages={"vision+prefill+decode": 2533.0}, output=205, steps=None, settings={})
+    section = generation.section(report_data(draft, target))
+    lengths = rows_of(tables(section)[0])
+    assert lengths["EventGPT, 1 event frame"] == ["temperature 0.6, up to 512 tokens", "91 tokens", "6", "0 of 6"]
+    assert lengths["LLaVA-1.5, 8 video frames"][0] == "not told by the file"
+    ratios = tables(section)[1].rows[0]
+    assert ratios[1].text == "vision+prefill+decode"
+    assert [cell.text[:5] for cell in ratios[2:5]] == ["2.25x", "1.15x", "2.59x"]
+    assert "makes up 85.2 % of it" in said(section)
+    assert "timed decoding together" in said(section)
+
+
+def test_answers_cut_off_are_said_to_be(report_data: MakeData, cell_runs: ModuleType) -> None:
+    here = {"is_imported": False, "settings": {"max_new_tokens": 6}}
+    cells = cell_runs.DRAFT_002.with_(**here, tokens=(1, 2, 3)), cell_runs.TARGET_002.with_(**here, tokens=range(6))
+    section = generation.section(report_data(*cells))
+    assert rows_of(tables(section)[0])["LLaVA-1.5, 8 video frames"][-1] == "6 of 6"
+    assert "Most answers of LLaVA-1.5, 8 video frames are as long as the limit" in said(section)
+    forced = [cell.with_(settings={"max_new_tokens": 6, "ignore_eos": True}) for cell in cells]
+    assert "Most answers" not in said(generation.section(report_data(*forced)))
+
+
+def _sweep(cell: Any, base: float, each: float, counts: tuple[int, ...], key: str) -> list[Any]:
+    return [
+        cell.with_(
+            name=f"{cell.role} {count}",
+            mode=cell.role,
+            frames=count,
+            prompt=35 + 576 * count,
+            stages={"vision": 3.7 * count, "prefill": base + each * count, "decode": 100.0},
+            settings={key: count},
+            tokens=(1, 2, 3),
+            kv_bytes=(35 + 576 * count + 2) << 19,
+            is_imported=False,
+        )
+        for count in counts
+    ]
+
+
+def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """576 positions a frame, exactly; vision a line through 0; decoding flat; 32 frames past the trained positions."""
+    section = scaling.section(report_data(*_sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8, 16, 32), "frames")))
+    values, fits = tables(section)
+    assert [row[0].text for row in values.rows] == ["1", "8", "16", "32"]
+    assert (
+        [row[2].text for row in values.rows]
+        == [row[3].text for row in values.rows]
+        == ["576", "4608", "9216", "18,432"]
+    )
+    assert {row[3].badge for row in values.rows} == {Badge.THEORETICAL}
+    found = rows_of(fits)
+    assert found["prompt positions"][0] == "576.0 positions"
+    assert found["KV cache"][0] == "288.0 MiB"
+    assert found["vision"][0].startswith("3.700 ms [")
+    assert found["vision"][2].startswith("1.00")
+    assert found["decode per token"][3] == "flat"
+    assert "From 8 frames on the prompt is longer than the 4096 positions" in said(section)
+    assert "Document 002: 576 per frame" in said(section)
+    assert len([block for block in section.blocks if isinstance(block, Plot)]) == 5
+
+
+def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cells = [cell.with_(samples=1) for cell in _sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8), "frames")]
+    found = rows_of(tables(scaling.section(report_data(*cells)))[1])
+    assert found["prefill"][0].endswith("(two points)")
+    assert found["prefill"][2].startswith("n/a")
+    assert found["prefill"][3] == "two numbers of frames: no interval"
+
+
+def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cells = [cell.with_(frame_tokens=500) for cell in _sweep(cell_runs.Cell(), 1.0, 1.0, (1, 8), "frames")]
+    values = tables(scaling.section(report_data(*cells)))[0]
+    assert {row[2].tone for row in values.rows} == {"warn"}
+
+
+def test_theory_of_002(published: ReportData) -> None:
+    """404,496 against 21,557,449 pairs are 53.3x; with the layers 7.9x; measured 8.59x. Caches are the formula's."""
+    section = theory.section(published)
+    prefill, cache, work = tables(section)
+    rows = rows_of(prefill)
+    assert rows["positions squared"] == ["404,496", "21,557,449", "53.29x"]
+    assert rows["operations of the prefill"][2] == "7.88x"
+    assert rows["measured prefill"][2].startswith("8.59x")
+    assert rows["of these linear in the prompt"][1] == "91.4 %"
+    assert [cell.badge for cell in prefill.rows[1][1:]] == [Badge.THEORETICAL] * 3
+    for found, size in zip(rows_of(cache).values(), ("318.0 MiB", "2321.5 MiB"), strict=True):
+        assert found[1:] == [size, size, "1.000"]
+    assert "the number of operations explains the ratio" in said(section)
+    assert "holds the vision pass once more" in said(section)
+    assert "so the prefill is bound by arithmetic, not by memory" in said(section)
+    stages = [(row[0].text[:8], row[1].text) for row in work.rows]
+    assert stages == [(name, stage) for name in ("EventGPT", "LLaVA-1.") for stage in ("vision", "prefill", "decode")]
+    assert {row[7].text for row in work.rows} == {"n/a (no ceiling)"}
+
+
+def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """A decode step of 13.55 GB in 18.5 ms is 731 GB/s: of 1000 GB/s 73.1 %; the prefill 126 of 160 TFLOP/s, 79 %."""
+    ceiling = {
+        "device": "cuda:0",
+        "dtype": "bfloat16",
+        "threads": 1,
+        "copy_bytes_s": 9e11,
+        "read_bytes_s": 1e12,
+        "matmul_flops_s": 1.6e14,
+        "cache_bytes": 1 << 20,
+    }
+    here = {"is_imported": False, "model": {"device": "cuda:0"}, "tokens": (1, 2, 3, 4, 5, 6)}
+    draft = cell_runs.DRAFT_002.with_(**here)
+    section = theory.section(report_data(draft, facts={"ceilings": [ceiling]}))
+    work = {row[1].text: [cell.text for cell in row] for row in tables(section)[-1].rows}
+    assert work["decode"][8] == "73.1 %"
+    assert work["decode"][9] == "memory (73.1 % of the roof)"
+    assert work["prefill"][7] == "78.8 %"
+    assert work["prefill"][9].startswith("compute")
+    slow = draft.with_(stages={"vision": 500.0, "prefill": 900.0, "decode": 900.0})
+    text = said(theory.section(report_data(slow, facts={"ceilings": [ceiling]})))
+    assert "neither arithmetic nor memory takes the time" in text
+    plot = next(block for block in section.blocks if isinstance(block, Plot))
+    line = next(series for series in plot.series if series.is_line)
+    assert line.badge is Badge.MEASURED
+    assert max(value for value in line.y if value is not None) == pytest.approx(160_000)
+
+
+def test_what_fits_the_processors_cache_is_no_matter_of_memory(report_data: MakeData, cell_runs: ModuleType) -> None:
+    ceiling = {
+        "device": "cpu",
+        "dtype": "bfloat16",
+        "threads": 1,
+        "copy_bytes_s": 1e9,
+        "read_bytes_s": 1e9,
+        "matmul_flops_s": 1e9,
+        "cache_bytes": 1 << 40,
+    }
+    draft = cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2), environment={"threads": 1})
+    text = said(theory.section(report_data(draft, facts={"ceilings": [ceiling]})))
+    assert "MBU may exceed 100 %" in text
+
+
+def test_capacities_of_002(published: ReportData) -> None:
+    """~75 and ~10 by cache alone; beside the weights 33 and 4; both models do not fit the card."""
+    section = capacity.section(published)
+    rows = rows_of(tables(section)[0])
+    assert rows["EventGPT, 1 event frame"] == ["318.0 MiB", "75", "13.16 GiB", "33"]
+    assert rows["LLaVA-1.5, 8 video frames"] == ["2321.5 MiB", "10", "13.16 GiB", "4"]
+    assert "ignores the weights" in said(section)
+    assert "do not fit a 24 GB card" in said(section)
+
+
+def test_capacities_that_a_suite_reckoned(report_data: MakeData, cell_runs: ModuleType) -> None:
+    entry = {
+        "memory_bytes": 24_000 * MIB,
+        "naive": 71,
+        "real": 22,
+        "kv_bytes_per_sample": 350_748_672,
+        "activation_bytes_per_sample": 106_459_136,
+        "positions": 669,
+        "dtype": "bfloat16",
+        "weight_bytes": 14_159_368_192,
+        "frames": 1,
+    }
+    facts = {"models": {"EventGPT-7b": {"family": "eventgpt", "text": VICUNA, "capacity": [entry]}}}
+    planned = tables(capacity.section(report_data(cell_runs.DRAFT_002, facts=facts)))[-1]
+    assert [cell.text for cell in planned.rows[0]][5:] == ["71", "13.19 GiB", "101.5 MiB", "22"]
+    assert planned.rows[0][8].badge is Badge.THEORETICAL
+
+
+def _speculation(cell_runs: ModuleType) -> list[Any]:
+    here = {"is_imported": False, "settings": {"max_new_tokens": 64}, "tokens": range(12), "pieces": ["x"] * 12}
+    target = cell_runs.TARGET_002.with_(
+        **here, name="target", mode="target", stages={"vision": 30.0, "prefill": 500.0, "decode": 110.0}
+    )
+    draft = cell_runs.DRAFT_002.with_(**here, name="draft", mode="draft")
+    rounds = ((4, 4, 0), (4, 1, 0), (4, 2, 1))
+    both = target.with_(
+        name="both", mode="speculative", rounds=rounds, stages={"vision": 30.0, "prefill": 500.0, "decode": 60.0}
+    )
+    return [draft, target, both]
+
+
+def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell_runs: ModuleType) -> None:
+    section = acceptance.section(report_data(*_speculation(cell_runs)))
+    found = {(row[0].text, row[1].text): [cell.text for cell in row[3:]] for row in tables(section)[0].rows}
+    assert found["both", "draft acceptance rate"] == ["42", "72", "58.3 %"]
+    assert found["both", "token acceptance rate"] == ["42", "54", "77.8 %"]
+    assert found["both", "prefill-hidden acceptance"] == ["12", "24", "50.0 %"]
+    assert found["both", "mean acceptance length"] == ["42", "18", "3.333"]
+    assert found["draft and target", "position-wise match"] == ["72", "72", "100 %"]
+    assert "4 different shares are called acceptance" in said(section)
+    speed = tables(section)[1].rows[0]
+    # tau = 10 / 3, gamma = 4, c = 5·3/12 of a step of 10 ms, v = 1: S = 3.33 / (0.5 + 1)... and 110 / 60 measured.
+    assert [cell.text for cell in speed][1:3] == ["4.000", "3.333"]
+    assert speed[6].text.startswith("1.83x")
+
+
+def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs: ModuleType) -> None:
+    plain = cell_runs.TARGET_002.with_(
+        name="alone", mode="target", family="end to end", stages={"vision+prefill": 327.0, "decode": 710.0}
+    )
+    figures = {
+        "drafted_tokens": 5.0,
+        "accepted_tokens": 0.0,
+        "published_acceptance_rate": 0.337,
+        "published_speedup": 0.62,
+        "published_total_ms": 1680.0,
+    }
+    through = plain.with_(name="L1", mode="speculative", figures=figures)
+    sentence = "acceptance: acceptance_rate is 0.5 of word overlap (93 of 93 rows)."
+    section = acceptance.section(report_data(plain, through, facts={"imports": [{"problems": [sentence, 3]}, None]}))
+    found = {row[1].text: [cell.text for cell in row[2:]] for row in tables(section)[0].rows}
+    assert found["draft acceptance rate"][1:] == ["0", "30", "0 %"]
+    assert found["the file's acceptance_rate"][0].startswith("acceptance: acceptance_rate is 0.5 of word overlap")
+    assert found["the file's acceptance_rate"][3] == "33.7 %"
+    speed = tables(section)[1].rows[0]
+    assert speed[2].text.startswith("0.62x")
+    assert (speed[3].text, speed[3].badge) == ("0.62x", Badge.IMPORTED)
+
+
+def test_what_if_of_002(published: ReportData) -> None:
+    """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
+    section = what_if.section(published)
+    amdahl, _, _, printed = tables(section)
+    assert rows_of(amdahl)["decode"][2] == "27.5 % (to 122.0 ms)"
+    found = rows_of(printed)
+    assert [found[tokens][1] for tokens in ("20", "50", "100")] == ["1173 ms", "2037 ms", "3476 ms"]
+    assert [found[tokens][2] for tokens in ("20", "100")] == ["850.0 ms", "2100 ms"]
+    assert found["100"][5] == "98.0 %"
+    assert {row[1].badge for row in printed.rows} == {Badge.IMPORTED}
+    text = said(section)
+    assert "002 takes 34.7 tok/s for 35 ms per token" in text
+    assert "for 20, 50 and 100 tokens needs more accepted tokens than one block gives" in text
+    assert "28 tokens" in text
+
+
+def test_what_if_takes_the_costs_that_rounds_had(report_data: MakeData, cell_runs: ModuleType) -> None:
+    section = what_if.section(report_data(*_speculation(cell_runs)))
+    text = said(section)
+    # A draft token took 5 ms a round of four, a verification 10, a plain step 10.
+    assert "c = 0.125 and a verification v = 1.000 target steps (as measured in rounds)" in text
+    heads = next(table for table in tables(section) if "tokens" in table.heads).heads
+    assert "in turns, a = 77.8 % (measured)" in heads
+
+
+def test_what_if_gives_both_windows_of_a_file(report_data: MakeData, cell_runs: ModuleType) -> None:
+    figures = {"overlap_window_from_load_ms": 798.0, "overlap_window_from_vision_ms": 224.0}
+    data = report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002.with_(figures=figures))
+    assert "window of 798.0 ms begins when the video model loads its frames" in said(what_if.section(data))
+    assert "224.0 ms" in said(what_if.section(data))
+
+
+def test_claims_of_002(published: ReportData) -> None:
+    section = claims.section(published)
+    assert "Of 21 claims: 1 confirmed, 8 refuted, 12 not measured." in said(section)
+    rows = {row[1].text: row for row in tables(section)[0].rows}
+    refuted = rows["EventGPT's context is ~306 tokens"]
+    assert (refuted[2].text, refuted[2].tone, refuted[2].badge) == ("refuted", "bad", Badge.IMPORTED)
+    open_ = rows["Batch inference brings 2-4x"]
+    assert open_[2].badge is None
+    assert "To be measured: several samples at once" in open_[3].text
+
+
+def test_claims_on_other_models_say_so(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cells = [
+        cell.with_(model=cell_runs.TINY, is_imported=False) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)
+    ]
+    section = claims.section(report_data(*cells))
+    assert "are judged on other models than the documents'" in said(section)
+    row = next(row for row in tables(section)[0].rows if row[1].text.startswith("EventGPT's vision is faster"))
+    assert (row[2].text, row[2].tone, row[4].text) == ("refuted, on others", "", "tiny on cpu")
+
+
+def test_pairs_are_roles_first_then_speculation(report_data: MakeData, cell_runs: ModuleType) -> None:
+    draft, target, both = _speculation(cell_runs)
+    data = report_data(draft, target, both)
+    assert [(pair.base.cell, pair.other.cell) for pair in pairs_of(data)] == [("draft", "target"), ("target", "both")]
+    variants = [target.with_(name=name, mode="target") for name in ("a", "b", "c")]
+    found = pairs_of(report_data(*variants))
+    assert [(pair.base.cell, pair.other.cell) for pair in found] == [("a", "b"), ("a", "c")]
+    assert pairs_of(report_data(target)) == []
+    both_sides = [cell.with_(mode="side-by-side", name="one cell") for cell in (draft, target)]
+    (pair,) = pairs_of(report_data(*both_sides))
+    assert [pair.base.runs[0].info.role, pair.other.runs[0].info.role] == ["draft", "target"]
