@@ -66,7 +66,6 @@ class PublishedCell:
     total_with_warmup_ms: Average | None
     prefill_length: Both
     kv_bytes: Both
-    prefill_tok_s: float | None
     decode_tok_s: Both
     output_tokens: Both
     has_own_total: bool = False
@@ -179,9 +178,7 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
     summed = _strings(_part(facts, "totals").get(info.role))
     times = _times(done, facts, summed)
     own = [_own_total_ms(run, summed, facts) for run in done]
-    prefill = next((entry for entry in times if "prefill" in entry.covers and "decode" not in entry.covers), None)
     length = _average(_published_length(run) for run in done)
-    rate = prefill.time_ms.published.mean if prefill and prefill.time_ms.published else None
     return PublishedCell(
         label=label,
         role=info.role,
@@ -194,7 +191,6 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         total_with_warmup_ms=_average(map(_all_stages_ms, done)) if len(steady) < len(done) else None,
         prefill_length=Both(length, _average(map(decoding.input_length, steady))),
         kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
-        prefill_tok_s=1000 * length.mean / rate if length and rate else None,
         decode_tok_s=Both(_decode_rate(done), _average(map(decoding.decode_throughput_tok_s, steady))),
         output_tokens=Both(_average(map(decoding.output_length, done)), _average(map(decoding.output_length, steady))),
         has_own_total=any("published_total_ms" in _figures(run) for run in done),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.published_statistics import statistics_table
 from evprof.metrics.published import (
     Average,
     Both,
@@ -22,9 +22,6 @@ from evprof.metrics.published import (
 )
 
 TITLE = "As published and by our definitions"
-
-MOST_STATISTICS = 60
-"""Statistics of one file that are listed; the rest is counted."""
 
 
 def section(data: ReportData) -> Section:
@@ -57,7 +54,7 @@ def _file_blocks(file: PublishedFile) -> list[Block]:
         blocks += _cell_table(name, file.cells)
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("What makes the difference:"), Bullets(differences)]
-    blocks += _statistics(name, facts)
+    blocks += statistics_table(name, facts)
     if problems := [str(entry) for entry in facts.get("problems") or ()]:
         blocks.append(Paragraph(f"Problems of {name}:", tone="warn"))
         blocks.append(Bullets(tuple(problems)))
@@ -354,47 +351,3 @@ def _window(figures: Mapping[str, Average]) -> list[str]:
 def _apart(entry: PublishedTime) -> str:
     rest = [stage for stage in entry.covers if stage not in entry.accounts_for]
     return f"; {_listed(rest)} is a second pass of what is timed apart as well" if rest else ""
-
-
-def _statistics(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    """The file's own statistics beside what its rows give."""
-    told, everything, steady = (_numbers(facts, key) for key in ("statistics", "recomputed", "without_warmup"))
-    known = [key for key in told if key in everything]
-    rows = [
-        (
-            Cell(key),
-            Cell(_six(told[key]), Badge.IMPORTED),
-            Cell(_six(everything[key]), Badge.DERIVED, tone="" if _agrees(told[key], everything[key]) else "warn"),
-            Cell(_six(steady[key]), Badge.DERIVED) if key in steady else not_available("(n = 0)"),
-        )
-        for key in known[:MOST_STATISTICS]
-    ]
-    if not rows:
-        return []
-    agreeing = sum(_agrees(told[key], everything[key]) for key in known)
-    others = len(told) - len(known)
-    caption = (
-        f"{name}: its own statistics, in its own units; {agreeing} of {len(known)} are what its rows give"
-        + (f", {others} more say nothing of rows" if others else "")
-        + (f"; the first {MOST_STATISTICS} are shown" if len(known) > MOST_STATISTICS else "")
-    )
-    return [Table(("statistic", "in the file", "from its rows", "without warm-up"), tuple(rows), caption=caption)]
-
-
-def _numbers(facts: Mapping[str, Any], key: str) -> dict[str, float]:
-    found = facts.get(key)
-    if not isinstance(found, dict):
-        return {}
-    return {
-        str(name): float(value)
-        for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-
-
-def _agrees(told: float, own: float) -> bool:
-    return abs(told - own) <= 1e-6 * max(abs(told), abs(own), 1e-12)
-
-
-def _six(value: float) -> str:
-    return f"{value:.6g}"

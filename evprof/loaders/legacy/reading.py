@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from evprof.core.records import STAGES
 from evprof.loaders.legacy.checks import Problems, finite, mapping
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.rows import LegacyRow
@@ -99,12 +98,6 @@ class Family(Protocol):
     def reader(self, preview: Preview, problems: Problems) -> RowReader:
         """For the rows of this file."""
         ...
-
-
-def stages_text(stages: list[str]) -> str:
-    """`vision and prefill`; "nothing" for none."""
-    listed = [stage for stage in STAGES if stage in stages]
-    return "nothing" if not listed else listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def flattened(value: Any, name: str = "", most: int = 500) -> dict[str, float]:
