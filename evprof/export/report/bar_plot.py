@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evprof.export.report.axes import Axis, tick_texts
 from evprof.export.report.canvas import Canvas, shortened, text_width
-from evprof.export.report.figures import interval_text, share_text
+from evprof.export.report.figures import MOST_DECIMALS, interval_decimals, interval_text, number_text, share_text
 from evprof.export.report.palette import series_colors
 from evprof.export.report.parts import Plot, Series
 from evprof.export.report.plot_words import LINE, draw_legend, ends_at, value_at, value_text
@@ -152,12 +152,13 @@ def _draw_bar(  # noqa: PLR0917 - one bar of a group
     canvas.text(reach + 8, y + bar / 2 + 4.2, shortened(words, canvas.width - reach - 8), "small halo")
 
 
-def _interval(ends: tuple[float, float], unit: str) -> str:
-    """Beside a value that says the unit."""
-    return interval_text(ends, unit).removesuffix(f" {unit}") if unit != "x" else interval_text(ends)
-
-
 def _bar_text(series: Series, index: int, unit: str) -> str:
-    low, high = ends_at(series, index)
-    said = value_text(value_at(series, index), unit)
-    return said if low is None or high is None else f"{said} {_interval((low, high), unit)}"
+    value, (low, high) = value_at(series, index), ends_at(series, index)
+    if value is None or low is None or high is None:
+        return value_text(value, unit)
+    if unit == "x":
+        return f"{value_text(value, unit)} {interval_text((low, high))}"
+    # The mean to the same place as its interval; more than two digits behind the point are for tables.
+    decimals = min(interval_decimals((low, high)), 2 if value >= 1 else MOST_DECIMALS)
+    low_text, high_text = number_text(low, decimals), number_text(high, decimals)
+    return f"{number_text(value, decimals)} {unit}".rstrip() + f" [{low_text}, {high_text}]"

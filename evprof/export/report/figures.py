@@ -190,15 +190,22 @@ def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
     """
     if interval is None:
         return ""
+    decimals = interval_decimals(interval)
+    if not unit:
+        decimals = max(decimals, 2)
+    low, high = (number_text(end, decimals) for end in interval)
+    return f"[{low}, {high}] {unit}".rstrip()
+
+
+def interval_decimals(interval: Sequence[float]) -> int:
+    """Digits behind the point to which an interval is worth telling."""
     low, high = interval[0], interval[1]
     width = abs(high - low)
     decimals = 2 if not width else min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width))))
-    if not unit:
-        decimals = max(decimals, 2)
     # An end that is not 0 must not read as 0: whether an interval holds it is what is looked for.
     while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1
-    return f"[{number_text(low, decimals)}, {number_text(high, decimals)}] {unit}".rstrip()
+    return decimals
 
 
 def interval_cell(

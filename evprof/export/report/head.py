@@ -5,6 +5,10 @@ from __future__ import annotations
 from evprof.export.report.data import ReportData
 
 
+FEW_SESSIONS = 3
+"""From as many on sessions are named without their folders; the commands at the end name them in full."""
+
+
 def summary_of(data: ReportData) -> str:
     """One sentence: what was measured, how often, and what is missing."""
     rows = len(data.runs)
@@ -18,10 +22,14 @@ def summary_of(data: ReportData) -> str:
 
 def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
     """Names and texts for the head; only what is known."""
-    planned = sum(int(suite.get("planned_rows") or 0) for suite in data.facts("suite") if isinstance(suite, dict))
-    done = f"{len(data.runs)} of {planned} planned" if planned else str(len(data.runs))
+    suites = [suite for suite in data.facts("suite") if isinstance(suite, dict)]
+    planned = sum(int(suite.get("planned_rows") or 0) for suite in suites)
+    # Of sessions among which only some are suites, nobody planned the whole.
+    is_planned = planned and len(suites) == len(data.sources)
+    done = f"{len(data.runs)} of {planned} planned" if is_planned else str(len(data.runs))
+    paths = [source.path for source in data.sources]
     said = {
-        "Sessions": ", ".join(str(source.path) for source in data.sources),
+        "Sessions": ", ".join(str(path) if len(paths) < FEW_SESSIONS else path.name for path in paths),
         "Recorded": dates(data),
         "Device": str(data.environment.get("device") or ""),
         "Configurations": str(len(data.columns)),

@@ -93,10 +93,12 @@ def build_report(data: ReportData, title: str | None = None) -> Report:
 
 
 def default_title(data: ReportData) -> str:
-    """The suite's title where there is one; otherwise the names of the sessions."""
+    """The suites' titles where all sessions are suites; otherwise the names of the sessions."""
     suites = [suite for suite in data.facts("suite") if isinstance(suite, dict)]
-    titles = dict.fromkeys(str(suite.get("title") or suite.get("name")) for suite in suites)
-    return " and ".join(titles or [", ".join(source.path.stem for source in data.sources)])
+    if len(suites) == len(data.sources):
+        return " and ".join(dict.fromkeys(str(suite.get("title") or suite.get("name")) for suite in suites))
+    names = [source.path.stem for source in data.sources]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def document(report: Report, suffix: str) -> str:
