@@ -6,9 +6,12 @@ family; what rows mean is `evprof.loaders.legacy`'s business.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -117,14 +120,31 @@ def import_files(
         raise UserError("There is nothing to import; name at least one JSON file of results.")
     _refuse_twice([file.path for file in files])
     session = Path(session_path)
-    is_new = not session.exists()
+    with _put_in_place(session) as part, closing(SessionFile(part)) as writer:
+        done = tuple(_import_all(files, writer, on_progress))
+    return ImportSummary(session, done)
+
+
+@contextmanager
+def _put_in_place(session: Path) -> Iterator[Path]:
+    """A copy of the session, or a new file, beside it that takes its place when all went well; else nothing changes."""
+    if not session.parent.is_dir():
+        raise UserError(f"{session} cannot be written: the folder {session.parent} does not exist; create it first.")
+    part = session.with_name(f".{session.name}.part")
+    leftovers = [part, *(part.with_name(part.name + ending) for ending in ("-wal", "-shm", "-journal"))]
     try:
-        with closing(SessionFile(session)) as writer:
-            return ImportSummary(session, tuple(_import_all(files, writer, on_progress)))
-    except UserError:
-        if is_new:
-            session.unlink(missing_ok=True)
-        raise
+        for file in leftovers:
+            file.unlink(missing_ok=True)
+        if session.exists():
+            SessionFile(session).close()  # refuses what is none, and folds its log in
+            shutil.copyfile(session, part)
+        yield part
+        os.replace(part, session)
+    except (OSError, sqlite3.Error) as error:
+        raise UserError(f"{session} cannot be written: {error}; choose another place, or free some space.") from error
+    finally:
+        for file in leftovers:
+            file.unlink(missing_ok=True)
 
 
 def _import_all(

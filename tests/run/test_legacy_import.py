@@ -164,6 +164,30 @@ def test_files_are_appended_and_none_goes_in_twice(legacy_shapes: ModuleType, tm
     assert not (tmp_path / "T.evprof").exists()
 
 
+def test_an_import_that_is_broken_off_changes_nothing(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    first = written(tmp_path, legacy_shapes.five_stages(2), "first.json")
+    second = written(tmp_path, legacy_shapes.sample_rows(2), "second.json")
+    session = tmp_path / "S.evprof"
+
+    def break_off(path: Path, _runs: int, _rows: int) -> None:
+        if path == second:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_files([first, second], session, break_off)
+    assert not session.exists()
+    import_files([first], session)
+    before = load_session(session)
+    with pytest.raises(KeyboardInterrupt):
+        import_files([second], session, break_off)
+    after = load_session(session)
+    assert after.facts == before.facts
+    assert after.recording.row_count == before.recording.row_count
+    assert after.recording.message_count == before.recording.message_count == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["S.evprof", "first.json", "second.json"]
+    assert import_files([second], session).runs == 4
+
+
 def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     good = written(tmp_path, legacy_shapes.five_stages(2), "good.json")
     bad = written(tmp_path, {"x": 1}, "bad.json")
