@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from evprof.export.report.data import ReportData
 
-
 FEW_SESSIONS = 3
 """From as many on sessions are named without their folders; the commands at the end name them in full."""
 
