@@ -16,7 +16,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.loaders.probe import probe
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
 from ui.actions import WindowActions
@@ -24,7 +23,6 @@ from ui.exporting import Exporting
 from ui.housekeeping import Housekeeping
 from ui.icons import icon
 from ui.layout import Body, rule, side_panel
-from ui.manifest_opening import listed_samples
 from ui.models.cells import cell_of
 from ui.models.figures import NO_CELLS
 from ui.models.recent import Recent
@@ -349,41 +347,14 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
-        """Opens sessions, events, videos and lists of samples; what cannot be opened is told in the message bar.
+        """Opens files of any kind; what cannot be opened is told in the message bar.
 
         `waits`: reads before returning and raises UserError instead (pictures).
         """
-        results: list[Path] = []
-        for path in paths:
-            try:
-                kind = probe(path)
-                if kind == "legacy":
-                    results.append(Path(path))
-                else:
-                    self._open(kind, path, waits=waits)
-            except UserError as error:
-                if waits:
-                    raise
-                self.messages.post(error.sentence)
-        if results:
-            self.results.take(results, waits=waits)
+        # Imported here: every kind of file has its reader, and none is needed for the first paint.
+        from ui.opening import open_paths
 
-    def _open(self, kind: str, path: str, *, waits: bool) -> None:
-        match kind:
-            case "session" if waits:
-                self.session.read(Path(path))
-            case "session":
-                self.session.open(Path(path))
-            case "events":
-                self.toolbar.open_events(path)
-            case "video":
-                self.toolbar.open_video(path)
-            case "manifest":
-                listed = listed_samples(path, self.messages.post)
-                self.samples.add_all(listed)
-                self.show_sample(listed[0])
-            case _:
-                raise UserError(f"{path} is a {kind}; the window opens events, videos, lists of samples and sessions.")
+        open_paths(self, paths, waits=waits)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""

@@ -25,7 +25,9 @@ class Gui(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Paths, and how a screenshot is drawn."""
-        parser.add_argument("paths", metavar="PATH", nargs="*", help="events, video, list of samples, .evprof or results")
+        parser.add_argument(
+            "paths", metavar="PATH", nargs="*", help="events, video, list of samples, .evprof or results"
+        )
         parser.add_argument("--screenshot", metavar="OUT.png", type=Path, help="draw the window once, save it, end")
         parser.add_argument("--size", metavar="WxH", type=_size, help="size of the window (default: 1600x1000)")
         parser.add_argument("--theme", choices=("light", "dark"), help="default: what was chosen last")

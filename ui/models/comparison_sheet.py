@@ -167,7 +167,7 @@ def sheet(
             for index, (column, title) in enumerate(zip(listed, titles, strict=True))
             if index != baseline
         ),
-        (*_left_out(listed, titles, sessions), *notes),
+        (*_left_out(listed, titles, sessions), *_repeats(listed), *notes),
         baseline,
         len(rows) - len(shown),
         tuple(listed),
@@ -331,6 +331,13 @@ def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping
     if warm:
         said.append(f"{warm:,} warm-up or profiled run" + (" is" if warm == 1 else "s are") + " left out.")
     return said
+
+
+def _repeats(listed: Sequence[Column]) -> list[str]:
+    """What a difference is divided over, where that is not simply everything."""
+    if all(len(column.runs) == len(column.samples()) for column in listed):
+        return []
+    return ["Of several repeats the bars divide the one of median total, so that their parts add up."]
 
 
 def _signed_ms(delta_ms: float) -> str:

@@ -28,8 +28,8 @@ from ui.views.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, pain
 from ui.views.stage_fill import paint_swatch
 
 NAME_PX = 144.0
-LEAST_PX = 192.0
-"""Width of the names, and the least of a column."""
+LEAST_PX, MOST_PX = 192.0, 288.0
+"""Width of the names, and the least and most of a column: figures far from their names are hard to read."""
 
 HEAD_PX = 78.0
 _SECTION, _LINE, _FIGURE = 32.0, 24.0, 40.0
@@ -96,9 +96,9 @@ class ComparisonTable(QAbstractScrollArea):
 
     @property
     def column_width(self) -> float:
-        """Width of one column: its share of the room, or the least it needs."""
+        """Width of one column: its share of the room within reason."""
         count = max(1, len(self._sheet.heads))
-        return max(LEAST_PX, (self.viewport().width() - NAME_PX) / count)
+        return min(MOST_PX, max(LEAST_PX, (self.viewport().width() - NAME_PX) / count))
 
     def column_box(self, index: int) -> QRectF:
         """A column's head."""
@@ -176,7 +176,8 @@ class ComparisonTable(QAbstractScrollArea):
             whole = QRectF(PAD, box.top() + 6, self.viewport().width() - PAD, box.height() - 6)
             painter.drawText(whole, Qt.AlignmentFlag.AlignVCenter, row.name)
             return
-        painter.fillRect(QRectF(PAD, box.top(), self.viewport().width(), 1), theme.line)
+        end = self.column_box(len(self._sheet.heads) - 1).right()
+        painter.fillRect(QRectF(PAD, box.top(), end - PAD, 1), theme.line)
         self._paint_name(painter, theme, row, name)
         painter.save()
         view = QRectF(self.viewport().rect())
