@@ -57,7 +57,7 @@ class JsonRows:
                     if (row := builder.take(kind, value)) is not None:
                         yield row
                 self.around, self.not_numbers = builder.around, stream.replaced
-        except (ijson.JSONError, UnicodeDecodeError, RecursionError) as error:
+        except (ijson.JSONError, ValueError, OverflowError, SystemError, RecursionError) as error:
             raise UserError(f"{self.path}: is no JSON that can be read to its end ({_reason(error)}).") from None
         except OSError as error:
             raise UserError(f"{self.path}: cannot be read ({error.strerror or error}).") from None
