@@ -171,6 +171,14 @@ def test_rows_without_a_name_belong_to_the_one_above() -> None:
     assert [cell["class"] for cell in cells] == ["f", "n", "n", "f", "n"]
 
 
+def test_rows_that_name_the_same_and_more_are_one_group() -> None:
+    names = (("a", "vision"), ("a", "decode"), ("b", "vision"))
+    rows = tuple((Cell(name), Cell(stage), Cell("1 ms", Badge.MEASURED)) for name, stage in names)
+    for text_columns, cells in ((2, 8), (1, 9)):
+        table = Table(("n", "s", "t"), rows, text_columns=text_columns)
+        assert len(Page(html(Report("R", sections=(Section("S", (table,)),)))).named("td")) == cells
+
+
 def test_endless_texts_are_cut() -> None:
     assert len(html(report_of("<" * 10_000_000))) < 3_000_000
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from evprof.export.report.bars import plot_text
 from evprof.export.report.markdown import escaped, fenced, markdown
@@ -75,6 +76,20 @@ def test_endless_texts_are_cut_with_a_note() -> None:
     shown = plain("x" * 10_000_000)
     assert len(shown) < 21_000
     assert shown.endswith("[9,980,000 more characters left out]")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_reader_of_markdown_finds_only_our_markup(text: str) -> None:
+    reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+    def kinds(word: str) -> list[str]:
+        table = table_of(word).sections[0].blocks[0]
+        section = Section(word, (Paragraph(word, "warn"), Paragraph(word), Bullets((word, word)), table))
+        tokens = reader.parse(markdown(Report(word, word, ((word, word),), (section,))))
+        found = [token for outer in tokens for token in (outer, *(outer.children or ()))]
+        return [token.type for token in found if token.type not in {"text", "text_special"}]
+
+    assert kinds(text) == kinds("word")
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -225,10 +225,10 @@ def _table(place: Element, table: Table, anchors: _Anchors) -> None:
         named = {"aria-labelledby": anchors.next_table()}
         _add(place, "p", table.caption, {"class": "head", "id": named["aria-labelledby"]})
     box = SubElement(place, "div", {"class": "scroll", "tabindex": "0", "role": "region"} | named)
-    is_grouped = any(not row[0].text for row in table.rows)
-    element = SubElement(box, "table", {"class": "groups"} if is_grouped else {})
-    heads = SubElement(SubElement(element, "thead"), "tr")
+    continued = _continued(table)
+    element = SubElement(box, "table", {"class": "groups"} if any(continued) else {})
     marked = [any(row[index].badge for row in table.rows) for index in range(len(table.heads))]
+    heads = SubElement(SubElement(element, "thead"), "tr")
     for index, head in enumerate(table.heads):
         is_figure = index >= table.text_columns
         kinds = ("n m" if marked[index] else "n") if is_figure else ""
@@ -237,18 +237,24 @@ def _table(place: Element, table: Table, anchors: _Anchors) -> None:
     for number, row in enumerate(table.rows):
         line = SubElement(body, "tr")
         for index, cell in enumerate(row):
-            if index or not number or cell.text:
-                element = _cell(line, cell, index >= table.text_columns, marked[index], anchors)
-                if not index:
-                    _name_rows(element, table, number)
+            if index == 0 and continued[number]:
+                continue
+            place = _cell(line, cell, index >= table.text_columns, marked[index], anchors)
+            if index == 0:
+                place.set("class", f"{place.get('class', '')} f".strip())
+                if rows := sum(1 for _ in takewhile(bool, continued[number + 1 :])):
+                    place.set("rowspan", str(rows + 1))
 
 
-def _name_rows(element: Element, table: Table, number: int) -> None:
-    """A first cell stands for the rows below it that name nothing of their own."""
-    rows = 1 + sum(1 for _ in takewhile(lambda row: not row[0].text, table.rows[number + 1 :]))
-    element.set("class", f"{element.get('class', '')} f".strip())
-    if rows > 1:
-        element.set("rowspan", str(rows))
+def _continued(table: Table) -> list[bool]:
+    """Whether a row belongs to the one above: its first cell is empty, or names the same where more is named."""
+    found: list[bool] = []
+    name: Cell | None = None
+    for row in table.rows:
+        is_same = row[0] == name and table.text_columns > 1
+        found.append(bool(found) and (not row[0].text or is_same))
+        name = row[0] if row[0].text else name
+    return found
 
 
 def _cell(line: Element, cell: Cell, is_figure: bool, has_badges: bool, anchors: _Anchors) -> Element:
