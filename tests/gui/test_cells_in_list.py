@@ -103,7 +103,7 @@ def test_a_cell_opens_to_its_runs_and_closes(shown: RunList) -> None:
     _click(shown, 0, 8)
     names = [line.name for line in _lines(shown)]
     assert len(names) == 2 + 6
-    assert names[1] == "3–4 · scene 0 · warm-up"
+    assert names[1] == "scene 0 · warm-up"
     assert _lines(shown)[6].figure == "failed"
     assert _lines(shown)[6].second == "No memory."
     assert all(line.is_inner for line in _lines(shown)[1:7])

@@ -185,10 +185,8 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
 
 
 def _inner_title(run: RunLog, title: str) -> str:
-    """`12 · interlaken_00_c · warm-up`: within a cell the sample tells runs apart, not the mode."""
-    sample = str(run.info.sample.get("name") or "")
-    number, _, rest = title.partition(" · ")
-    parts = [number, sample or rest]
+    """`interlaken_00_c · repeat 2 · warm-up`: within a cell the sample tells runs apart, neither number nor mode."""
+    parts = [str(run.info.sample.get("name") or "") or title]
     parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
     parts += ["warm-up"] if run.info.warmup else []
     return " · ".join(parts)
@@ -212,7 +210,9 @@ def _tip(group: list[RunLog], label: str) -> str:
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.get("name") or ""
-    lines = [mode_name(run.info.mode) + (f" · {sample}" if sample else ""), *dict.fromkeys(names)]
+    numbers = " and ".join(str(entry.run_id) for entry in group)
+    lines = [f"{mode_name(run.info.mode)} · run {numbers}" + (f" · {sample}" if sample else "")]
+    lines += dict.fromkeys(names)
     lines += [label] if label else []
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]

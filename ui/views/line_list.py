@@ -133,7 +133,9 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setFont(theme.font())
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
-        name = painter.fontMetrics().elidedText(line.name, Qt.TextElideMode.ElideRight, room)
+        # What is listed below a line often begins alike, as numbered files do.
+        cut = Qt.TextElideMode.ElideMiddle if line.is_inner else Qt.TextElideMode.ElideRight
+        name = painter.fontMetrics().elidedText(line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
