@@ -126,8 +126,12 @@ def linear_share(sizes: ModelSizes, positions: int) -> float:
 
 
 def typical(works: list[Work]) -> Work | None:
-    """The work of median time; None of none."""
+    """The work of median size in the median of the times it took; None of none.
+
+    Which work that is must not depend on times: measured again, the same sizes are to be told.
+    """
     if not works:
         return None
-    middle = median(work.seconds for work in works)
-    return min(works, key=lambda work: abs(work.seconds - middle))
+    middle = sorted(works, key=lambda work: (work.flops, work.bytes))[(len(works) - 1) // 2]
+    alike = [work.seconds for work in works if (work.flops, work.bytes) == (middle.flops, middle.bytes)]
+    return replace(middle, seconds=median(alike))

@@ -46,6 +46,7 @@ def suite_fact(
         "samples": len(plan.samples),
         "problems": list(dict.fromkeys([*spec.notes, *plan.problems, *problems])),
         "planned_rows": len(plan.rows),
+        "planned_runs": sum(len(row.roles) for row in plan.rows),
         "fingerprint": fingerprint(plan),
     }
 

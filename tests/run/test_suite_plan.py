@@ -253,6 +253,7 @@ def test_another_suite_is_told_from_the_one_begun() -> None:
     fact = suite_fact(plan)
     check_same(fact, plan)
     assert (fact["planned_rows"], fact["samples"], len(fact["cells"])) == (20, 2, 5)
+    assert fact["planned_runs"] == sum(len(row.roles) for row in plan.rows) > 20
     for other, difference in (
         (plan_suite(spec_of(MIXED, 3), samples_of(2)), "repeat 2 then and 3 now"),
         (plan_suite(spec_of(MIXED), samples_of(3)), "samples 2 then and 3 now"),

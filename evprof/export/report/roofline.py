@@ -62,47 +62,35 @@ def roofline_blocks(
 
 
 def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> Table:
+    """Shares of ceilings only where any were measured."""
+    has_ceilings = any(ceiling is not None for _, _, ceiling in found)
     rows = []
     for column, work, ceiling in found:
         rates = Badge.IMPORTED if is_imported(column) else Badge.DERIVED
-        rows.append(
-            (
-                Cell(names[id(column)]),
-                Cell(work.stage),
-                flops_cell(work.flops),
-                bytes_cell(work.bytes, Badge.THEORETICAL),
-                Cell(f"{number_text(work.intensity)} FLOP/B", Badge.THEORETICAL),
-                Cell(f"{number_text(work.flops_s / _GIGA)} GFLOP/s", rates),
-                Cell(f"{number_text(work.bytes_s / _GIGA)} GB/s", rates),
-                *(
-                    (not_available("(no ceiling)"),) * 3
-                    if ceiling is None
-                    else (
-                        share_cell(work.mfu(ceiling)),
-                        _mbu_cell(work, ceiling),
-                        Cell(_bound_text(work, ceiling), Badge.DERIVED),
-                    )
-                ),
-            )
+        own = (
+            Cell(names[id(column)]),
+            Cell(work.stage),
+            flops_cell(work.flops),
+            bytes_cell(work.bytes, Badge.THEORETICAL),
+            Cell(f"{number_text(work.intensity)} FLOP/B", Badge.THEORETICAL),
+            Cell(f"{number_text(work.flops_s / _GIGA)} GFLOP/s", rates),
+            Cell(f"{number_text(work.bytes_s / _GIGA)} GB/s", rates),
         )
+        rows.append((*own, *_shares(work, ceiling)) if has_ceilings else own)
+    heads = ("configuration", "stage", "operations", "bytes", "intensity", "attained", "read and written")
     return Table(
-        (
-            "configuration",
-            "stage",
-            "operations",
-            "bytes",
-            "intensity",
-            "attained",
-            "read and written",
-            "MFU",
-            "MBU",
-            "bound by",
-        ),
+        (*heads, "MFU", "MBU", "bound by") if has_ceilings else heads,
         tuple(rows),
-        caption="One pass of each stage (a decode step; a prefill; all frames) of the run of median time: least "
-        "operations and bytes by the model's shape, against the measured ceilings of the machine",
+        caption="One pass of each stage (a decode step; a prefill; all frames) of the prompt of median length, in its "
+        "median time: least operations and bytes by the model's shape, against the measured ceilings of the machine",
         text_columns=2,
     )
+
+
+def _shares(work: Work, ceiling: Ceiling | None) -> tuple[Cell, ...]:
+    if ceiling is None:
+        return (not_available("(no ceiling)"),) * 3
+    return share_cell(work.mfu(ceiling)), _mbu_cell(work, ceiling), Cell(_bound_text(work, ceiling), Badge.DERIVED)
 
 
 def _fits_cache(work: Work, ceiling: Ceiling) -> bool:

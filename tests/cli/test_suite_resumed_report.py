@@ -1,0 +1,249 @@
+"""A suite that was killed after some row and resumed reports what an uninterrupted one reports, but for timings.
+
+That is held twice: on one made-up clock for both sessions the reports are equal to the letter; on the real clocks they
+have the same sections, tables and rows, and every figure that comes from shapes is equal.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.run_info import RUNNING, MemoryFacts, SetupFacts
+from evprof.core.run_log import RunBook, RunLog
+from evprof.export.report.data import Source, gather
+from evprof.export.report.html import html
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Badge, Plot, Report, Table
+from evprof.export.report.writing import build_report
+from evprof.session.reading import load_session
+from evprof.session.store import WRITER_GONE
+
+pytest.importorskip("torch")
+
+SUITE = ("one-vs-eight", "--limit", "2", "--repeat", "2", "-o", "out")
+RUNS = 2 * 2 * 2 + 2
+"""Rows, models of each, and the two warm-ups."""
+
+TICK_NS = 1_000_000
+_MOMENTS = ("start_ns", "end_ns", "host_start_ns", "host_end_ns")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sessions; `killed_at`: how many runs were over when the second one's program was killed."""
+
+    whole: Source
+    resumed: Source
+    folder: Path
+    killed_at: int
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """One suite measured in one go, and once more by a program that is killed and by one that goes on."""
+    folder = tmp_path_factory.mktemp("resumed")
+    seed = int(os.environ.get("EVPROF_TEST_SEED", "") or random.SystemRandom().randrange(1_000_000))
+    dice = random.Random(seed)
+    killed_at, delay = dice.randint(1, RUNS - 1), dice.random() * 0.15
+    # pytest shows this when a test fails; the variable repeats it.
+    print(f"EVPROF_TEST_SEED={seed}: killed {1000 * delay:.0f} ms after run {killed_at} of {RUNS}")
+    for name in ("whole", "resumed"):
+        (folder / name).mkdir()
+    assert _suite(folder / "whole", folder).wait(100) == 0, _said(folder / "whole")
+    victim = _suite(folder / "resumed", folder)
+    try:
+        _await_runs(folder / "resumed/out/suite.evprof", killed_at, victim)
+        time.sleep(delay)
+    finally:
+        victim.kill()
+        victim.wait(20)
+    assert _suite(folder / "resumed", folder, "--resume").wait(100) == 0, _said(folder / "resumed")
+    return Pair(_read(folder / "whole"), _read(folder / "resumed"), folder, killed_at)
+
+
+def _suite(folder: Path, home: Path, *more: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "HF_HOME"):
+        environment[variable] = str(home / variable.lower())
+    with (folder / "said.txt").open("ab") as said:
+        words = [sys.executable, "-m", "evprof", "suite", *SUITE, *more]
+        return subprocess.Popen(words, cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT)
+
+
+def _said(folder: Path) -> str:
+    return (folder / "said.txt").read_text(errors="replace")[-2000:]
+
+
+def _await_runs(session: Path, count: int, program: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while _over(session) < count:
+        assert program.poll() is None, "the suite ended before it could be killed"
+        assert time.monotonic() < deadline, f"no {count} runs within a minute"
+        time.sleep(0.01)
+
+
+def _over(session: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"{session.as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute("SELECT count(*) FROM runs WHERE status != ?", (RUNNING,)).fetchone()
+    except sqlite3.Error:
+        return 0
+    return int(found[0])
+
+
+def _read(folder: Path) -> Source:
+    session = load_session(folder / "out/suite.evprof")
+    book = RunBook(session.recording)
+    book.update()
+    return Source(Path("out/suite.evprof"), list(book.runs.values()), session.environment, session.facts)
+
+
+def _report(source: Source) -> Report:
+    return build_report(gather([source], command="evprof suite"))
+
+
+def test_what_was_cut_off_is_kept_and_counts_nowhere(pair: Pair) -> None:
+    cut_off = [run for run in pair.resumed.runs if (run.info.error or "").startswith(WRITER_GONE[:-1])]
+    assert len(cut_off) <= 1
+    data = gather([pair.resumed])
+    assert data.failures == ()
+    assert not {run.run_id for run in cut_off} & {run.run_id for run in (*data.runs, *data.warmups)}
+    assert len(data.runs) == 8
+    for name in ("report.md", "report.html"):
+        written = (pair.folder / "resumed/out" / name).read_text()
+        assert WRITER_GONE[:-1] not in written
+        assert "8 of 8 planned, 0 failed" in written
+
+
+def test_on_one_clock_both_reports_are_equal_to_the_letter(pair: Pair) -> None:
+    # Read anew: their runs are changed.
+    sources = [_read(pair.folder / name) for name in ("whole", "resumed")]
+    reports = [_report(_on_one_clock(source, pair.whole)) for source in sources]
+    for write in (markdown, html):
+        whole, resumed = (write(report).splitlines() for report in reports)
+        assert len(whole) > 50
+        different = [lines for lines in zip(whole, resumed, strict=False) if lines[0] != lines[1]]
+        assert different == []
+        assert len(whole) == len(resumed)
+
+
+def test_on_their_own_clocks_both_reports_have_the_same_parts(pair: Pair) -> None:
+    whole, resumed = (_report(source) for source in (pair.whole, _of_machine(pair.resumed, pair.whole)))
+    assert list(_parts(whole)) == list(_parts(resumed))
+    assert [fact for fact in whole.facts if fact[0] != "Recorded"] == [
+        fact for fact in resumed.facts if fact[0] != "Recorded"
+    ]
+
+
+def test_on_their_own_clocks_figures_from_shapes_are_equal(pair: Pair) -> None:
+    whole, resumed = (list(_theory(_report(source))) for source in (pair.whole, _of_machine(pair.resumed, pair.whole)))
+    assert len(whole) > 20
+    assert whole == resumed
+
+
+def test_what_was_generated_is_equal(pair: Pair) -> None:
+    def answers(source: Source) -> list[Any]:
+        return sorted(
+            (
+                run.info.cell,
+                run.info.sample["name"],
+                run.info.repeat,
+                run.info.role,
+                run.info.text or "",
+                [token.token_id for token in run.tokens],
+                run.info.kv[run.info.role].measured_bytes,
+                run.info.lengths[run.info.role].input,
+            )
+            for run in gather([source]).runs
+        )
+
+    assert len(answers(pair.whole)) == 8
+    assert answers(pair.whole) == answers(pair.resumed)
+
+
+def _parts(report: Report) -> Iterator[object]:
+    """Everything of a report but figures and sentences: which of them there are is part of it."""
+    yield report.title, report.summary
+    for section in report.sections:
+        yield section.title, section.missing
+        for block in section.blocks:
+            yield type(block).__name__
+            if isinstance(block, Table):
+                yield (
+                    block.heads,
+                    re.sub(r"[\d.,]+ ms", "… ms", block.caption),
+                    [(row[0].text, len(row)) for row in _untimed_rows(block)],
+                )
+                yield [[cell.badge for cell in row] for row in block.rows]
+            elif isinstance(block, Plot):
+                yield block.title, block.unit, block.labels, len(block.series), [one.badge for one in block.series]
+
+
+def _untimed_rows(table: Table) -> list[tuple[Any, ...]]:
+    """Rows whose names hold no ratio of totals."""
+    return [row for row in table.rows if "ratio" not in row[0].text]
+
+
+def _theory(report: Report) -> Iterator[tuple[str, str, str]]:
+    for section in report.sections:
+        for table in (block for block in section.blocks if isinstance(block, Table)):
+            for row in table.rows:
+                for head, cell in zip(table.heads, row, strict=True):
+                    if cell.badge == Badge.THEORETICAL:
+                        yield section.title, f"{row[0].text}: {head}", cell.text
+
+
+def _of_machine(source: Source, machine: Source) -> Source:
+    """The source as if the machine had been in the other one's state: its ceilings and free memory differ by then."""
+    noted = {key: machine.facts[key] for key in ("ceilings", "models")}
+    return replace(source, environment=machine.environment, facts={**source.facts, **noted})
+
+
+def _on_one_clock(source: Source, machine: Source) -> Source:
+    """The source as if every run's clock had ticked once from each moment it told to the next, on the same machine.
+
+    Changes the runs, so it wants a source of its own.
+    """
+    for run in source.runs:
+        _retime(run)
+        run.memory.clear()
+        info = run.info
+        info.started_at, info.memory, info.environment = "2026-01-02T03:04:05+00:00", MemoryFacts(), machine.environment
+        info.setup = dict.fromkeys(info.setup, SetupFacts(weights_ms=1.0))
+    return _of_machine(source, machine)
+
+
+def _retime(run: RunLog) -> None:
+    spans, info = list(run.spans.values()), run.info
+    moments = {info.start_ns, info.end_ns}
+    for span in spans:
+        moments |= {getattr(span, name) for name in _MOMENTS}
+    for record in (*run.tokens, *run.rejected, *(record for listed in run.kv.values() for record in listed)):
+        moments.add(record.t_ns)
+    moments |= {record.start_ns for record in run.rounds}
+    known = sorted(moment for moment in moments if moment is not None)
+    ticks: dict[int | None, Any] = {moment: place * TICK_NS for place, moment in enumerate(known)}
+
+    info.start_ns, info.end_ns = ticks.get(info.start_ns), ticks.get(info.end_ns)
+    for span in spans:
+        for name in _MOMENTS:
+            setattr(span, name, ticks.get(getattr(span, name)))
+    for listed in (run.tokens, run.rejected, *run.kv.values()):
+        listed[:] = [record._replace(t_ns=ticks[record.t_ns]) for record in listed]  # type: ignore[attr-defined]
+    run.rounds[:] = [
+        record._replace(start_ns=ticks[record.start_ns], draft_ns=TICK_NS, verify_ns=TICK_NS, rollback_ns=TICK_NS)
+        for record in run.rounds
+    ]
