@@ -25,7 +25,7 @@ from evprof.metrics import stages
 from evprof.metrics.differences import OVERLAP, REMAINDER, UNATTRIBUTED, column_contributions, matched
 from evprof.metrics.paired import Compared, Read
 from evprof.metrics.partition import measured_ms, shape_of
-from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+from evprof.metrics.stages import BASES, END_TO_END, WITHOUT_LOAD
 
 TITLE = "What each stage contributes to the difference"
 
@@ -142,33 +142,42 @@ def _bottleneck(
 ) -> str:
     """The stage that makes up most of the difference, on every basis; what works against it; whether it is a
     difference at all."""
-    sentences = []
-    for basis in (END_TO_END, WITHOUT_LOAD, MODEL_ONLY):
+    sentences: list[str] = []
+    against = ""
+    for basis in BASES:
         compared, parts = totals[basis], [part for part in by_basis[basis] if part["stage"] not in (OVERLAP, REMAINDER)]
         if compared is None or not parts:
             continue
-        interval = compared.delta_interval
-        if interval is not None and interval[0] <= 0 <= interval[1]:
-            sentences.append(f"On {basis} times the two cannot be told apart: the interval of the difference holds 0.")
+        if _may_be_none(compared):
+            sentences.append(f"Counted {basis} the two cannot be told apart.")
             continue
         sign = 1 if compared.delta > 0 else -1
-        largest = max(parts, key=lambda part: sign * part["delta_ms"])
-        share = f" ({share_text(largest['share'])})" if largest["share"] is not None else ""
         slower, faster = (other, base) if sign > 0 else (base, other)
-        named = WORDS.get(largest["stage"], largest["stage"])
+        largest = max(parts, key=lambda part: sign * part["delta_ms"])
+        share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
         sentences.append(
-            f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}; the largest "
-            f"part is {named} with {number_text(sign * largest['delta_ms'])} ms{share}."
+            f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}, most of it "
+            f"for {_words(largest)} ({number_text(sign * largest['delta_ms'])} ms{share})."
         )
         worst = min(parts, key=lambda part: sign * part["delta_ms"])
         if sign * worst["delta_ms"] < -0.01 * abs(compared.delta):
-            sentences.append(
-                f"{WORDS.get(worst['stage'], worst['stage'])} works the other way "
-                f"({number_text(abs(worst['delta_ms']))} ms), so the shares of the others add up to more than all."
+            against = (
+                f" {_words(worst).capitalize()} works the other way ({number_text(abs(worst['delta_ms']))} ms), so the "
+                "shares of the others add up to more than all."
             )
     if not sentences:
         return f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
-    return " ".join(sentences)
+    return " ".join(sentences) + against
+
+
+def _words(part: dict[str, Any]) -> str:
+    return WORDS.get(part["stage"], str(part["stage"]))
+
+
+def _may_be_none(compared: Compared) -> bool:
+    """Whether the difference, or the ratio, may be none: their intervals part for few and scattered samples."""
+    delta, ratio = compared.delta_interval, compared.ratio_interval
+    return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
 
 
 def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plot | None:

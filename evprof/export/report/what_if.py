@@ -174,16 +174,11 @@ def _lengths(pair: Pair, paces: Paces, data: ReportData, names: dict[int, str]) 
     rates = ((measured,) if measured is not None and measured < 1 else ()) + ASSUMED_RATES
     lengths = sorted({*OUTPUT_LENGTHS, *_measured_lengths(pair)})
     base, other = names[id(pair.base)], names[id(pair.other)]
-    rows = [_length_row(tokens, paces, rates) for tokens in lengths]
-    heads = (
-        "tokens",
-        f"{other} alone",
-        f"{base} alone",
-        *(f"in turns, a = {_rate_text(rate, measured)}" for rate in rates),
-        *(f"parallel prefill, a = {_rate_text(rate, measured)}" for rate in rates),
-    )
-    table = Table(heads, tuple(rows), caption="Expected totals by output length, from vision to the last token")
-    said: list[Block] = [table, *[Paragraph(text, badge=Badge.DERIVED) for text in _sentences(paces, rates, measured)]]
+    said: list[Block] = [
+        _turns_table(lengths, paces, rates, measured, (base, other)),
+        _hidden_table(lengths, paces, rates, measured, other),
+        *[Paragraph(text, badge=Badge.DERIVED) for text in _sentences(paces, rates, measured)],
+    ]
     if _is_one_vs_eight(pair):
         said += _printed(paces)
     return [*said, _plot(paces, rates, names, pair)]
@@ -199,21 +194,46 @@ def _rate_text(rate: float, measured: float | None) -> str:
     return f"{share_text(rate)}{' (measured)' if rate == measured else ''}"
 
 
-def _length_row(tokens: int, paces: Paces, rates: tuple[float, ...]) -> tuple[Cell, ...]:
-    plain = paces.target.total_ms(tokens)
-    turns = [_turns_cell(tokens, paces, rate, plain) for rate in rates]
-    hidden = []
-    for rate in rates:
-        found = parallel_prefill(paces.target, paces.draft, tokens, rate, verify_cost=max(1.0, paces.verify_cost))
-        note = f"{number_text(found.accepted)} of {found.free} free tokens accepted"
-        hidden.append(Cell(f"{number_text(found.total_ms)} ms ({ratio_text(found.speedup)})", Badge.DERIVED, note=note))
-    return (
-        count_cell(tokens, badge=Badge.THEORETICAL),
-        ms_cell(plain, Badge.DERIVED),
-        ms_cell(paces.draft.total_ms(tokens), Badge.DERIVED),
-        *turns,
-        *hidden,
+def _turns_table(
+    lengths: list[int], paces: Paces, rates: tuple[float, ...], measured: float | None, names: tuple[str, str]
+) -> Table:
+    rows = []
+    for tokens in lengths:
+        plain = paces.target.total_ms(tokens)
+        rows.append(
+            (
+                count_cell(tokens, badge=Badge.THEORETICAL),
+                ms_cell(plain, Badge.DERIVED),
+                ms_cell(paces.draft.total_ms(tokens), Badge.DERIVED),
+                *(_turns_cell(tokens, paces, rate, plain) for rate in rates),
+            )
+        )
+    heads = (
+        "tokens",
+        f"{names[1]} alone",
+        f"{names[0]} alone",
+        *(f"a = {_rate_text(rate, measured)}" for rate in rates),
     )
+    caption = "Expected totals by output length, from vision to the last token: speculation in turns, at its best γ"
+    return Table(heads, tuple(rows), caption=caption)
+
+
+def _hidden_table(
+    lengths: list[int], paces: Paces, rates: tuple[float, ...], measured: float | None, target: str
+) -> Table:
+    rows = []
+    for tokens in lengths:
+        cells = []
+        for rate in rates:
+            found = parallel_prefill(paces.target, paces.draft, tokens, rate, verify_cost=max(1.0, paces.verify_cost))
+            note = f"{number_text(found.accepted)} of {found.free} free tokens accepted"
+            text = f"{number_text(found.total_ms)} ms ({ratio_text(found.speedup)})"
+            cells.append(Cell(text, Badge.DERIVED, note=note))
+        plain = ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)
+        rows.append((count_cell(tokens, badge=Badge.THEORETICAL), plain, *cells))
+    heads = ("tokens", f"{target} alone", *(f"a = {_rate_text(rate, measured)}" for rate in rates))
+    caption = "The same with one block drafted while the target prefills, on a device of its own: at most"
+    return Table(heads, tuple(rows), caption=caption)
 
 
 def _turns_cell(tokens: int, paces: Paces, rate: float, plain: float) -> Cell:
