@@ -71,7 +71,7 @@ def _print_file(file: ImportedFile, console: Console) -> None:
     counts += [f"{file.warmups} warm-up"] if file.warmups else []
     console.print(f"{file.path}: {file.family}, {', '.join(counts)}, {ms_text(file.duration_ms)}")
     for label, count in file.cells.items():
-        console.print(f"  {label}: {count} runs")
+        console.print(f"  {label}: {count} run{'' if count == 1 else 's'}")
     console.print(f"  problems: {len(file.problems) or 'none'}")
     for problem in file.problems:
         console.print(f"  - {problem}")

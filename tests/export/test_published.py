@@ -22,6 +22,7 @@ TABLE = {
     "eventgpt": (3.6054, 5.92805, 66.1557, 92.67779, 636, 318.0),
     "videollava": (78.66064, 29.48449, 568.13476, 143.94196, 4643, 2321.5),
 }
+KEYS = ("stage12_time", "s3_time", "s4_time", "s5_time")
 
 
 def gathered(folder: Path, value: Any, name: str = "result.json") -> ReportData:
@@ -60,21 +61,21 @@ def row_of(table: Table, start: str) -> list[str]:
 
 def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     table = tables(section(gathered(tmp_path, exact(legacy_shapes))))[0]
-    assert row_of(table, "Prefill length")[1:4] == ["636", "4643", "7.3x"]
-    assert row_of(table, "Vision encoding")[1:4] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97x"]
-    assert row_of(table, "Prefill, ms")[1:4] == ["66.16 ± 0.00", "568.13 ± 0.00", "8.59x"]
-    assert row_of(table, "Decode, ms")[1:4] == ["92.68 ± 0.00", "143.94 ± 0.00", "1.55x"]
-    assert row_of(table, "Total")[1:4] == ["164.76", "741.56", "4.50x"]
-    assert row_of(table, "Prefill, tok/s")[1:3] == ["9614", "8172"]
-    assert row_of(table, "Decode, tok/s")[1:3] == ["54.0", "34.7"]
-    assert row_of(table, "KV cache")[1:4] == ["318.0", "2321.5", "7.3x"]
-    assert row_of(table, "Samples/s")[1:3] == ["6.07", "1.35"]
+    assert row_of(table, "Prefill length")[2:5] == ["636", "4643", "7.3x"]
+    assert row_of(table, "Vision encoding")[2:5] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97x"]
+    assert row_of(table, "Prefill, ms")[1:5] == ["prefill / vision + prefill", "66.16 ± 0.00", "568.13 ± 0.00", "8.59x"]
+    assert row_of(table, "Decode, ms")[1:5] == ["decode", "92.68 ± 0.00", "143.94 ± 0.00", "1.55x"]
+    assert row_of(table, "Total")[2:5] == ["164.76", "741.56", "4.50x"]
+    assert row_of(table, "Prefill, tok/s")[2:4] == ["9614", "8172"]
+    assert row_of(table, "Decode, tok/s")[2:4] == ["54.0", "34.7"]
+    assert row_of(table, "KV cache")[2:5] == ["318.0", "2321.5", "7.3x"]
+    assert row_of(table, "Samples/s")[2:4] == ["6.07", "1.35"]
 
 
 def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     found = section(gathered(tmp_path, exact(legacy_shapes)))
     total = row_of(tables(found)[0], "Total")
-    assert total[4:7] == ["168.4", "820.2", "4.87x"]
+    assert total[5:8] == ["168.4", "820.2", "4.87x"]
     assert "the published total leaves out preprocess (78.7 ms): 741.56 ms become 820.22 ms." in texts(found)
     assert "loading was not measured" in texts(found)
     assert "covers vision + prefill; vision is a second pass" in texts(found)
@@ -109,9 +110,11 @@ def test_warm_up_is_in_the_published_column_and_apart_in_ours(legacy_shapes: Mod
     found = section(gathered(tmp_path, value))
     row = row_of(tables(found)[0], "Vision encoding")
     everything = [1000 * sample["s3_time"] for sample in value["eventgpt"]["samples"]]
-    assert row[1].startswith(f"{sum(everything) / 30:.2f} ±")
-    assert row[4].startswith(f"{sum(everything[1:]) / 29:.2f} ±")
-    assert "with warm-up)" in row_of(tables(found)[0], "Total")[4]
+    assert row[2].startswith(f"{sum(everything) / 30:.2f} ±")
+    assert row[5].startswith(f"{sum(everything[1:]) / 29:.2f} ±")
+    totals = [sum(sample[key] for key in KEYS) * 1000 for sample in value["eventgpt"]["samples"]]
+    assert row_of(tables(found)[0], "Total, ms")[5] == f"{sum(totals[1:]) / 29:.1f}"
+    assert row_of(tables(found)[0], "Total with warm-up")[5] == f"{sum(totals) / 30:.1f}"
     assert "the published averages take in 1 row that is warm-up; ours keep them apart." in texts(found)
 
 
@@ -119,9 +122,9 @@ def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleTy
     data = gathered(tmp_path, legacy_shapes.five_stages(12))
     found = section(data)
     table = tables(found)[0]
-    assert row_of(table, "Prefill, ms")[6] == "n/a"
-    assert row_of(table, "Vision + prefill, ms")[4:7] == ["90.70", "315.00", "3.47x"]
-    assert row_of(table, "Prefill length")[4:7] == ["637", "n/a", "n/a"]
+    assert row_of(table, "Prefill, ms")[7] == "n/a"
+    assert row_of(table, "Vision + prefill, ms")[5:8] == ["90.70", "315.00", "3.47x"]
+    assert row_of(table, "Prefill length")[5:8] == ["637", "n/a", "n/a"]
     assert row_of(tables(found)[1], "vision + prefill")[1] != "n/a"
     (file,) = published_files(data.sources[0].runs, data.sources[0].facts["imports"])
     assert common_blocks(file.cells) == [("load",), ("preprocess",), ("vision", "prefill"), ("decode",)]

@@ -63,21 +63,20 @@ def _file_blocks(file: PublishedFile) -> list[Block]:
 
 def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table:
     heads = (
-        "",
+        *("", "holds"),
         *("as published: EventGPT", "video model", "ratio"),
         *("by our definitions: EventGPT", "video model", "ratio"),
-        "what was measured (EventGPT / video model)",
     )
     rows = [_row("Prefill length, tokens", draft.prefill_length, target.prefill_length, digits=0, ratio_digits=1)]
     for stage in dict.fromkeys(entry.covers[-1] for cell in (draft, target) for entry in cell.times):
         rows.append(_stage_row(draft.time(stage), target.time(stage)))
     rows += [
-        _row(f"{_listed(block).capitalize()}, ms", draft.within(block), target.within(block), told="one piece for both")
+        _row(f"{_listed(block).capitalize()}, ms", draft.within(block), target.within(block), told="together")
         for block in common_blocks((draft, target))
         if len(block) > 1 and max(_pieces(cell, block) for cell in (draft, target)) > 1
     ]
     rows += [
-        _total_row(draft, target),
+        *_total_rows(draft, target),
         _row("Prefill, tok/s", _prefill_rate(draft), _prefill_rate(target), digits=0),
         _row("Decode, tok/s", draft.decode_tok_s, target.decode_tok_s, digits=1),
         _row("Samples/s", _per_second(draft), _per_second(target)),
@@ -85,7 +84,8 @@ def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table
         _row("Generated tokens", draft.output_tokens, target.output_tokens, digits=1),
     ]
     kept = [row for row in rows if any(cell.badge for cell in row[1:])]
-    return Table(heads, tuple(kept), caption=f"{name}: as published, and the same rows by our definitions")
+    caption = f"{name}: as published, and the same rows by our definitions"
+    return Table(heads, tuple(kept), caption=caption, text_columns=2)
 
 
 def _pieces(cell: PublishedCell, block: Sequence[str]) -> int:
@@ -95,10 +95,10 @@ def _pieces(cell: PublishedCell, block: Sequence[str]) -> int:
 def _stage_row(own: PublishedTime | None, other: PublishedTime | None) -> tuple[Cell, ...]:
     """One time of both models; ours gives a ratio only where both times hold the same stages."""
     label = next(entry.name for entry in (own, other) if entry is not None)
-    told = f"{_covers(own)} / {_covers(other)}"
+    told = " / ".join(dict.fromkeys((_covers(own), _covers(other))))
     row = list(_row(f"{label}, ms", _times(own), _times(other), has_spread=True, told=told))
     if own is not None and other is not None and own.accounts_for != other.accounts_for:
-        row[6] = Cell("n/a", tone="dim", note="the two times do not cover the same stages")
+        row[7] = Cell("n/a", tone="dim", note="the two times do not cover the same stages")
     return tuple(row)
 
 
@@ -122,20 +122,21 @@ def _row(
         ]
 
     published = cells(draft.published, target.published, ratio_digits)
-    return (Cell(label), *published, *cells(draft.ours, target.ours, 2), Cell(told))
+    return (Cell(label), Cell(told), *published, *cells(draft.ours, target.ours, 2))
 
 
-def _total_row(draft: PublishedCell, target: PublishedCell) -> tuple[Cell, ...]:
-    """The printed total beside that of all measured stages, with and without the warm-up rows."""
-    row = list(_row("Total, ms", draft.total_ms, target.total_ms, digits=1))
-    published = _row("Total, ms", draft.total_ms, target.total_ms)
-    row[1:4] = published[1:4]
-    for place, cell in ((4, draft), (5, target)):
-        if cell.total_with_warmup_ms is not None and cell.total_ms.ours is not None:
-            text = f"{row[place].text} ({_fixed(cell.total_with_warmup_ms.mean, 1)} with warm-up)"
-            row[place] = Cell(text, Badge.IMPORTED)
-    row[7] = Cell(f"{_listed(draft.stages)} / {_listed(target.stages)}")
-    return tuple(row)
+def _total_rows(draft: PublishedCell, target: PublishedCell) -> list[tuple[Cell, ...]]:
+    """The printed total beside that of all measured stages, and ours with the warm-up rows in where there are any."""
+    row = _row("Total, ms", draft.total_ms, target.total_ms, digits=1)
+    printed = _row("Total, ms", draft.total_ms, target.total_ms)
+    rows = [(*row[:2], *printed[2:5], *row[5:])]
+    if draft.total_with_warmup_ms or target.total_with_warmup_ms:
+        with_it = [
+            Both(None, cell.total_with_warmup_ms or cell.total_ms.ours)  # a model that needed none has one total
+            for cell in (draft, target)
+        ]
+        rows.append(_row("Total with warm-up, ms", *with_it, digits=1))
+    return rows
 
 
 def _value(value: Average | None, digits: int, *, has_spread: bool = False) -> Cell:
