@@ -30,7 +30,7 @@ def section(data: ReportData) -> Section:
         return Section(TITLE, tuple(blocks))
     shown = found[:MOST_PAIRS]
     blocks.append(_ratios(shown, names))
-    blocks += [Paragraph(_sentence(pair, told, names), badge=Badge.DERIVED) for pair, told in shown]
+    blocks += [Paragraph(text, badge=Badge.DERIVED) for text in _sentences(shown, names)]
     cut = [
         names[id(column)]
         for column in {id(c): c for pair, _ in shown for c in (pair.base, pair.other)}.values()
@@ -142,6 +142,16 @@ def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Tabl
     return Table(heads, tuple(rows), caption="Ratios with 95 % intervals over samples in pairs", text_columns=2)
 
 
+def _sentences(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> list[str]:
+    """One for every pair whose counts differ, and one for all whose counts do not."""
+    equal = [pair for pair, told in found if told.tokens.before == told.tokens.after]
+    said = [_sentence(pair, told, names) for pair, told in found if pair not in equal]
+    if equal:
+        pairs = listed([f"{names[id(pair.other)]} and {names[id(pair.base)]}" for pair in equal])
+        said.append(f"{pairs} gave the same numbers of tokens on every sample: what differs is time per token.")
+    return said
+
+
 def _sentence(pair: Pair, told: Generation, names: dict[int, str]) -> str:
     base, other = names[id(pair.base)], names[id(pair.other)]
     tokens, whole = told.tokens.ratio, told.total_ms.ratio
@@ -158,8 +168,6 @@ def _cause(told: Generation) -> str:
     interval, share = told.total_ms.ratio_interval, told.token_share
     if share is None or (interval is not None and interval[0] <= 1 <= interval[1]):
         return "the times cannot be told apart"
-    if told.tokens.before == told.tokens.after:
-        return "both gave the same number of tokens, so all of it is time per token"
     if share > 1:
         return "the number of tokens makes up more than all of it, the time per token works the other way"
     if share < 0:
