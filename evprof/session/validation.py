@@ -18,6 +18,10 @@ def run_info_from(values: object) -> RunInfo | None:
         return None
     info = RunInfo.from_json(values)
     is_known = info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
+    for key in ("name", "prompt", "reference"):
+        # Runs are told apart by these, so they are texts where they are known.
+        if not isinstance(info.sample.get(key), str | None):
+            info.sample[key] = str(info.sample[key])
     return info if is_known else None
 
 

@@ -272,6 +272,16 @@ def test_warnings_are_counted_and_commands_quoted() -> None:
     assert "--repeat 2 -o s.evprof" in text
 
 
+@pytest.mark.parametrize("wrong", [7, "text", [1], [{}], {"a": {}}, None, {"cells": 3, "problems": 4, "repeat": []}])
+def test_facts_of_a_wrong_kind_are_no_error(wrong: object) -> None:
+    run = made(1, environment={"gpu": wrong, "gpu_end": wrong})
+    run.info.sample.update(events=wrong, video=wrong)
+    data = data_of(run, suite=wrong, imports=wrong)
+    for section in (overview, stage_breakdown, shapes, distributions, failures, environment):
+        assert section.section(data).title
+    assert build_report(data).facts or wrong is None
+
+
 def test_the_state_of_a_gpu_is_told_before_and_after() -> None:
     states = [{"temperature_c": 40 + number, "throttle_reasons": []} for number in range(4)]
     runs = [

@@ -154,7 +154,7 @@ def _suites(data: ReportData) -> Iterator[Block]:
     for suite in data.facts("suite"):
         if not isinstance(suite, dict):
             continue
-        cells, problems = suite.get("cells") or [], suite.get("problems") or []
+        cells, problems = (suite[key] if isinstance(suite.get(key), list) else [] for key in ("cells", "problems"))
         said = [
             f"Suite {suite.get('title') or suite.get('name')}: {len(cells)} configurations",
             f"{suite.get('samples')} samples",

@@ -45,7 +45,7 @@ def sample_count(data: ReportData) -> int:
     """How many different (sample, prompt) pairs the comparable runs took; 0 where nothing is known of them."""
     return len(
         {
-            (info.sample.get("name"), info.sample.get("prompt"))
+            (str(info.sample.get("name")), str(info.sample.get("prompt")))
             for info in (run.info for run in data.runs)
             if info.sample
         }

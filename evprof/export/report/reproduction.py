@@ -29,7 +29,8 @@ def _of_source(source: Source) -> list[str]:
     if isinstance(suite, dict) and suite.get("command"):
         lines.append(str(suite["command"]))
     imports = source.facts.get("imports")
-    files = [str(entry.get("path")) for entry in imports or () if isinstance(entry, dict) and entry.get("path")]
+    listed = imports if isinstance(imports, list) else []
+    files = [str(entry["path"]) for entry in listed if isinstance(entry, dict) and entry.get("path")]
     if files and str(source.path) not in files:
         lines.append(shlex.join(["evprof", "import", *files, "-o", str(source.path)]))
     groups: dict[int, list[RunLog]] = {}
