@@ -153,6 +153,7 @@ class MainWindow(QMainWindow):
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
+        self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()

@@ -49,18 +49,18 @@ class RunFollowing(QObject):
         last = runs[(finished or plain or list(runs))[-1]]
         if last.info.cell and last.info.is_over:
             # A suite's last run says little; what its cell says is what it was made for.
-            self._show(typical_pair(runs, last.info.cell), of_cells=True)
+            self._show(typical_pair(runs, last.info.cell), last.info.cell)
         else:
             self._put(last.run_id)
 
     def _put(self, run_id: int) -> None:
         self._show(pair_for(self._controller.runs, run_id))
 
-    def _show(self, pair: RunPair, *, of_cells: bool = False) -> None:
+    def _show(self, pair: RunPair, cell: str = "") -> None:
         self._chosen = pair
         if pair != self._selection.runs:
             self._selection.set_view_range(None)
-            self._selection.set_runs(*pair, of_cells=of_cells)
+            self._selection.set_runs(*pair, cell=cell)
 
     def _take(self, message: Message) -> None:
         if isinstance(message, RunStarted) and not message.info.is_over:

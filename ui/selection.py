@@ -37,7 +37,7 @@ class Selection(QObject):
         time_range_changed(object): the selected TimeRange, or None.
         span_changed(object): the selected SpanRef, or None.
         token_changed(object): the selected TokenRef, or None.
-        runs_changed(object): the RunPair in the two columns, or whether they stand for their cells.
+        runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
 
     Each is emitted once per change and never for a value that is already set.
@@ -55,7 +55,7 @@ class Selection(QObject):
         self._span: SpanRef | None = None
         self._token: TokenRef | None = None
         self._runs: RunPair = (None, None)
-        self._of_cells = False
+        self._cell = ""
         self._view_range: TimeRange | None = None
 
     @property
@@ -79,9 +79,14 @@ class Selection(QObject):
         return self._runs
 
     @property
+    def cell(self) -> str:
+        """The cell of a suite or an import that was chosen; "" where single runs were."""
+        return self._cell
+
+    @property
     def of_cells(self) -> bool:
-        """Whether the runs in the columns stand for all runs of their cells (a suite's or an import's)."""
-        return self._of_cells
+        """Whether the runs in the columns stand for all runs of their cells."""
+        return bool(self._cell)
 
     @property
     def view_range(self) -> TimeRange | None:
@@ -109,18 +114,18 @@ class Selection(QObject):
             self._token = wanted
             self.token_changed.emit(wanted)
 
-    def set_runs(self, a: int | None, b: int | None, *, of_cells: bool = False) -> None:
-        """Puts runs into the two columns, `of_cells` for all runs like them.
+    def set_runs(self, a: int | None, b: int | None, *, cell: str = "") -> None:
+        """Puts runs into the two columns; with a `cell` they stand for all runs like them.
 
         What was selected inside other runs is let go first.
         """
-        if ((a, b), of_cells) == (self._runs, self._of_cells):
+        if ((a, b), cell) == (self._runs, self._cell):
             return
         if self._span is not None and self._span.run_id not in (a, b):
             self.set_span(None)
         if self._token is not None and self._token.run_id not in (a, b):
             self.set_token(None)
-        self._runs, self._of_cells = (a, b), of_cells
+        self._runs, self._cell = (a, b), cell
         self.runs_changed.emit(self._runs)
 
     def set_view_range(self, value: TimeRange | None) -> None:

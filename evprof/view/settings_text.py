@@ -84,6 +84,15 @@ def settings_of(run: RunLog, role: str) -> tuple[Setting, ...]:
     return known.listed
 
 
+def told_settings(run: RunLog, role: str) -> tuple[Setting, ...]:
+    """Like `settings_of`; of an imported run only what its file gives: what it leaves out, nobody chose."""
+    listed = settings_of(run, role)
+    if run.info.imported is None:
+        return listed
+    of_model = ("dtype", "quantization", "device") if role in run.info.models else ()
+    return tuple(setting for setting in listed if setting.key in run.info.settings or setting.key in of_model)
+
+
 class _Known(NamedTuple):
     """What was worked out for a run's settings: lists of runs ask for it many times a second, and it never changes."""
 
@@ -138,11 +147,11 @@ def differences(a: Column | None, b: Column | None) -> list[tuple[Setting, Setti
     """
     if a is None or b is None or a.run is b.run:
         return []
-    others = {setting.key: setting for setting in settings_of(*b)}
+    others = {setting.key: setting for setting in told_settings(*b)}
     passed = () if a.role == b.role else ("reads", "frames")
     return [
         (mine, others[mine.key])
-        for mine in settings_of(*a)
+        for mine in told_settings(*a)
         if mine.key in others and mine.text != others[mine.key].text and mine.key not in passed
     ]
 

@@ -16,8 +16,10 @@ from evprof.core.run_info import FAILED
 from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import typical_run
 from evprof.run.session_writer import SessionWriter
+from evprof.view.columns import columns_of
 from ui.main_window import MainWindow
 from ui.models.cells import cell_counts, cell_runs, typical_pair
+from ui.models.distributions import pools
 from ui.models.run_entries import RunEntries
 from ui.run_controller import RunController
 from ui.selection import Selection
@@ -141,6 +143,15 @@ def test_a_single_run_is_only_itself(shown: RunList, selection: Selection) -> No
     assert selection.runs == (5, 6)
     assert not selection.of_cells
     assert shown.list.current_key == (5, 6)
+
+
+def test_the_distributions_take_a_cell_together(controller: RunController) -> None:
+    pair = columns_of(controller.runs, (5, 6))
+    alone = pools(pair, controller.runs)
+    assert [pool.title for pool in alone] == ["EventGPT", "Video-LLaVA"]
+    together = pools(pair, controller.runs, of_cells=True)
+    assert [pool.title for pool in together] == ["EventGPT · 5 runs", "Video-LLaVA · 5 runs"]
+    assert len(together[0].gaps_ms()) == 5 * len(alone[0].gaps_ms())
 
 
 def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -167,6 +167,34 @@ def test_keys_move_choose_and_remove(dialog: ComparisonDialog, wait_until: Wait)
     _settled(dialog, wait_until)
     assert _titles(dialog) == [second]
     assert dialog.body.bars.rows == ()
+
+
+def test_space_ticks_in_the_list_and_files_can_be_dropped(
+    dialog: ComparisonDialog, there: Path, wait_until: Wait
+) -> None:
+    shown = dialog.configurations.list
+    shown.setFocus()
+    shown.setCurrentIndex(shown.model().index(1, 0))
+    assert len(dialog.book.chosen) == 2
+    QTest.keyClick(shown, Qt.Key.Key_Space)
+    assert len(dialog.book.chosen) == 1
+    QTest.keyClick(shown, Qt.Key.Key_Space)
+    assert len(dialog.book.chosen) == 2
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(there))])
+    dialog.dropEvent(
+        QDropEvent(
+            QPointF(9, 9),
+            Qt.DropAction.CopyAction,
+            mime,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+    )
+    wait_until(lambda: str(there) in dialog.book.sessions)
+    assert [line.name for line in shown.lines if line.fold] == ["here.evprof", "there.evprof"]
+    dialog.configurations.removed.emit(str(there))
+    assert len([line for line in shown.lines if line.fold]) == 1
 
 
 def test_differences_only_hides_what_is_alike(dialog: ComparisonDialog, wait_until: Wait) -> None:

@@ -15,8 +15,9 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.view.columns import Column
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
 from evprof.view.lanes import Track
+from evprof.view.settings_text import told_settings
 from ui.models.figures import compare
-from ui.models.provenance import lacking, provenance_lines, told_settings
+from ui.models.provenance import lacking, provenance_lines
 from ui.models.run_details import span_sections
 from ui.models.run_summary import summary_sections
 from ui.models.run_text import stage_now, stages_in_order

@@ -97,7 +97,7 @@ class DistributionsDialog(QDialog):
         self._later.stop()
         self._age.start()
         runs = self._controller.runs
-        found = pools(columns_of(runs, self._selection.runs), runs)
+        found = pools(columns_of(runs, self._selection.runs), runs, of_cells=self._selection.of_cells)
         key = [(pool.title, pool.color, pool.key) for pool in found]
         if key == self._key:
             return

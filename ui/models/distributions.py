@@ -17,6 +17,7 @@ from evprof.metrics.decoding import token_gaps_ms
 from evprof.view.columns import Column
 from evprof.view.distributions import Position, by_position, percentile
 from evprof.view.labels import model_title
+from ui.models.cells import cell_runs
 
 Pair = tuple[Column | None, Column | None]
 
@@ -45,8 +46,11 @@ class Pool:
         return by_position((entry.drafted, entry.accepted) for run in self.runs for entry in run.rounds)
 
 
-def pools(pair: Pair, runs: Mapping[int, RunLog]) -> list[Pool]:
-    """What the columns' answering runs are, left to right, each once; a run's draft that only helps is none."""
+def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> list[Pool]:
+    """What the columns' answering runs are, left to right, each once; a run's draft that only helps is none.
+
+    `of_cells`: with all runs of the cells they stand for.
+    """
     shown: list[tuple[int, Column]] = []
     for place, column in enumerate(pair):
         if column is not None and column.is_answer and all(column.run is not other.run for _, other in shown):
@@ -57,9 +61,10 @@ def pools(pair: Pair, runs: Mapping[int, RunLog]) -> list[Pool]:
     for (place, column), title in zip(shown, titles, strict=True):
         # As in the timeline: pink for the draft, blue for the target, by side where both are the same.
         is_draft = place == 0 if len(roles) == 2 and roles[0] == roles[1] else column.role == DRAFT
-        mates = repeats_of(column.run, runs)
+        in_cell = cell_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
+        mates = in_cell or repeats_of(column.run, runs)
         name = title if titles.count(title) == 1 else f"{title} · run {column.run.run_id}"
-        name += f" · {len(mates)} repeats" if len(mates) > 1 else ""
+        name += f" · {len(mates):,} {'runs' if in_cell else 'repeats'}" if len(mates) > 1 else ""
         found.append(Pool(name, "draft" if is_draft else "decode", mates))
     return found
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evprof.core.run_log import RunLog
-from evprof.view.settings_text import Setting, settings_of
 
 FIGURE_NAMES = {"wall_ms": "total in the file"}
 
@@ -56,15 +55,6 @@ def cell_names(run: RunLog) -> tuple[str, str]:
         return cell, ""
     file = Path(imported.path).name
     return cell.removesuffix(file).rstrip(" ·") or cell, file
-
-
-def told_settings(run: RunLog, role: str) -> list[Setting]:
-    """A model's settings; of an imported run those that its file gives: what it leaves out, nobody chose."""
-    listed = settings_of(run, role)
-    if run.info.imported is None:
-        return list(listed)
-    of_model = ("dtype", "quantization", "device") if role in run.info.models else ()
-    return [setting for setting in listed if setting.key in run.info.settings or setting.key in of_model]
 
 
 def lacking(runs: Iterable[RunLog], what: str) -> str:

@@ -9,9 +9,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.metrics import kv_cache
 from evprof.view.columns import Column
-from evprof.view.settings_text import Setting
+from evprof.view.settings_text import Setting, told_settings
 from ui.models.figures import NOTHING, column_heads
-from ui.models.provenance import provenance_lines, told_settings
+from ui.models.provenance import provenance_lines
 from ui.models.run_details import Detail, Section
 from ui.models.run_text import mode_name
 

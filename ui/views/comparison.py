@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import QElapsedTimer, QTimer
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from evprof.view.columns import Column
 from evprof.view.labels import stages_in
@@ -25,7 +25,13 @@ INTERVAL_MS = 250
 
 
 class ComparisonPanel(QWidget):
-    """Metric, A, B, ratio B / A; ratios are coloured only when they say better or worse."""
+    """Metric, A, B, ratio B / A; ratios are coloured only when they say better or worse.
+
+    Signals:
+        more_asked(): the comparison window is wanted.
+    """
+
+    more_asked = Signal()
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,7 +62,16 @@ class ComparisonPanel(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
-        column.addWidget(section_head("Comparison"))
+        self.more = QPushButton("More…")
+        self.more.setProperty("role", "link")
+        self.more.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
+        self.more.clicked.connect(self.more_asked)
+        head = QHBoxLayout()
+        head.addWidget(section_head("Comparison"))
+        head.addStretch(1)
+        head.addWidget(self.more)
+        column.addLayout(head)
         lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
         parts = (self.basis, self._empty, *lines)
         for widget in parts:

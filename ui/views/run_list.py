@@ -81,12 +81,10 @@ class RunList(QWidget):
         shown = {run_id for run_id in self._selection.runs if run_id is not None}
         if not shown:
             return None
-        cells = [entry for entry in found if entry.fold and not shown.isdisjoint(entry.run_ids)]
-        if cells and self._selection.of_cells:
-            kept = self.list.current_key
-            return kept if kept in [entry.key for entry in cells] else cells[0].key
-        plain = next((entry for entry in found if not entry.fold and not shown.isdisjoint(entry.run_ids)), None)
-        return plain.key if plain is not None else cells[0].key if cells else None
+        if self._selection.cell:
+            return (CELL, self._selection.cell)
+        near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
+        return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
     def _line(self, entry: RunEntry) -> Line:
         known = self._lines.get(id(entry))
@@ -111,7 +109,7 @@ class RunList(QWidget):
         if not isinstance(key, tuple):
             return
         if key[0] == CELL:
-            self._selection.set_runs(*typical_pair(self._controller.runs, key[1]), of_cells=True)
+            self._selection.set_runs(*typical_pair(self._controller.runs, key[1]), cell=str(key[1]))
         elif key[0] in self._controller.runs:
             self._selection.set_runs(*pair_for(self._controller.runs, key[0]))
 
