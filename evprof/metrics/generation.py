@@ -84,7 +84,8 @@ def fewer_or_faster(base: Column, other: Column) -> Generation | None:
         return None if duration(run) is None else _count(run, stages)
 
     def duration(run: RunLog) -> float | None:
-        return None if not _count(run, stages) else measured_ms(run, shape_of(run), stages)
+        # A time of 0 is none: nothing can be divided by it.
+        return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
 
     counts, spent = compare(base, other, tokens), compare(base, other, duration)
     return None if counts is None or spent is None else Generation(stages, counts, spent)

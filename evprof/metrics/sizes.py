@@ -184,12 +184,17 @@ def _shape(kind: type[Kind], values: Any) -> Kind | None:
         known["projections"] = tuple((int(rows), int(columns)) for rows, columns in pairs)
     for name, value in known.items():
         wanted = _WANTED.get(name, int)
-        if not isinstance(value, wanted) or (isinstance(value, int) and not 0 <= value < 1 << 62):
+        if not isinstance(value, wanted) or (isinstance(value, int) and not _least(kind, name) <= value < 1 << 62):
             return None
     try:
         return kind(**known)
     except TypeError:
         return None
+
+
+def _least(kind: type, name: str) -> int:
+    """Sizes of a shape are at least 1; capacities and flags may be 0."""
+    return 0 if kind is Capacity or name == "is_tied" else 1
 
 
 _WANTED: dict[str, Any] = {

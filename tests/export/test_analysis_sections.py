@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evprof.core.units import MIB
 from evprof.export.report import (
@@ -418,3 +420,62 @@ def test_pairs_are_roles_first_then_speculation(report_data: MakeData, cell_runs
     both_sides = [cell.with_(mode="side-by-side", name="one cell") for cell in (draft, target)]
     (pair,) = pairs_of(report_data(*both_sides))
     assert [pair.base.runs[0].info.role, pair.other.runs[0].info.role] == ["draft", "target"]
+
+
+_STAGES = st.dictionaries(
+    st.sampled_from(["load", "preprocess", "vision", "prefill", "decode", "vision+prefill", "vision+prefill+decode"]),
+    st.sampled_from([0.0, 0.001, 3.0, 500.0]),
+)
+
+
+@st.composite
+def _odd_cells(draw: st.DrawFn) -> dict[str, Any]:
+    """What a damaged, foreign or unlucky session may say."""
+    role = draw(st.sampled_from(["draft", "target"]))
+    return {
+        "name": draw(st.sampled_from(["a", "b", ""])),
+        "role": role,
+        "mode": draw(st.sampled_from(["side-by-side", "speculative", role])),
+        "stages": draw(_STAGES),
+        "tokens": tuple(range(draw(st.integers(0, 4)))),
+        "prompt": draw(st.sampled_from([0, 1, 636, 5000])),
+        "frames": draw(st.integers(0, 3)),
+        "frame_tokens": draw(st.sampled_from([0, 1, 576])),
+        "settings": draw(st.sampled_from([{}, {"frames": 2}, {"max_new_tokens": 3, "frames": "x"}])),
+        "model": draw(
+            st.sampled_from(
+                [{}, {"layers": 0}, {"dtype": "odd"}, {"quantization": "odd"}, {"name": "m"}, {"kv_element_bytes": 0}]
+            )
+        ),
+        "samples": draw(st.integers(1, 4)),
+        "is_imported": draw(st.booleans()),
+        "steps": draw(st.sampled_from([None, 0, 5])),
+        "output": draw(st.sampled_from([None, 0, 50])),
+        "rounds": draw(st.sampled_from([(), ((0, 0, 0),), ((4, 4, 1), (4, 0, 0))])),
+        "kv_bytes": draw(st.sampled_from([None, 0, 1 << 20])),
+        "figures": draw(
+            st.sampled_from([{}, {"drafted_tokens": 0.0, "accepted_tokens": 0.0}, {"kv_cache_bytes": 0.0}])
+        ),
+    }
+
+
+_SMALL = dict.fromkeys(VICUNA, 1) | {"is_tied": False}
+_FACTS = st.sampled_from(
+    [
+        {},
+        {"models": {"m": {"family": "eventgpt", "text": _SMALL, "capacity": []}}, "ceilings": [{}]},
+        {"models": {"m": {"text": dict.fromkeys(VICUNA, 0)}}, "ceilings": "x", "imports": [[1, {"problems": "x"}]]},
+    ]
+)
+
+
+@given(st.lists(_odd_cells(), min_size=1, max_size=3), _FACTS)
+@settings(max_examples=60, deadline=None)
+def test_no_data_breaks_a_section(cell_runs: ModuleType, cells: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    runs = [run for place, values in enumerate(cells) for run in cell_runs.Cell(**values).runs(1 + 100 * place)]
+    data = gather([Source(Path("s.evprof"), runs, {}, facts)])
+    report = Report("r", sections=tuple(module.section(data) for module in MODULES))
+    for section in report.sections:
+        assert bool(section.missing) != bool(section.blocks)
+    assert "nan" not in markdown(report)
+    assert html(report)

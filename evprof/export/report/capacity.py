@@ -103,7 +103,7 @@ def _sentences(data: ReportData, names: dict[int, str]) -> list[str]:
     said = []
     for pair in pairs_of(data)[:1]:
         caches = [mean_of(column, measured_bytes) for column in (pair.base, pair.other)]
-        if caches[0] is None or caches[1] is None:
+        if not caches[0] or not caches[1]:
             continue
         one, two = (naive_capacity(cache) for cache in (caches[0], caches[1]))
         base, other = names[id(pair.base)], names[id(pair.other)]

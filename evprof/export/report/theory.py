@@ -76,7 +76,7 @@ def _prefill(pair: Pair, noted: dict[str, ModelSizes], names: dict[int, str]) ->
     runs = pair.base.runs[0], pair.other.runs[0]
     lengths = [mean_of(column, input_length) for column in (pair.base, pair.other)]
     measured = compare(pair.base, pair.other, lambda run: stage_ms(run, "prefill"))
-    if lengths[0] is None or lengths[1] is None or lengths[0] == lengths[1]:
+    if not lengths[0] or not lengths[1] or lengths[0] == lengths[1]:
         return []
     one, two = round(lengths[0]), round(lengths[1])
     badge = badge_of((*pair.base.runs, *pair.other.runs))
@@ -99,7 +99,7 @@ def _prefill(pair: Pair, noted: dict[str, ModelSizes], names: dict[int, str]) ->
         rows.append((Cell("measured prefill"), *times, ratio_cell(measured.ratio, measured.ratio_interval)))
     base, other = names[id(pair.base)], names[id(pair.other)]
     table = Table(("", base, other, "ratio"), tuple(rows), caption=f"Prefill of {other} against {base}")
-    if measured is None or measured.ratio is None:
+    if measured is None or not measured.ratio:
         return [table]
     attention = None if sizes[1] is None else 1 - linear_share(sizes[1], two)
     sentence = _prefill_sentence(square, flops, attention, measured) + (
@@ -150,7 +150,7 @@ def _cache(data: ReportData, names: dict[int, str]) -> Table | None:
         if run is not None and expected is None and model is not None and run.info.imported is not None:
             length = input_length(run)
             expected = bytes_per_position(model) * length if length else None
-        if run is None or model is None or expected is None:
+        if run is None or model is None or not expected:
             continue
         measured = measured_bytes(run) or 0
         ratio = measured / expected

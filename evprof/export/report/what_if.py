@@ -121,7 +121,7 @@ def _amdahl(column: Column, names: dict[int, str]) -> Table | None:
         spent = mean_of(column, partial(_block_ms, block=block))
         if spent is not None:
             parts[COVERS.join(block)] = spent
-    if len(parts) < 2:
+    if len(parts) < 2 or not sum(parts.values()):
         return None
     rest = mean_of(column, stages.unattributed_ms)
     whole = {**parts, **({"covered by no stage": rest} if rest else {})}
