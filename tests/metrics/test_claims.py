@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -245,6 +246,24 @@ def test_fewer_tokens_of_003(evidence: Callable[..., Evidence], pair: tuple[Any,
     _verdict(speed.fewer_tokens(evidence(draft, forced)), NOT_MEASURED, "own choice")
     few = [cell.with_(samples=2) for cell in (draft, target)]
     _verdict(speed.fewer_tokens(evidence(*few)), NOT_MEASURED, "cannot be told apart")
+    # A pair that cannot judge does not keep another from it.
+    both = evidence(draft, capped, draft, target, pairs=((0, 1), (2, 3)))
+    _verdict(speed.fewer_tokens(both), REFUTED, *words)
+
+
+def test_a_share_that_may_be_all_or_not_judges_nothing(
+    evidence: Callable[..., Evidence], pair: tuple[Any, Any]
+) -> None:
+    """Time per token scatters about the same, so that the count gives between less and more than all."""
+    draft = pair[0].with_(stages={"vision+prefill+decode": 900.0}, output=90, steps=None, settings={}, samples=4)
+    target = pair[1].with_(stages={"vision+prefill+decode": 2000.0}, output=200, steps=None, settings={}, samples=4)
+    asked = evidence(draft, target)
+    runs = [run for column in asked.columns for run in column.runs]
+    for run, counted in zip(runs, (80, 100, 95, 85, 215, 185, 190, 210), strict=True):
+        facts = run.info.imported
+        assert facts is not None
+        run.info.imported = replace(facts, output_tokens=counted)
+    _verdict(speed.fewer_tokens(asked), NOT_MEASURED, "too few samples to tell")
 
 
 @pytest.mark.parametrize(("vision", "verdict"), [(29.5, REFUTED), (110.0, CONFIRMED), (400.0, REFUTED)])

@@ -6,7 +6,7 @@ judge nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +86,13 @@ def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False
     """Confirmed or refuted, with whose measurements they are."""
     mine = are_claims_models(*columns, needs_text=needs_text)
     return Finding(CONFIRMED if is_so else REFUTED, sentence, "" if mine else models_text(*columns))
+
+
+def first_judged(findings: Iterable[Finding | None], otherwise: str) -> Finding:
+    """The first verdict among what pairs give; without one the last that at least says something."""
+    known = [finding for finding in findings if finding is not None]
+    judged = (finding for finding in known if finding.verdict != NOT_MEASURED)
+    return next(judged, known[-1] if known else nothing(otherwise))
 
 
 def interval_words(interval: tuple[float, float] | None) -> str:

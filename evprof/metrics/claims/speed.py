@@ -14,6 +14,7 @@ from evprof.metrics.claims.evidence import (
     Finding,
     are_claims_models,
     are_claims_times,
+    first_judged,
     found,
     interval_words,
     is_told,
@@ -39,6 +40,8 @@ PREFILL_000, PREFILL_002 = (90.0, 115.0), (60.0, 72.0)
 LENGTHS_000 = (600, 700)
 LONG_PROMPT = 4000
 VISION_SHARE = (0.10, 0.20)
+ALL = 0.95
+"""The part from which on one cause is all of it."""
 
 
 def _sizes(evidence: Evidence, column: Column) -> ModelSizes | None:
@@ -208,19 +211,24 @@ def _prefill_within(evidence: Evidence, wanted: tuple[float, float]) -> Finding:
 
 def seven_percent(evidence: Evidence) -> Finding:
     """A prefill of about as many tokens: how much of the time's ratio the operations' gives."""
-    for draft, target in evidence.pairs:
-        sizes = _sizes(evidence, draft), _sizes(evidence, target)
-        lengths = mean_of(draft, input_length), mean_of(target, input_length)
-        times = compare(target, draft, _prefill)
-        if sizes[0] is None or sizes[1] is None or times is None or not times.ratio:
-            continue
-        if not lengths[0] or not lengths[1] or not _is_as_large(sizes[0], sizes[1]):
-            continue
-        if not 1 < lengths[0] / lengths[1] <= 1.2:
-            continue
-        flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
-        return _seven_percent(times, lengths[0] / lengths[1], flops, draft, target)
-    return nothing("No pair of equally large models prefilled prompts within a fifth of each other, EventGPT's longer.")
+    return first_judged(
+        (_prefill_pair(evidence, *pair) for pair in evidence.pairs),
+        "No pair of equally large models prefilled prompts within a fifth of each other, EventGPT's longer.",
+    )
+
+
+def _prefill_pair(evidence: Evidence, draft: Column, target: Column) -> Finding | None:
+    sizes = _sizes(evidence, draft), _sizes(evidence, target)
+    lengths = mean_of(draft, input_length), mean_of(target, input_length)
+    times = compare(target, draft, _prefill)
+    if sizes[0] is None or sizes[1] is None or times is None or not times.ratio:
+        return None
+    if not lengths[0] or not lengths[1] or not _is_as_large(sizes[0], sizes[1]):
+        return None
+    if not 1 < lengths[0] / lengths[1] <= 1.2:
+        return None
+    flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
+    return _seven_percent(times, lengths[0] / lengths[1], flops, draft, target)
 
 
 def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, target: Column) -> Finding:
@@ -245,41 +253,51 @@ def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, 
 
 def fewer_tokens(evidence: Evidence) -> Finding:
     """The token counts' part of the generation time's ratio."""
-    for draft, target in evidence.pairs:
-        told = fewer_or_faster(draft, target)
-        if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
-            continue
-        settings = [column.runs[0].info.settings for column in (draft, target)]
-        if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
-            continue
-        if any(map(is_mostly_cut_off, (draft, target))):
-            return nothing(
-                "Most answers of one model are as long as allowed: their length is the limit's, not its own."
-            )
-        tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
-        sentence = (
-            f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
-            f"time ({told.name}): the count makes up {share:.0%} of it in logarithms, {told.tokens.count} samples."
-        )
-        if not is_told(told.total_ms.ratio_interval, 1):
-            return nothing(f"{sentence} The times cannot be told apart.")
-        return found(0.95 <= share <= 1.05, sentence, draft, target, needs_text=True)
-    return nothing("No pair of models answered at lengths of their own choice.")
+    return first_judged(
+        (_fewer_tokens(*pair) for pair in evidence.pairs), "No pair of models answered at lengths of their own choice."
+    )
+
+
+def _fewer_tokens(draft: Column, target: Column) -> Finding | None:
+    told = fewer_or_faster(draft, target)
+    if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
+        return None
+    settings = [column.runs[0].info.settings for column in (draft, target)]
+    if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
+        return None
+    if any(map(is_mostly_cut_off, (draft, target))):
+        return nothing("Most answers of one model are as long as allowed: their length is the limit's, not its own.")
+    tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
+    sentence = (
+        f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
+        f"time ({told.name}): the count makes up {share:.0%} of it in logarithms, {told.tokens.count} samples."
+    )
+    interval = told.step_interval
+    if interval is None or not is_told(told.total_ms.ratio_interval, 1):
+        return nothing(f"{sentence} The times cannot be told apart.")
+    # What the time per token takes of the logarithm, the count gives.
+    ends = sorted(1 - math.log(end) / math.log(whole) for end in interval)
+    if ends[0] < ALL <= ends[1]:
+        return nothing(f"{sentence} Between {ends[0]:.0%} and {ends[1]:.0%}: too few samples to tell.")
+    return found(ends[0] >= ALL, sentence, draft, target, needs_text=True)
 
 
 def vision_share(evidence: Evidence) -> Finding:
     """Vision's part of the difference of vision, prefill and decode together."""
-    for draft, target in evidence.pairs:
-        vision = compare(draft, target, _vision)
-        whole = compare(draft, target, _model_ms)
-        if vision is None or whole is None or not whole.delta:
-            continue
-        share = vision.delta / whole.delta
-        sentence = f"Vision makes up {vision.delta:.3g} of {whole.delta:.3g} ms of difference, {share:.0%}."
-        if not is_told(whole.delta_interval, 0):
-            return nothing(f"{sentence} The totals cannot be told apart.")
-        return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)
-    return nothing("No pair has a vision stage of its own in both models.")
+    return first_judged(
+        (_vision_share(*pair) for pair in evidence.pairs), "No pair has a vision stage of its own in both models."
+    )
+
+
+def _vision_share(draft: Column, target: Column) -> Finding | None:
+    vision, whole = compare(draft, target, _vision), compare(draft, target, _model_ms)
+    if vision is None or whole is None or not whole.delta:
+        return None
+    share = vision.delta / whole.delta
+    sentence = f"Vision makes up {vision.delta:.3g} of {whole.delta:.3g} ms of difference, {share:.0%}."
+    if not is_told(whole.delta_interval, 0):
+        return nothing(f"{sentence} The totals cannot be told apart.")
+    return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)
 
 
 def _model_ms(run: RunLog) -> float | None:
@@ -290,20 +308,24 @@ def _model_ms(run: RunLog) -> float | None:
 
 def faster_per_frame(evidence: Evidence) -> Finding:
     """Vision time of one frame in both models."""
-    for draft, target in evidence.pairs:
-        compared = compare(target, draft, _vision_per_frame)
-        if compared is None or compared.ratio is None:
-            continue
-        ratio = compared.ratio
-        each = [fmean(side) for side in (compared.after, compared.before)]
-        sentence = (
-            f"A frame takes EventGPT {each[0]:.2f} ms and the video model {each[1]:.2f} ms: {ratio:.2f} "
-            f"times{interval_words(compared.ratio_interval)}; both run CLIP."
-        )
-        if not is_told(compared.ratio_interval, 1):
-            return nothing(f"{sentence} No difference can be told.")
-        return found(ratio < 1, sentence, draft, target)
-    return nothing("No pair has a vision stage of its own and a known number of frames in both models.")
+    return first_judged(
+        (_per_frame(*pair) for pair in evidence.pairs),
+        "No pair has a vision stage of its own and a known number of frames in both models.",
+    )
+
+
+def _per_frame(draft: Column, target: Column) -> Finding | None:
+    compared = compare(target, draft, _vision_per_frame)
+    if compared is None or compared.ratio is None:
+        return None
+    each = [fmean(side) for side in (compared.after, compared.before)]
+    sentence = (
+        f"A frame takes EventGPT {each[0]:.2f} ms and the video model {each[1]:.2f} ms: {compared.ratio:.2f} "
+        f"times{interval_words(compared.ratio_interval)}; both run CLIP."
+    )
+    if not is_told(compared.ratio_interval, 1):
+        return nothing(f"{sentence} No difference can be told.")
+    return found(compared.ratio < 1, sentence, draft, target)
 
 
 def _vision_per_frame(run: RunLog) -> float | None:
