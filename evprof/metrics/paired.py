@@ -1,6 +1,6 @@
 """One figure of two configurations over the samples that both measured, in pairs: differences and ratios of means.
 
-Of every sample the median of its repeats counts, so that a sample asked often weighs no more than the others.
+Of every sample the mean of its repeats counts, so that a sample asked often weighs no more than the others.
 Repeats of one request, which are no dataset, are paired by their number.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations import Column
@@ -55,14 +55,14 @@ class Compared:
 
 
 def by_sample(column: Column, read: Read) -> dict[Hashable, float]:
-    """The figure by sample (the median of its repeats), of repeats of one request by repeat; only what was measured."""
+    """The figure by sample (the mean of its repeats), of repeats of one request by repeat; only what was measured."""
     if not column.is_cell:
         return {run.info.repeat: value for run in column.runs if (value := read(run)) is not None}
     found: dict[Hashable, float] = {}
     for key, runs in column.samples().items():
         values = [value for run in runs if (value := read(run)) is not None]
         if values:
-            found[key] = median(values)
+            found[key] = fmean(values)
     return found
 
 
