@@ -13,7 +13,7 @@ class NewestErrand(QObject):
     """Runs what was asked for last; answers to what was asked before are dropped.
 
     Signals:
-        done(object): the result, on the window's thread.
+        done(object): the result, on the window's thread; None when the work failed.
     """
 
     done = Signal(object)
@@ -24,7 +24,7 @@ class NewestErrand(QObject):
         super().__init__(parent)
         self._name = name
         self._lock = threading.Lock()
-        self._asked = 0
+        self._asked = self._answered = 0
         self._work: Callable[[], Any] | None = None
         self._thread: threading.Thread | None = None
         self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
@@ -33,7 +33,7 @@ class NewestErrand(QObject):
     def is_busy(self) -> bool:
         """Whether an answer is still to come."""
         with self._lock:
-            return self._thread is not None
+            return self._answered != self._asked
 
     def ask(self, work: Callable[[], Any]) -> None:
         """Wants the result of `work`, which must touch no widget, instead of whatever was asked for before."""
@@ -48,6 +48,7 @@ class NewestErrand(QObject):
         """Wants nothing any more."""
         with self._lock:
             self._asked += 1
+            self._answered = self._asked
             self._work = None
 
     def wait(self, timeout_s: float = 10.0) -> None:
@@ -64,8 +65,17 @@ class NewestErrand(QObject):
                 if work is None:
                     self._thread = None
                     return
-            self._came.emit(number, work())
+            try:
+                result = work()
+            except BaseException:
+                # A defect: the window's net tells it, and the next errand gets a thread of its own.
+                with self._lock:
+                    self._thread = None
+                self._came.emit(number, None)
+                raise
+            self._came.emit(number, result)
 
     def _take(self, number: int, result: object) -> None:
         if number == self._asked:
+            self._answered = number
             self.done.emit(result)

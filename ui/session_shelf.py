@@ -34,27 +34,31 @@ class SessionShelf(QObject):
 
     came = Signal(object)
     failed = Signal(str)
-    _done = Signal(object)
+    _done = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._threads: list[threading.Thread] = []
+        self._wanted: set[str] = set()
         self._done.connect(self._tell, Qt.ConnectionType.QueuedConnection)
 
     @property
     def is_busy(self) -> bool:
-        """Whether one is still being read."""
-        return any(thread.is_alive() for thread in self._threads)
+        """Whether one is still to come, or to be told as failed."""
+        return bool(self._wanted)
 
     def read(self, path: Path) -> None:
         """Reads a session, or results of other programs; `came` or `failed` tells."""
 
         def work() -> None:
             try:
-                self._done.emit(read_any(path))
+                self._done.emit(str(path), read_any(path))
             except UserError as error:
-                self._done.emit(error.sentence)
+                self._done.emit(str(path), error.sentence)
 
+        if str(path) in self._wanted:
+            return
+        self._wanted.add(str(path))
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=work, name="evprof-session-shelf", daemon=True)
         self._threads.append(thread)
@@ -65,7 +69,8 @@ class SessionShelf(QObject):
         for thread in self._threads:
             thread.join(timeout_s)
 
-    def _tell(self, result: object) -> None:
+    def _tell(self, path: str, result: object) -> None:
+        self._wanted.discard(path)
         if isinstance(result, ReadSession):
             self.came.emit(result)
         else:

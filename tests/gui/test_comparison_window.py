@@ -329,6 +329,20 @@ def test_a_view_of_a_session_that_is_gone_shows_the_rest(
     assert len(dialog.book.chosen) == 2
 
 
+def test_a_view_waits_for_sessions_that_were_read_in_no_time(
+    dialog: ComparisonDialog, there: Path, wait_until: Wait
+) -> None:
+    """The thread may be over before anybody looks; what it read has yet to arrive."""
+    _add(dialog, there, wait_until)
+    dialog.save_view("all")
+    dialog.book.close_session(str(there))
+    dialog.shelf.read(there)
+    dialog.shelf.wait()
+    assert dialog.shelf.is_busy
+    dialog.open_view("all")
+    wait_until(lambda: len(dialog.table.sheet.heads) == 3)
+
+
 def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:
     window.session.facts["views"] = {
         "x": {"columns": [["a"], 5, [1, 2, 3, 4]], "baseline": 7, "basis": "?", "sessions": 3}

@@ -166,7 +166,7 @@ class ComparisonDialog(QDialog):
         self.table.menu_asked.connect(self._offer)
         self.errand.done.connect(self._show)
         self.shelf.came.connect(self._take_session)
-        self.shelf.failed.connect(self.messages.post)
+        self.shelf.failed.connect(self._take_failure)
         self._controller.runs_changed.connect(self._note)
         self._controller.session_replaced.connect(self._start_over)
 
@@ -277,8 +277,12 @@ class ComparisonDialog(QDialog):
         self.book.show_session(read.path, read.title, read.runs)
         if not self.book.sessions[read.path].columns:
             self.messages.post(f"{read.title} holds no finished run that can be compared.", "warn")
-        if self._view is not None:
-            self._show_view()
+        self._show_view()
+        self._fill()
+
+    def _take_failure(self, told: str) -> None:
+        self.messages.post(told)
+        self._show_view()
         self._fill()
 
     def _close_session(self, path: object) -> None:
