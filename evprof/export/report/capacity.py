@@ -7,7 +7,7 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB, memory_text
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import badge_of, names_of, noted_models, pairs_of
+from evprof.export.report.evidence import SPECULATIVE, badge_of, names_of, noted_models, pairs_of
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.metrics.configurations import Column
@@ -24,7 +24,10 @@ CARD_BYTES = 24_000 * MIB
 def section(data: ReportData) -> Section:
     """Measured caches against a 24 GB card, and what a suite reckoned for this machine."""
     noted, names = noted_models(data), names_of(data)
-    measured = [column for column in data.columns if mean_of(column, measured_bytes)]
+    # A speculative run has two models and two caches; how many of those fit is no question of a batch.
+    measured = [
+        column for column in data.columns if column.runs[0].info.mode != SPECULATIVE and mean_of(column, measured_bytes)
+    ]
     blocks: list[Block] = []
     if measured:
         blocks.append(_measured(measured, names))

@@ -72,14 +72,14 @@ def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dic
             Cell(work.stage),
             flops_cell(work.flops),
             bytes_cell(work.bytes, Badge.THEORETICAL),
-            Cell(f"{number_text(work.intensity)} FLOP/B", Badge.THEORETICAL),
-            Cell(f"{number_text(work.flops_s / _GIGA)} GFLOP/s", rates),
-            Cell(f"{number_text(work.bytes_s / _GIGA)} GB/s", rates),
+            Cell(number_text(work.intensity), Badge.THEORETICAL),
+            Cell(number_text(work.flops_s / _GIGA), rates),
+            Cell(number_text(work.bytes_s / _GIGA), rates),
         )
         rows.append((*own, *_shares(work, ceiling)) if has_ceilings else own)
-    heads = ("configuration", "stage", "operations", "bytes", "intensity", "attained", "read and written")
+    heads = ("configuration", "stage", "operations", "bytes", "FLOP/B", "GFLOP/s", "GB/s")
     return Table(
-        (*heads, "MFU", "MBU", "bound by") if has_ceilings else heads,
+        (*heads, "MFU", "MBU", "bound by", "of the roof") if has_ceilings else heads,
         tuple(rows),
         caption="One pass of each stage (a decode step; a prefill; all frames) of the prompt of median length, in its "
         "median time: least operations and bytes by the model's shape, against the measured ceilings of the machine",
@@ -89,8 +89,10 @@ def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dic
 
 def _shares(work: Work, ceiling: Ceiling | None) -> tuple[Cell, ...]:
     if ceiling is None:
-        return (not_available("(no ceiling)"),) * 3
-    return share_cell(work.mfu(ceiling)), _mbu_cell(work, ceiling), Cell(_bound_text(work, ceiling), Badge.DERIVED)
+        return (not_available("(no ceiling)"),) * 4
+    near = work.attained(ceiling)
+    bound = Cell("neither" if near < NEAR else work.bound(ceiling), Badge.DERIVED)
+    return share_cell(work.mfu(ceiling)), _mbu_cell(work, ceiling), bound, share_cell(near)
 
 
 def _fits_cache(work: Work, ceiling: Ceiling) -> bool:
@@ -102,13 +104,6 @@ def _mbu_cell(work: Work, ceiling: Ceiling) -> Cell:
         "fits the processor's cache, so that the bandwidth of memory is no limit" if _fits_cache(work, ceiling) else ""
     )
     return share_cell(work.mbu(ceiling), note=note)
-
-
-def _bound_text(work: Work, ceiling: Ceiling) -> str:
-    near = work.attained(ceiling)
-    if near < NEAR:
-        return f"neither ({share_text(near)} of the roof)"
-    return f"{work.bound(ceiling)} ({share_text(near)} of the roof)"
 
 
 def _remarks(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> list[tuple[str, str]]:

@@ -102,10 +102,17 @@ def _prefill(pair: Pair, noted: dict[str, ModelSizes], names: dict[int, str]) ->
     if measured is None or not measured.ratio:
         return [table]
     attention = None if sizes[1] is None else 1 - linear_share(sizes[1], two)
-    sentence = _prefill_sentence(square, flops, attention, measured) + (
-        " The measured time holds the vision pass once more, which these operations leave out."
-        if holds_vision(runs[1])
-        else ""
+    is_alike = (
+        sizes[0] is not None and sizes[1] is not None and sizes[0].text.layer_weights == sizes[1].text.layer_weights
+    )
+    sentence = (
+        _prefill_sentence(square, flops, attention, measured)
+        + ("" if is_alike or flops is None else " The models are not equally large, so lengths alone tell little.")
+        + (
+            " The measured time holds the vision pass once more, which these operations leave out."
+            if holds_vision(runs[1])
+            else ""
+        )
     )
     return [table, Paragraph(sentence, badge=Badge.DERIVED)]
 
