@@ -105,8 +105,8 @@ class _Measured:
 
     @cached_property
     def sample_values(self) -> dict[SampleKey, float]:
-        """Of every sample the median of its repeats."""
-        return {key: median(values) for key, values in self.by_sample.items()}
+        """Of every sample the mean of its repeats, so that parts add up to totals."""
+        return {key: fmean(values) for key, values in self.by_sample.items()}
 
     @cached_property
     def values(self) -> list[float]:

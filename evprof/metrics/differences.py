@@ -1,13 +1,14 @@
 """What makes up the difference between two runs or two configurations: by stage, in decoding, and in their tokens.
 
-Of repeats the one of median total stands for all, so that the parts add up to a real difference; of cells so does one
-repeat of every sample, and everything is a mean over the samples that both measured.
+Of the repeats of one request the one of median total stands for all, so that the parts add up to a real difference. Of
+cells everything is a mean over the samples that both measured, of every sample over its repeats: means add up, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -31,22 +32,31 @@ _NOTHING_MS = 1e-6
 
 @dataclass(frozen=True)
 class Matched:
-    """Runs of two columns to be compared, `before` the baseline's. `is_paired`: the i-th of both are of one sample."""
+    """Runs of two columns to be compared, `before` the baseline's: the repeats of one sample are a list.
 
-    before: list[RunLog]
-    after: list[RunLog]
+    `is_paired`: the i-th of both are of one sample.
+    """
+
+    before: list[list[RunLog]]
+    after: list[list[RunLog]]
     is_paired: bool
 
 
 def matched(baseline: Column, other: Column, basis: str = END_TO_END) -> Matched:
-    """The typical run of each; of cells those of the samples that both measured, or of all when they share none."""
+    """The typical run of each; of cells all of the samples that both measured, or of all when they share none."""
     if not (baseline.is_cell or other.is_cell):
-        return Matched([typical_run(baseline, basis)], [typical_run(other, basis)], True)
-    one, two = baseline.typical_runs(basis), other.typical_runs(basis)
+        return Matched([[typical_run(baseline, basis)]], [[typical_run(other, basis)]], True)
+    one, two = baseline.samples(), other.samples()
     common = [key for key in one if key in two]
     if common:
         return Matched([one[key] for key in common], [two[key] for key in common], True)
     return Matched(list(one.values()), list(two.values()), False)
+
+
+def mean_of_repeats(runs: Sequence[RunLog], read: Callable[[RunLog], float | None]) -> float | None:
+    """A figure's mean over the repeats of one sample; None when one of them does not have it."""
+    values = [value for run in runs if (value := read(run)) is not None]
+    return fmean(values) if values and len(values) == len(runs) else None
 
 
 def common_blocks(listed: Sequence[Column], basis: str = END_TO_END) -> list[Block]:
@@ -60,7 +70,7 @@ def contributions(baseline: RunLog, other: RunLog, basis: str = END_TO_END) -> l
     `share` is of the difference of the totals on this basis; None while that is unknown or 0.
     """
     blocks = partition((shape_of(baseline), shape_of(other)), stages_of(basis))
-    return contributions_of(Matched([baseline], [other], True), basis, blocks)
+    return contributions_of(Matched([[baseline]], [[other]], True), basis, blocks)
 
 
 def column_contributions(
@@ -93,16 +103,22 @@ def contributions_of(pairs: Matched, basis: str, blocks: Sequence[Block]) -> lis
     return found
 
 
-def _parts(run: RunLog, blocks: Sequence[Block]) -> dict[str, float | None]:
-    shape = shape_of(run)
-    parts = {name_of(block): measured_ms(run, shape, block) for block in blocks}
-    return {**parts, UNATTRIBUTED: stages.unattributed_ms(run)}
+def _parts(runs: Sequence[RunLog], blocks: Sequence[Block]) -> dict[str, float | None]:
+    parts = {name_of(block): mean_of_repeats(runs, part_reader(block)) for block in blocks}
+    return {**parts, UNATTRIBUTED: mean_of_repeats(runs, stages.unattributed_ms)}
+
+
+def part_reader(block: Block) -> Callable[[RunLog], float | None]:
+    """Reads the time in ms of a block of stages off a run."""
+    return lambda run: measured_ms(run, shape_of(run), block)
 
 
 def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
     """The runs whose totals are known, both of a pair, and the difference of those; all runs where no total is."""
-    before = [stages.total_ms(run, basis) for run in pairs.before]
-    after = [stages.total_ms(run, basis) for run in pairs.after]
+    before, after = (
+        [mean_of_repeats(runs, partial(stages.total_ms, basis=basis)) for runs in side]
+        for side in (pairs.before, pairs.after)
+    )
     if pairs.is_paired:
         both = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
         keeps = both, both
@@ -118,8 +134,8 @@ def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
     return kept, two - one
 
 
-def _kept(runs: Sequence[RunLog], keeps: Sequence[bool]) -> list[RunLog]:
-    return [run for run, keep in zip(runs, keeps, strict=True) if keep]
+def _kept(samples: Sequence[list[RunLog]], keeps: Sequence[bool]) -> list[list[RunLog]]:
+    return [runs for runs, keep in zip(samples, keeps, strict=True) if keep]
 
 
 def _known(values: Sequence[float | None]) -> list[float] | None:
@@ -144,7 +160,7 @@ def _entry(name: str, delta_ms: float, whole: float | None, interval: tuple[floa
 
 def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
     """Ratio of decode times as decoded-token ratio (n - 1: the first is prefill's) times time-per-token ratio."""
-    return _generation([baseline], [other])
+    return _generation([[baseline]], [[other]])
 
 
 def column_generation(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, float | None]:
@@ -156,17 +172,18 @@ def generation_of(pairs: Matched) -> dict[str, float | None]:
     """The same of runs that were matched already."""
     before, after = pairs.before, pairs.after
     if pairs.is_paired:
-        steps = [
-            (decoding.decode_steps(one), decoding.decode_steps(two)) for one, two in zip(before, after, strict=True)
-        ]
-        both = [bool(one and two) for one, two in steps]
+        both = [bool(_steps(one) and _steps(two)) for one, two in zip(before, after, strict=True)]
         before, after = _kept(before, both), _kept(after, both)
     return _generation(before, after)
 
 
-def _generation(before: Sequence[RunLog], after: Sequence[RunLog]) -> dict[str, float | None]:
-    counts = [_mean([decoding.decode_steps(run) for run in runs]) for runs in (before, after)]
-    each = [_ms_per_token(runs) for runs in (before, after)]
+def _steps(runs: Sequence[RunLog]) -> float | None:
+    return mean_of_repeats(runs, decoding.decode_steps)
+
+
+def _generation(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, float | None]:
+    counts = [_mean([_steps(runs) for runs in side]) for side in (before, after)]
+    each = [_ms_per_token(side) for side in (before, after)]
     tokens, per_token = ratio_of(counts[1], counts[0]), ratio_of(each[1], each[0])
     product = None if tokens is None or per_token is None else tokens * per_token
     return {"token_count_ratio": tokens, "time_per_token_ratio": per_token, "product": product}
@@ -177,20 +194,28 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _ms_per_token(runs: Sequence[RunLog]) -> float | None:
-    """Decode time of all runs by their decoded tokens."""
-    found = [(decoding.decode_steps(run), decoding.decode_ms_per_token(run)) for run in runs]
-    known = [(steps, steps * each) for steps, each in found if steps and each is not None]
+def _ms_per_token(samples: Sequence[list[RunLog]]) -> float | None:
+    """Decode time of all samples by their decoded tokens."""
+    found = [(_steps(runs), mean_of_repeats(runs, _decode_ms)) for runs in samples]
+    known = [(steps, time) for steps, time in found if steps and time is not None]
     return sum(time for _, time in known) / sum(steps for steps, _ in known) if known else None
+
+
+def _decode_ms(run: RunLog) -> float | None:
+    steps, each = decoding.decode_steps(run), decoding.decode_ms_per_token(run)
+    return None if steps is None or each is None else steps * each
 
 
 def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
     """Tokens with the same id at the same position, over the length of the shorter answer; rate None over nothing."""
-    return _token_match([one], [other])
+    return _token_match([[one]], [[other]])
 
 
 def column_token_match(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, Any]:
-    """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none."""
+    """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none.
+
+    Of repeats the first counts.
+    """
     return token_match_of(matched(baseline, other, basis))
 
 
@@ -199,11 +224,11 @@ def token_match_of(pairs: Matched) -> dict[str, Any]:
     return _token_match(pairs.before, pairs.after) if pairs.is_paired else _token_match([], [])
 
 
-def _token_match(before: Sequence[RunLog], after: Sequence[RunLog]) -> dict[str, Any]:
+def _token_match(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, Any]:
     matches = [
         left.token_id == right.token_id
         for one, other in zip(before, after, strict=True)
-        for left, right in zip(one.tokens, other.tokens, strict=False)
+        for left, right in zip(one[0].tokens, other[0].tokens, strict=False)
     ]
     return {
         "definition": TOKEN_MATCH_DEFINITION,

@@ -244,6 +244,7 @@ def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:
         (("a · x.json",), ["a · x.json"]),
         (("x.json", "b · x.json"), ["x.json", "b · x.json"]),
         (("a · 1 · z", "a · 2 · z"), ["a · 1", "a · 2"]),
+        (("side-by-side · a", "side-by-side · b"), ["a", "b"]),
     ],
 )
 def test_names_leave_out_what_all_end_in(cells: tuple[str, ...], names: list[str]) -> None:

@@ -12,14 +12,16 @@ from evprof.view.settings_text import run_label
 SEPARATOR = " · "
 """Between the parts of a name."""
 
+SIDE_BY_SIDE = "side-by-side"
+
 
 def configuration_names(columns: Sequence[Column]) -> list[str]:
     """One name per column, in order; no two are equal.
 
-    The name of the suite's cell, or else mode, model and what is not at its default; what all have in common at the end
-    is left out, what is needed to tell two apart (role, session, run) is added to both.
+    The name of the suite's cell, or else mode, model and what is not at its default; what is needed to tell two apart
+    (role, session, run) is added to both, what all end in is left out.
     """
-    names = _without_common_end([_name(column) for column in columns])
+    names = [_name(column) for column in columns]
     for tell_apart in (_model, _role, _session, _run):
         if len(set(names)) == len(names):
             break
@@ -31,7 +33,7 @@ def configuration_names(columns: Sequence[Column]) -> list[str]:
             f"{name}{SEPARATOR}{part}" if part and len(told[name]) > 1 else name
             for name, part in zip(names, parts, strict=True)
         ]
-    return _numbered(names)
+    return _numbered(_without_common_ends(names))
 
 
 def _numbered(names: list[str]) -> list[str]:
@@ -44,14 +46,18 @@ def _numbered(names: list[str]) -> list[str]:
     return numbered
 
 
-def _without_common_end(names: list[str]) -> list[str]:
-    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`."""
-    while len(names) > 1:
-        parts = [name.rpartition(SEPARATOR) for name in names]
-        if len({end for _, _, end in parts}) > 1 or not all(start for start, _, _ in parts):
-            break
-        names = [start for start, _, _ in parts]
-    return names
+def _without_common_ends(names: list[str]) -> list[str]:
+    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`; a mode of all goes too."""
+    parts = [name.split(SEPARATOR) for name in names]
+    while _have_in_common(parts, -1):
+        parts = [part[:-1] for part in parts]
+    if _have_in_common(parts, 0) and parts[0][0] == SIDE_BY_SIDE:
+        parts = [part[1:] for part in parts]
+    return [SEPARATOR.join(part) for part in parts]
+
+
+def _have_in_common(names: list[list[str]], place: int) -> bool:
+    return len(names) > 1 and len({parts[place] for parts in names}) == 1 and all(len(parts) > 1 for parts in names)
 
 
 def _name(column: Column) -> str:

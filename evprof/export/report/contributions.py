@@ -22,9 +22,16 @@ from evprof.export.report.parts import (
     not_available,
 )
 from evprof.metrics import stages
-from evprof.metrics.differences import OVERLAP, REMAINDER, UNATTRIBUTED, column_contributions, matched
+from evprof.metrics.differences import (
+    OVERLAP,
+    REMAINDER,
+    UNATTRIBUTED,
+    column_contributions,
+    matched,
+    mean_of_repeats,
+    part_reader,
+)
 from evprof.metrics.paired import Compared, Read
-from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.stages import BASES, END_TO_END, WITHOUT_LOAD
 
 TITLE = "What each stage contributes to the difference"
@@ -81,12 +88,9 @@ def _told(pair: Pair, base: str, other: str) -> list[Block]:
 
 
 def _means(pair: Pair, basis: str, read: Read) -> Compared | None:
-    """A figure of the runs that stand for each sample on a basis: of its repeats the one of median total.
-
-    The same runs as those of the contributions, so that a row's two values differ by its difference.
-    """
+    """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
     runs = matched(pair.base, pair.other, basis)
-    before, after = ([read(run) for run in side] for side in (runs.before, runs.after))
+    before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
     if runs.is_paired:
         both = [(one, two) for one, two in zip(before, after, strict=True) if one is not None and two is not None]
         return Compared(tuple(one for one, _ in both), tuple(two for _, two in both), True) if both else None
@@ -97,8 +101,7 @@ def _means(pair: Pair, basis: str, read: Read) -> Compared | None:
 def _reader(part: str) -> Read:
     if part == UNATTRIBUTED:
         return stages.unattributed_ms
-    block = tuple(part.split(COVERS))
-    return lambda run: measured_ms(run, shape_of(run), block)
+    return part_reader(tuple(part.split(COVERS)))
 
 
 def _row(

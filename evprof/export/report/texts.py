@@ -137,7 +137,7 @@ def _is_one_request(one: Column, other: Column) -> bool:
 
 @dataclass(frozen=True)
 class _Answers:
-    """Answers of two configurations to the same question about the same sample, in pairs."""
+    """Answers of two configurations to the same question about the same sample, in pairs; of repeats the first."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -146,7 +146,7 @@ class _Answers:
         found = matched(one, other)
         kept = [
             (left, right)
-            for before, after in zip(found.before, found.after, strict=False)
+            for (before, *_), (after, *_) in zip(found.before, found.after, strict=False)
             if found.is_paired and sample_key(before) == sample_key(after)
             if (left := said(before)) is not None and (right := said(after)) is not None
         ]
