@@ -88,7 +88,7 @@ class MainWindow(QMainWindow):
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
-        self.results = Results(self.session, self, self.messages.post)
+        self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
         recent = self._recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
+from ui.views.message_bar import MessageBar
 from ui.window_session import WindowSession
-
-Post = Callable[..., None]
 
 _REPORTS = "Web page (*.html);;Markdown (*.md)"
 _MOST_TOLD = 2
@@ -22,13 +23,14 @@ _MOST_TOLD = 2
 
 
 class Results(QObject):
-    """Import and report. A refusal is told by the session's `failed`."""
+    """Import and report; what comes of it, and what is refused, is told in the message bar."""
 
-    def __init__(self, session: WindowSession, window: QWidget, post: Post) -> None:
+    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar) -> None:
         super().__init__(window)
         self._session = session
         self._window = window
-        self._post = post
+        self._messages = messages
+        self._post = messages.post
 
     # Importing.
 
@@ -52,16 +54,27 @@ class Results(QObject):
         if refusal := self._session.refusal():
             self._post(refusal, "warn")
             return
-        self._post(f"Importing {_names(paths)} …", "info")
-        self._session.in_background(lambda: _imported(paths, _place(paths)), self._opened)
+        self._begin(f"Importing {_names(paths)} …", lambda: _imported(paths, _place(paths)), self._opened)
+
+    def _begin(self, doing: str, work: Callable[[], object], then: Callable[[object], None]) -> None:
+        """Works in the background and says so until it is over."""
+
+        def over(tell: Callable[[Any], object], told: Any) -> None:
+            self._messages.retract(doing)
+            tell(told)
+
+        self._post(doing, "info")
+        self._session.in_background(work, partial(over, then), partial(over, self._post))
 
     def _opened(self, found: object) -> None:
-        if isinstance(found, _Imported):
-            self._session.open(found.session)
-            self._post(found.sentence, "warn" if found.problems else "info", *self._offer(found))
-
-    def _offer(self, found: _Imported) -> tuple[object, ...]:
-        return ("Show all", lambda: self.show_problems(found.problems)) if len(found.problems) > _MOST_TOLD else ()
+        if not isinstance(found, _Imported):
+            return
+        self._session.open(found.session)
+        kind = "warn" if found.problems else "info"
+        if len(found.problems) > _MOST_TOLD:
+            self._post(found.sentence, kind, "Show all", lambda: self.show_problems(found.problems))
+        else:
+            self._post(found.sentence, kind)
 
     def show_problems(self, problems: Sequence[str]) -> None:
         """Lists what is wrong with imported files."""
@@ -88,13 +101,16 @@ class Results(QObject):
         if not self._session.recording.message_count:
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
-        self._post("Writing the report …", "info")
-        self._session.in_background(lambda: _reported(self._session.on_disk(), output), self._say_reported)
+        work = partial(_reported, self._session, output)
+        self._begin("Writing the report …", work, self._say_reported)
 
     def _say_reported(self, output: object) -> None:
         path = Path(str(output))
-        url = QUrl.fromLocalFile(str(path))
-        self._post(f"Report written: {path}", "info", "Open", lambda: QDesktopServices.openUrl(url))
+
+        def show() -> None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
+
+        self._post(f"Report written: {path}", "info", "Open", show)
 
 
 class _Imported:
@@ -134,8 +150,9 @@ def _names(paths: Sequence[Path]) -> str:
     return paths[0].name if len(paths) == 1 else f"{len(paths)} files"
 
 
-def _reported(session: Path, output: Path) -> Path:
+def _reported(session: WindowSession, output: Path) -> Path:
     from evprof.export.report.writing import write_report
 
-    write_report([session], output, command=f"evprof report {session} -o {output}")
+    path = session.on_disk()
+    write_report([path], output, command=f"evprof report {path} -o {output}")
     return output

@@ -89,6 +89,14 @@ class MessageBar(QFrame):
         self._shown = None
         self._next()
 
+    def retract(self, sentence: str) -> None:
+        """Takes a sentence back that is no longer true, such as that something is going on."""
+        self._waiting = deque(notice for notice in self._waiting if notice.sentence != sentence)
+        if self._shown is not None and self._shown.sentence == sentence:
+            self.dismiss()
+        else:
+            self._count()
+
     def clear(self) -> None:
         """Forgets everything, such as when another session is opened."""
         self._waiting.clear()
