@@ -55,12 +55,13 @@ class _Measurement:
 
     def conclude(self) -> int:
         """Plans, measures, reports."""
-        from evprof.cli.suite_options import question_of, samples_of, spec_of
+        from evprof.cli.suite_options import check_counts, question_of, samples_of, spec_of
         from evprof.run.suite import check_folder
         from evprof.run.suite_record import SUITE, Progress, check_same, suite_fact
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
+        check_counts(self._options)
         question = question_of(self._options)
         room = make_room()
         spec = spec_of(question, self._options, room.wants)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,9 +133,11 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or path.stat().st_size > _LARGEST_GRID:
         return None
+    from evprof.loaders.toml_text import parse_toml
+
     try:
         text = path.read_text(encoding="utf-8")
-        raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
+        raw = parse_toml(text) if suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as {suffix[1:].upper()}: {error}.") from None
     return raw if is_grid(raw) else None
@@ -160,14 +161,15 @@ def spec_of(question: Question, options: argparse.Namespace, wants: Wants) -> Su
         warmup=options.warmup,
         wants=wants,
     )
-    return replace(spec, limit=_limit(options) or spec.limit)
+    return replace(spec, limit=options.limit or spec.limit)
 
 
-def _limit(options: argparse.Namespace) -> int | None:
-    if options.limit is not None and options.limit < 1:
-        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
-    limit: int | None = options.limit
-    return limit
+def check_counts(options: argparse.Namespace) -> None:
+    """Raises UserError (exit code 2) for counts that mean nothing, before anything takes its time."""
+    for name, least in (("limit", 1), ("repeat", 1), ("warmup", 0)):
+        count = getattr(options, name)
+        if count is not None and count < least:
+            raise UserError(f"--{name} must be at least {least}, not {count}.", exit_code=USAGE)
 
 
 def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:

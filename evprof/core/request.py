@@ -13,6 +13,9 @@ from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 MODES = ("side-by-side", "speculative", "draft", "target")
 """Modes that are built, in the order they are offered."""
 
+MOST_FRAMES = 100_000
+"""No recording is cut into more; asked for by a slip."""
+
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -77,6 +80,10 @@ class GenerationSettings(Plain):
             (
                 self.event_frames is None or self.event_frames >= 1,
                 f"--event-frames must be at least 1, not {self.event_frames}.",
+            ),
+            (
+                max(self.frames or 1, self.event_frames or 1) <= MOST_FRAMES,
+                f"--frames and --event-frames go up to {MOST_FRAMES:,}.",
             ),
         )
         for holds, sentence in checks:

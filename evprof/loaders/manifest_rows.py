@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import tomllib
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -20,6 +19,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.json_text import JsonText, MendedJson
 from evprof.loaders.manifest_problems import Problems, shown
 from evprof.loaders.paths import reason
+from evprof.loaders.toml_text import parse_toml
 
 CSV, JSON, TOML = "csv", "json", "toml"
 
@@ -37,9 +37,6 @@ _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = ",;\t|"
 _TOML_LINE = re.compile(r"""\s*(\[\[?[\w\s."'-]+\]\]?\s*(#.*)?|[\w."' -]+=.*)""")
-
-_ENDLESS_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
-"""A dotted key so long that Python's TOML reader, which takes the square of its length, would not come back."""
 
 Step = tuple[str, Any]
 
@@ -163,12 +160,10 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def _toml_rows(path: Path) -> Iterable[object]:
     try:
         text = path.read_bytes().removeprefix(_BOM).decode("utf-8")
-        if _ENDLESS_KEY.search(text):
-            raise UserError(f"{path}: a key in it has more than 32 parts; this is no list of samples.")
-        loaded = tomllib.loads(text)
+        loaded = parse_toml(text)
     except UnicodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise UserError(f"{path}: is no valid TOML ({reason(error)}); mend it there.") from None
     except RecursionError:
         raise UserError(f"{path}: is nested too deeply for a list of samples.") from None

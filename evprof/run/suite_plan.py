@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 from evprof.run.suite_cell import REFERENCE, SuiteCell
 from evprof.run.suite_spec import SuiteSpec
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
+
+MOST_ROWS = 500_000
+"""Months of measuring; asked for by a slip."""
 
 Weights = frozenset[tuple[str, ModelChoice]]
 
@@ -111,6 +114,12 @@ def plan_suite(
             problems.append(_left_out(cell, left_out))
     if not any(pairs.values()):
         raise UserError(f"There is nothing to measure: {' '.join(problems) or 'there are no samples.'}")
+    count = spec.repeat * sum(map(len, pairs.values()))
+    if count > MOST_ROWS:
+        raise UserError(
+            f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions.",
+            exit_code=USAGE,
+        )
     by_sample = {sample.name: index for index, sample in enumerate(samples)}
     rows = _blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample)
     return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(rows)), tuple(problems))

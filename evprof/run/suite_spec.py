@@ -275,6 +275,8 @@ def _value(name: str, value: Any, where: str) -> Any:
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
         raise _wrong(where, name, kinds[wanted], value)
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise _wrong(where, name, "a number of at most 63 bits", value)
     if isinstance(value, str) and not value.strip():
         raise _wrong(where, name, "a text that is not empty", value)
     return value
