@@ -11,13 +11,12 @@ from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of, roles_of
 from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
+from evprof.metrics.drift import REFERENCE
 
 FILE, PNG = "file", "png"
 EVENT_SOURCES = (FILE, PNG)
 """Where a model that reads events finds them: in the sample's own file, or as event frames drawn from it beforehand."""
 
-REFERENCE = "reference"
-"""The cell that is measured again and again between blocks, so that drift shows."""
 
 Wants = Callable[[str], str | None]
 """Model name -> "events" or "video", what its family was made for; None where nobody knows."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
-from evprof.run.suite_cell import REFERENCE, SuiteCell
+from evprof.metrics.drift import REFERENCE
+from evprof.run.suite_cell import SuiteCell
 from evprof.run.suite_spec import SuiteSpec
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"

@@ -14,6 +14,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Badge
 from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations import Column
+from evprof.metrics.drift import without_reference
 from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 
 SIDE_BY_SIDE, SPECULATIVE = "side-by-side", "speculative"
@@ -44,10 +45,11 @@ def pairs_of(data: ReportData) -> list[Pair]:
     """The configurations that ask to be compared, in order: draft and target of one cell, session or report, and
     speculation against the target alone; without any of these, every configuration of a session against its first."""
     found: list[Pair] = []
-    for session in dict.fromkeys(column.session for column in data.columns):
-        found += _within([column for column in data.columns if column.session == session])
+    columns = without_reference(data.columns)
+    for session in dict.fromkeys(column.session for column in columns):
+        found += _within([column for column in columns if column.session == session])
     if not found:
-        found = _roles(data.columns) or [Pair(data.columns[0], other) for other in data.columns[1:]]
+        found = _roles(columns) or [Pair(columns[0], other) for other in columns[1:]]
     return found
 
 

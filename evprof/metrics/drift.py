@@ -1,0 +1,81 @@
+"""Whether a machine kept its pace while a suite was measured: totals against the time at which they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.configurations import Column, sample_key
+from evprof.metrics.scaling import Line, fit_line
+from evprof.metrics.stages import END_TO_END, total_ms
+
+REFERENCE = "reference"
+"""The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""
+
+LEAST_RUNS = 4
+"""Fewer runs tell no trend."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Totals in ms of one configuration over minutes since its first run, and the line through them.
+
+    `line` gives every sample a level of its own; its slope is in ms per minute.
+    """
+
+    minutes: tuple[float, ...]
+    totals_ms: tuple[float, ...]
+    line: Line
+
+    @property
+    def change(self) -> float:
+        """What the line gains from the first run to the last, as a part of the mean."""
+        return self.line.change / self.line.mean_y
+
+    @property
+    def change_interval(self) -> tuple[float, float] | None:
+        """95 % interval of `change`."""
+        if self.line.slope_interval is None:
+            return None
+        low, high = (
+            slope * (self.line.high_x - self.line.low_x) / self.line.mean_y for slope in self.line.slope_interval
+        )
+        return low, high
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the trend is more than scatter."""
+        return not self.line.holds_zero
+
+
+def drift_of(column: Column, basis: str = END_TO_END) -> Drift | None:
+    """The trend of a configuration; None below LEAST_RUNS runs with a total and a time, or when all began at once."""
+    found = [
+        (began, total, sample_key(run))
+        for run in column.runs
+        if (began := _began_s(run)) and (total := total_ms(run, basis))
+    ]
+    if len(found) < LEAST_RUNS:
+        return None
+    zero = min(began for began, _, _ in found)
+    minutes = [(began - zero) / 60 for began, _, _ in found]
+    totals = [total for _, total, _ in found]
+    line = fit_line(minutes, totals, [key for _, _, key in found])
+    return None if line is None else Drift(tuple(minutes), tuple(totals), line)
+
+
+def without_reference(columns: Sequence[Column]) -> list[Column]:
+    """The configurations that are measured for their own sake."""
+    return [column for column in columns if column.cell != REFERENCE]
+
+
+def _began_s(run: RunLog) -> float | None:
+    """When a run of ours began, in seconds; an imported run's time is that of its file."""
+    if run.info.imported is not None:
+        return None
+    try:
+        return datetime.fromisoformat(run.info.started_at).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
