@@ -13,6 +13,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
 from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.legacy.statistics_check import Recomputed
 from evprof.loaders.probe import probe
 
 
@@ -290,3 +291,17 @@ def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no file"):
         open_legacy(tmp_path)
     assert not is_legacy(tmp_path / "none.json")
+
+
+def test_a_time_of_nothing_is_in_the_files_average_and_in_none_of_ours(
+    legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    file = open_legacy(written(tmp_path, legacy_shapes.with_errors()))
+    reader, rows = file.read(Problems())
+    recomputed = Recomputed(reader.published.statistics)
+    for row in rows:
+        recomputed.add(row)
+    name = "statistics.videollava.prefill_time_avg"
+    assert recomputed.values(is_steady=False)[name] == 0.0
+    assert name not in recomputed.values(is_steady=True)
+    assert recomputed.values(is_steady=True)["statistics.eventgpt.prefill_time_avg"] > 0

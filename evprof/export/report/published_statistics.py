@@ -33,7 +33,13 @@ def statistics_table(name: str, facts: Mapping[str, Any]) -> list[Block]:
         + (f", {others} more say nothing of rows" if others else "")
         + (f"; the first {MOST_STATISTICS} are shown" if len(known) > MOST_STATISTICS else "")
     )
-    return [Table(("statistic", "in the file", "from its rows", "without warm-up"), tuple(rows), caption=caption)]
+    return [
+        Table(
+            ("statistic", "in the file", "from its rows", "without warm-up and zero times"),
+            tuple(rows),
+            caption=caption,
+        )
+    ]
 
 
 def _numbers(facts: Mapping[str, Any], key: str) -> dict[str, float]:

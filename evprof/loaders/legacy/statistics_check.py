@@ -71,11 +71,12 @@ class Recomputed:
             if value is None:
                 continue
             self._all.setdefault((row.side, key), _Sums()).add(value)
-            if not row.is_warmup:
+            if not row.is_warmup and (value or not _is_never_zero(key)):
                 self._steady.setdefault((row.side, key), _Sums()).add(value)
 
     def values(self, *, is_steady: bool) -> dict[str, float]:
-        """Statistic -> value, without warm-up rows when `is_steady`; those over nothing are left out."""
+        """Statistic -> value; when `is_steady` without warm-up rows, and without times and lengths of 0.0, which nobody
+        measured. Those over nothing are left out."""
         sums = self._steady if is_steady else self._all
         found = {name: _value(sums, statistic) for name, statistic in self.wanted.items()}
         return {name: value for name, value in found.items() if value is not None}
@@ -105,6 +106,11 @@ class Recomputed:
                 moved[statistic.side] = (abs(share), f"{name} is {with_it:.6g} with it, {without:.6g} without")
         for _, sentence in moved.values():
             problems.of_file(f"The file's averages take its warm-up in: {sentence}")
+
+
+def _is_never_zero(key: str) -> bool:
+    """Whether a value of 0 under this key stands for one that is missing."""
+    return key.rsplit(".", 1)[-1].endswith(("_time", "_ms", "_length", "_len")) and "overlap" not in key
 
 
 def _is_time_average(name: str) -> bool:
