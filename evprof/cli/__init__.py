@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else _run(words)
     except UserError as error:
-        print(f"evprof: {error.sentence}", file=sys.stderr)
+        from evprof.cli.console import printable
+
+        print(f"evprof: {printable(error.sentence)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("evprof: stopped.", file=sys.stderr)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 BASES = ("end-to-end", "without-load", "model-only")
 
-MOST_NAMED = 10
-"""Runs that a sentence lists by number."""
+MOST_NAMED, MOST_SHOWN = 10, 200
+"""Runs that a sentence lists by number, and letters of a name in it."""
 
 
 class Compare(Command):
@@ -134,7 +134,7 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     if unfinished:
         console.note(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
     for cell in dict.fromkeys(run.info.cell for run in failed_only(runs) if run.info.cell):
-        console.note(f"{path}: no run of '{cell}' finished")
+        console.note(f"{path}: no run of '{cell[:MOST_SHOWN]}' finished")
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """`text` with what would steer a terminal, or turn a line around, told as `�`: names come out of others' files."""
+    return _CONTROL.sub("�", text)
 
 
 class Console:
@@ -23,7 +31,7 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
-        print(text, file=self.output)
+        print(printable(text), file=self.output)
 
     def document(self, document: Mapping[str, Any]) -> None:
         """The result as JSON: one document, and the last thing written."""
@@ -33,7 +41,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """Progress, warnings and errors."""
-        print(text, file=self.errors, flush=True)
+        print(printable(text), file=self.errors, flush=True)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
         """Columns by spaces; the first `left` are flushed left, the others, being numbers, right."""

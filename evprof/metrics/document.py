@@ -113,8 +113,9 @@ def _settings(run: RunLog) -> dict[str, Any]:
     settings: dict[str, Any] = {key: run.info.settings.get(key) for key in _SETTINGS_KEYS}
     if acceptance(run) is not None:
         settings["gamma"] = run.info.settings.get("gamma")
-    settings.update(run.info.settings.get("input") or {})
-    settings.update(run.info.settings.get("switches") or {})
+    for group in ("input", "switches"):
+        found = run.info.settings.get(group)
+        settings.update(found if isinstance(found, dict) else {})
     for key in ("prompt_template", "attention", "cache", "step"):
         # What was taken stands before what was asked for.
         settings[key] = getattr(model, key) if model else settings.get(key)

@@ -7,6 +7,7 @@ have to fold in; that is done on a private copy.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sqlite3
@@ -39,6 +40,8 @@ _NUMBERS = re.compile(r"(?:-?\d{1,18}(?:,-?\d{1,18})*)?\Z")
 _NUMBER_LISTS = {("tensors", "shape"), ("rounds", "drafted_ids")}
 
 _ATTEMPTS = 8
+
+_MOST_LEVELS = 64
 
 
 @dataclass
@@ -255,11 +258,31 @@ class _Reading:
     def _json(self, text: str) -> Any:
         self._spend(len(text))
         try:
-            return json.loads(text)
+            values = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise _DamageError("the facts of a run or of the session are no JSON") from error
+        if _is_deep(values):
+            raise _DamageError("the facts of a run or of the session are nested too deep")
+        return values
 
     def _spend(self, count: int) -> None:
         self._left_bytes -= count
         if self._left_bytes < 0:
             raise _DamageError("it would unpack to more than a session of its size can hold")
+
+
+def _finite(text: str) -> float | None:
+    """A number of JSON; None, which is "not measured", for one past all bounds. No reader of ours expects infinity."""
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _is_deep(values: object) -> bool:
+    """Whether tables and lists lie in one another deeper than anything evprof writes."""
+    level = [values]
+    for _ in range(_MOST_LEVELS):
+        tables = [entry for entry in level if isinstance(entry, (dict, list))]
+        if not tables:
+            return False
+        level = [part for table in tables for part in (table.values() if isinstance(table, dict) else table)]
+    return True

@@ -18,6 +18,8 @@ from evprof.metrics.comparison import Column, columns, is_comparable
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
+_LONGEST_ERROR = 300
+
 
 @dataclass(frozen=True)
 class Source:
@@ -125,6 +127,7 @@ def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> 
     errors = dict.fromkeys(run.info.error or run.info.status for run in failures)
     if not errors:
         return f"There is nothing to report: {names} holds no finished run that is neither warm-up nor profiled."
-    listed = "; ".join(list(errors)[:10])
+    told = list(errors)[:10]
+    listed = "; ".join(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…" for error in told)
     more = f"; and {len(errors) - 10} other errors" if len(errors) > 10 else ""
     return f"There is nothing to report: none of {len(failures)} runs in {names} finished. Errors: {listed}{more}."

@@ -55,9 +55,10 @@ def _file_blocks(file: PublishedFile) -> list[Block]:
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("What makes the difference:"), Bullets(differences)]
     blocks += statistics_table(name, facts)
-    if problems := [str(entry) for entry in facts.get("problems") or ()]:
+    problems = facts.get("problems")
+    if isinstance(problems, list) and problems:
         blocks.append(Paragraph(f"Problems of {name}:", tone="warn"))
-        blocks.append(Bullets(tuple(problems)))
+        blocks.append(Bullets(tuple(map(str, problems))))
     return blocks
 
 
