@@ -9,12 +9,11 @@ from typing import Any
 
 from evprof.cli.console import Console
 from evprof.core.records import STAGES
-from evprof.core.run_info import FAILED, FINISHED
+from evprof.core.run_info import FAILED, FINISHED, REFERENCE
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.document import SCHEMA_VERSION
-from evprof.metrics.drift import REFERENCE
 from evprof.metrics.stages import stage_total_ms, total_ms
 from evprof.metrics.statistics import Summary, summarize
 from evprof.run.suite_plan import SuitePlan

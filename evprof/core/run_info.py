@@ -10,6 +10,9 @@ from evprof.core.plain import Plain, plain_values
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
 
+REFERENCE = "reference"
+"""The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""
+
 
 @dataclass(frozen=True)
 class ModelFacts(Plain):

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from evprof.core.run_info import REFERENCE
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.scaling import Line, fit_line
 from evprof.metrics.stages import END_TO_END, total_ms
-
-REFERENCE = "reference"
-"""The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""
 
 LEAST_RUNS = 4
 """Fewer runs tell no trend."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of, roles_of
+from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
-from evprof.metrics.drift import REFERENCE
 
 FILE, PNG = "file", "png"
 EVENT_SOURCES = (FILE, PNG)

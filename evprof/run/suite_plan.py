@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
-from evprof.metrics.drift import REFERENCE
 from evprof.run.suite_cell import SuiteCell
 from evprof.run.suite_spec import SuiteSpec
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from evprof.core.run_info import REFERENCE
 from evprof.metrics import comparison
-from evprof.metrics.drift import REFERENCE, drift_of, without_reference
+from evprof.metrics.drift import drift_of, without_reference
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RunInfo
 from evprof.core.sample import Sample
-from evprof.metrics.drift import REFERENCE
 from evprof.run.suite_plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
 from evprof.run.suite_record import PATIENCE, Progress, check_same, suite_fact
 from evprof.run.suite_samples import chosen, told_apart
