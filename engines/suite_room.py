@@ -13,7 +13,7 @@ from engines.memory import MemoryNeed, ModelShape, memory_need, model_shape
 from engines.placement import BOTH, place, room_for
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
-from evprof.run.suite_cell import SuiteCell
+from evprof.run.suites.cell import SuiteCell
 
 
 class SuiteRoom:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.manifest import cut_sentence, read_manifest
+from evprof.loaders.manifests.manifest import cut_sentence, read_manifest
 
 MOST_LISTED = 200
 

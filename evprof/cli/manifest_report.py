@@ -20,7 +20,7 @@ _SHARES = {
 
 def describe_manifest(path: str) -> dict[str, Any]:
     """The `inspect` document of a list of samples. Raises UserError when it cannot be read."""
-    from evprof.loaders.manifest import read_manifest
+    from evprof.loaders.manifests.manifest import read_manifest
 
     found = read_manifest(Path(path))
     events = [sample.events_path is not None for sample in found.samples]

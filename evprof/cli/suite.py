@@ -13,9 +13,9 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
 from evprof.core.sample import Sample
-from evprof.run.suite_cell import SuiteCell
-from evprof.run.suite_plan import SuitePlan
-from evprof.run.suite_spec import SuiteSpec
+from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.spec import SuiteSpec
 
 REPORTS = ("report.md", "report.html")
 
@@ -56,8 +56,8 @@ class _Measurement:
     def conclude(self) -> int:
         """Plans, measures, reports."""
         from evprof.cli.suite_options import check_counts, question_of, samples_of, spec_of
-        from evprof.run.suite import check_folder
-        from evprof.run.suite_record import SUITE, Progress, check_same, suite_fact
+        from evprof.run.suites.record import SUITE, Progress, check_same, suite_fact
+        from evprof.run.suites.suite import check_folder
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
@@ -90,8 +90,8 @@ class _Measurement:
         return found.facts, [book.runs[run_id].info for run_id in sorted(book.runs)]
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
-        from evprof.run.suite_plan import plan_suite
-        from evprof.run.suite_samples import DrawnFrames
+        from evprof.run.suites.plan import plan_suite
+        from evprof.run.suites.samples import DrawnFrames
 
         frames = DrawnFrames(self._folder.resolve() / "event-frames")
         plan = plan_suite(spec, samples, order, frames.sample_for)
@@ -101,7 +101,7 @@ class _Measurement:
         self, plan: SuitePlan, session: Path, fact: dict[str, Any], progress: Any, facts: dict[str, Any]
     ) -> Any:
         from evprof.cli.suite_progress import SuiteProgress
-        from evprof.run.suite import SuiteDriver
+        from evprof.run.suites.suite import SuiteDriver
 
         for sentence in fact["problems"]:
             self._console.note(sentence)

@@ -14,10 +14,10 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES
 from evprof.core.sample import Sample
 from evprof.core.switches import QUANTIZATIONS
-from evprof.run.suite_cell import Wants
-from evprof.run.suite_ready import READY
-from evprof.run.suite_samples import chosen, told_apart
-from evprof.run.suite_spec import SuiteSpec, checked_fields, is_grid, parse_suite
+from evprof.run.suites.cell import Wants
+from evprof.run.suites.ready import READY
+from evprof.run.suites.samples import chosen, told_apart
+from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
 
 DEFAULT_SUITE = "stages"
 _LARGEST_GRID = 4 << 20
@@ -113,7 +113,7 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
 
 
 def _of_samples(word: str, options: argparse.Namespace) -> Question:
-    from evprof.loaders.manifest import is_manifest
+    from evprof.loaders.manifests.manifest import is_manifest
 
     if not is_manifest(word):
         raise UserError(
@@ -179,7 +179,7 @@ def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[
 
         listed, problems = bundled_samples(), []
     else:
-        from evprof.loaders.manifest import read_manifest
+        from evprof.loaders.manifests.manifest import read_manifest
 
         asked: Any = question.questions
         manifest = read_manifest(question.manifest, root=question.root, questions=asked)

@@ -12,14 +12,14 @@ from typing import Any
 from evprof.cli.console import Console
 from evprof.core.run_info import FAILED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.run.suite_plan import Row
+from evprof.run.suites.plan import Row
 
 REFRESH_S = 0.25
 LINE_S = 1.0
 
 
 class SuiteProgress:
-    """A Watcher of `evprof.run.suite`. Use as a context, so that the bar goes away."""
+    """A Watcher of `evprof.run.suites.suite`. Use as a context, so that the bar goes away."""
 
     def __init__(self, console: Console, rows: Sequence[Row], done_before: int) -> None:
         """`rows` are those that are left, `done_before` how many of the plan are done already."""

@@ -16,8 +16,8 @@ from evprof.metrics.attempts import last_attempts
 from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.stages import stage_total_ms, total_ms
 from evprof.metrics.statistics import Summary, summarize
-from evprof.run.suite_plan import SuitePlan
-from evprof.run.suite_record import SUITE
+from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.record import SUITE
 
 
 @dataclass(frozen=True)

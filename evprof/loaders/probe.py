@@ -12,7 +12,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
 from evprof.loaders.frames import EventFrames, frame_paths, is_frame_set
 from evprof.loaders.legacy.family import is_legacy
-from evprof.loaders.manifest import is_manifest
+from evprof.loaders.manifests.manifest import is_manifest
 from evprof.loaders.npy import MAGIC
 from evprof.loaders.png import encode_png
 from evprof.loaders.render import EVENTGPT_FRAMES, render_event_frames

@@ -20,9 +20,9 @@ from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
 from evprof.run.script import Script
 from evprof.run.scripted_engine import ScriptedEngine
-from evprof.run.suite_cell import SuiteCell
-from evprof.run.suite_plan import plan_suite
-from evprof.run.suite_spec import parse_suite
+from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.plan import plan_suite
+from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
 
 Evprof = Callable[..., Any]

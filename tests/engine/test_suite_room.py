@@ -5,8 +5,8 @@ from __future__ import annotations
 from engines.machine import AssumedMachine
 from engines.suite_room import SuiteRoom
 from evprof.core.units import MIB
-from evprof.run.suite_cell import SuiteCell
-from evprof.run.suite_spec import parse_suite
+from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.spec import parse_suite
 
 PAIR = {"draft": "random:7b-eventgpt", "target": "random:7b-llava"}
 

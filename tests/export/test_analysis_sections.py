@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.units import MIB
-from evprof.export.report import (
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.html import html
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
+from evprof.export.report.sections import (
     acceptance,
     capacity,
     claims,
@@ -22,11 +26,7 @@ from evprof.export.report import (
     theory,
     what_if,
 )
-from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.evidence import pairs_of
-from evprof.export.report.html import html
-from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
+from evprof.export.report.sections.evidence import pairs_of
 
 MODULES = (contributions, generation, scaling, theory, capacity, acceptance, what_if, claims)
 VICUNA = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evprof.export.report import drift
 from evprof.export.report.data import Source, gather
-from evprof.export.report.evidence import pairs_of
 from evprof.export.report.parts import Paragraph, Plot, Table
+from evprof.export.report.sections import drift
+from evprof.export.report.sections.evidence import pairs_of
 
 
 @pytest.fixture

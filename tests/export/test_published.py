@@ -12,7 +12,7 @@ import pytest
 from evprof.cli.recorded_session import saved_runs
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
-from evprof.export.report.published import section
+from evprof.export.report.sections.published import section
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.export.report.html import html
-from evprof.export.report.palette import variables
 from evprof.export.report.parts import (
     GROUPED,
     Badge,
@@ -25,6 +24,7 @@ from evprof.export.report.parts import (
     Table,
     Verbatim,
 )
+from evprof.export.report.plots.palette import variables
 from evprof.export.report.stylesheet import stylesheet
 from evprof.view.colors import contrast
 

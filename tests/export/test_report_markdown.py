@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from evprof.export.report.bars import plot_text
 from evprof.export.report.markdown import escaped, fenced, markdown
 from evprof.export.report.parts import (
     GROUPED,
@@ -26,6 +25,7 @@ from evprof.export.report.parts import (
     Table,
     Verbatim,
 )
+from evprof.export.report.plots.bars import plot_text
 from evprof.export.report.safe_text import plain
 
 HOSTILE = [

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evprof.export.report.axes import Axis, fitted_axis, linear_ticks, tick_texts
-from evprof.export.report.canvas import shortened, text_width
-from evprof.export.report.palette import series_colors
 from evprof.export.report.parts import GROUPED, POINTS, STACKED, Badge, Plot, Series
-from evprof.export.report.svg import NARROW, WIDE, plot_svg
+from evprof.export.report.plots.axes import Axis, fitted_axis, linear_ticks, tick_texts
+from evprof.export.report.plots.canvas import shortened, text_width
+from evprof.export.report.plots.palette import series_colors
+from evprof.export.report.plots.svg import NARROW, WIDE, plot_svg
 
 WIDTHS = (WIDE, NARROW)
 LONG = "eight frames · side-by-side · a model with a name that goes on and on and on and never ends"

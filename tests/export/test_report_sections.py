@@ -13,12 +13,12 @@ from evprof.core.errors import UserError
 from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.report import distributions, environment, failures, overview, shapes, stage_breakdown
 from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Section, Table
+from evprof.export.report.sections import distributions, environment, failures, overview, shapes, stage_breakdown
 from evprof.export.report.writing import build_report
 from evprof.metrics.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 

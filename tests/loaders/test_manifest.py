@@ -11,8 +11,8 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.manifest import Manifest, is_manifest, read_manifest
-from evprof.loaders.manifest_columns import SYNONYMS
+from evprof.loaders.manifests.columns import SYNONYMS
+from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
 from evprof.loaders.probe import probe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -275,9 +275,9 @@ def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> 
 def test_the_page_names_every_column_and_limit() -> None:
     page = (DOCS / "datasets.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for names in SYNONYMS.values() for name in names)
-    from evprof.loaders.manifest import MAX_SAMPLES
-    from evprof.loaders.manifest_columns import LONGEST_TEXT
-    from evprof.loaders.manifest_rows import MAX_FILE_BYTES, MAX_TOML_BYTES
+    from evprof.loaders.manifests.columns import LONGEST_TEXT
+    from evprof.loaders.manifests.manifest import MAX_SAMPLES
+    from evprof.loaders.manifests.rows import MAX_FILE_BYTES, MAX_TOML_BYTES
 
     assert (
         f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB (TOML {MAX_TOML_BYTES >> 20} MiB), {LONGEST_TEXT:,} "

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders import manifest, manifest_rows
-from evprof.loaders.folder_listing import FolderListing
-from evprof.loaders.manifest import is_manifest, read_manifest
+from evprof.loaders.manifests import manifest
+from evprof.loaders.manifests import rows as manifest_rows
+from evprof.loaders.manifests.folder_listing import FolderListing
+from evprof.loaders.manifests.manifest import is_manifest, read_manifest
 
 
 @pytest.fixture
@@ -205,8 +206,8 @@ def test_memory_does_not_grow_with_what_is_not_kept(data: Path) -> None:
 
 
 def test_a_huge_folder_is_asked_about_singly(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evprof.loaders.folder_listing.MAX_LISTED", 3)
-    monkeypatch.setattr("evprof.loaders.folder_listing.MAX_KEPT", 5)
+    monkeypatch.setattr("evprof.loaders.manifests.folder_listing.MAX_LISTED", 3)
+    monkeypatch.setattr("evprof.loaders.manifests.folder_listing.MAX_KEPT", 5)
     names = [f"{number}.npy" for number in range(20)]
     for folder in ("one", "two", "three"):
         (data / folder).mkdir()

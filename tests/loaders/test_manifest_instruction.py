@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evprof.core.sample import Sample
-from evprof.loaders.instruction_json import without_placeholders
-from evprof.loaders.manifest import Manifest, is_manifest, read_manifest
+from evprof.loaders.manifests.instruction_json import without_placeholders
+from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
 
 Reader = Callable[..., Manifest]
 

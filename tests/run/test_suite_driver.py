@@ -23,11 +23,11 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.attempts import last_attempts
-from evprof.run import suite as suite_module
-from evprof.run.suite import SuiteDriver, SuiteEnd, check_folder
-from evprof.run.suite_plan import BLOCKS, INTERLEAVED, Row, SuitePlan, plan_suite
-from evprof.run.suite_record import PATIENCE, SUITE, Progress, suite_fact
-from evprof.run.suite_spec import parse_suite
+from evprof.run.suites import suite as suite_module
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, plan_suite
+from evprof.run.suites.record import PATIENCE, SUITE, Progress, suite_fact
+from evprof.run.suites.spec import parse_suite
+from evprof.run.suites.suite import SuiteDriver, SuiteEnd, check_folder
 from evprof.session.reading import load_session
 
 GRID: dict[str, Any] = {

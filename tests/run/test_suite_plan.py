@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.suite_plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
-from evprof.run.suite_record import PATIENCE, Progress, check_same, suite_fact
-from evprof.run.suite_samples import chosen, told_apart
-from evprof.run.suite_spec import SuiteSpec, parse_suite
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
+from evprof.run.suites.record import PATIENCE, Progress, check_same, suite_fact
+from evprof.run.suites.samples import chosen, told_apart
+from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
 
 MIXED: dict[str, Any] = {

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.run.suite_cell import flat_values
-from evprof.run.suite_ready import READY
-from evprof.run.suite_spec import SuiteSpec, parse_suite
+from evprof.run.suites.cell import flat_values
+from evprof.run.suites.ready import READY
+from evprof.run.suites.spec import SuiteSpec, parse_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 

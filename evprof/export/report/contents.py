@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evprof.export.report import (
+from evprof.export.report.data import ReportData
+from evprof.export.report.parts import Section
+from evprof.export.report.sections import (
     acceptance,
     capacity,
     claims,
@@ -23,8 +25,6 @@ from evprof.export.report import (
     theory,
     what_if,
 )
-from evprof.export.report.data import ReportData
-from evprof.export.report.parts import Section
 
 SectionOf = Callable[[ReportData], Section]
 

@@ -24,9 +24,9 @@ from evprof.export.report.parts import (
     Table,
     Verbatim,
 )
+from evprof.export.report.plots.svg import NARROW, WIDE, plot_svg
 from evprof.export.report.safe_text import one_line, plain
 from evprof.export.report.stylesheet import stylesheet
-from evprof.export.report.svg import NARROW, WIDE, plot_svg
 
 # A page that needs nothing says so: even markup that slipped in could load or run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from evprof.export.report.bars import plot_text
 from evprof.export.report.parts import (
     Badge,
     Block,
@@ -18,6 +17,7 @@ from evprof.export.report.parts import (
     Table,
     Verbatim,
 )
+from evprof.export.report.plots.bars import plot_text
 from evprof.export.report.safe_text import one_line, plain
 
 MARKS: dict[Badge, str] = {Badge.MEASURED: "ᵐ", Badge.DERIVED: "ᵈ", Badge.THEORETICAL: "ᵗ", Badge.IMPORTED: "ⁱ"}

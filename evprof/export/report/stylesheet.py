@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evprof.export.report.palette import variables
+from evprof.export.report.plots.palette import variables
 
 
 def stylesheet() -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import badge_of, evidence_of
 from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
+from evprof.export.report.sections.evidence import badge_of, evidence_of
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Answer
 from evprof.metrics.claims.table import answer_claims
 

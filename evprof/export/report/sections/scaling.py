@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import SPECULATIVE, badge_of, noted_models, sizes_in
 from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text
 from evprof.export.report.parts import (
     POINTS,
@@ -22,6 +21,7 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
+from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, noted_models, sizes_in
 from evprof.metrics.configurations import SampleKey, sample_key
 from evprof.metrics.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.kv_cache import measured_bytes

@@ -22,7 +22,7 @@ from evprof.export.report.parts import (
     not_available,
     text_cells,
 )
-from evprof.export.report.reproduction import commands
+from evprof.export.report.sections.reproduction import commands
 from evprof.view.labels import NAMES_OF_FAMILIES
 from evprof.view.settings_text import settings_of
 

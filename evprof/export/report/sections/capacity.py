@@ -7,9 +7,9 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB, memory_text
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import SPECULATIVE, badge_of, names_of, noted_models, pairs_of
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, names_of, noted_models, pairs_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.kv_cache import measured_bytes
 from evprof.metrics.paired import mean_of

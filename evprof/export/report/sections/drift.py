@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from evprof.core.run_info import REFERENCE
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import listed
 from evprof.export.report.figures import count_cell, ms_cell, number_cell, share_text
 from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
+from evprof.export.report.sections.evidence import listed
 from evprof.metrics.drift import LEAST_RUNS, Drift, drift_of
 
 TITLE = "Drift"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from evprof.core.sample import Sample
-from evprof.loaders.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
-from evprof.loaders.manifest_problems import Problems, shown
-from evprof.loaders.manifest_rows import Row
+from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
+from evprof.loaders.manifests.problems import Problems, shown
+from evprof.loaders.manifests.rows import Row
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "events": ("events", "event", "events_path", "event_path", "events_file", "event_file", "npy"),

@@ -15,7 +15,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice
 from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from evprof.run.suite_cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
+from evprof.run.suites.cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
 
 MOST_CELLS = 1000
 

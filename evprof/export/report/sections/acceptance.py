@@ -11,7 +11,6 @@ from statistics import fmean
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import SPECULATIVE, badge_of, evidence_of, names_of, pairs_of
 from evprof.export.report.figures import (
     count_cell,
     count_text,
@@ -22,6 +21,7 @@ from evprof.export.report.figures import (
     share_text,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, evidence_of, names_of, pairs_of
 from evprof.metrics.claims.speculation import speeds
 from evprof.metrics.comparison import column_token_match
 from evprof.metrics.configurations import Column

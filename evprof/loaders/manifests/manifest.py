@@ -13,8 +13,9 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.counterparts import Counterparts
-from evprof.loaders.instruction_json import (
+from evprof.loaders.manifests.columns import ListedSamples, Names, SampleTexts, column_name, known_columns
+from evprof.loaders.manifests.counterparts import Counterparts
+from evprof.loaders.manifests.instruction_json import (
     MARKS,
     Choices,
     EventsFrom,
@@ -22,9 +23,8 @@ from evprof.loaders.instruction_json import (
     Questions,
     VideoFrom,
 )
-from evprof.loaders.manifest_columns import ListedSamples, Names, SampleTexts, column_name, known_columns
-from evprof.loaders.manifest_problems import Problems
-from evprof.loaders.manifest_rows import CSV, HEAD_BYTES, JSON, Row, first_row, read_rows, text_format
+from evprof.loaders.manifests.problems import Problems
+from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, Row, first_row, read_rows, text_format
 from evprof.loaders.paths import readable_file, reason
 
 INSTRUCTION = "instruction"

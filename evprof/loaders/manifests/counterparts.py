@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from evprof.loaders.folder_listing import FILE, FOLDER, FolderListing
 from evprof.loaders.frames import FRAME_NUMBER
-from evprof.loaders.manifest_problems import shown
+from evprof.loaders.manifests.folder_listing import FILE, FOLDER, FolderListing
+from evprof.loaders.manifests.problems import shown
 
 LONGEST_PATH = 4096
 

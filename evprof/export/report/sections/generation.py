@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.sections.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_steps, output_length
 from evprof.metrics.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off

@@ -9,7 +9,7 @@ from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.published_statistics import statistics_table
+from evprof.export.report.sections.published_statistics import statistics_table
 from evprof.metrics.published import (
     Average,
     Both,

@@ -10,7 +10,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
-from evprof.run.suite_plan import Row, RowKey, SuitePlan
+from evprof.run.suites.plan import Row, RowKey, SuitePlan
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"

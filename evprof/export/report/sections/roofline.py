@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import ceiling_in, is_imported, sizes_in
 from evprof.export.report.figures import bytes_cell, number_text, share_cell, share_text
 from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Series, Table, not_available
-from evprof.export.report.scaling import frames_shown
+from evprof.export.report.sections.evidence import ceiling_in, is_imported, sizes_in
+from evprof.export.report.sections.scaling import frames_shown
 from evprof.metrics.configurations import Column
 from evprof.metrics.sizes import Ceiling, ModelSizes
 from evprof.metrics.workload import NEAR, Work, decode_work, prefill_work, typical, vision_work

@@ -21,8 +21,8 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.run.interrupts import first_interrupt
 from evprof.run.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
-from evprof.run.suite_plan import INTERLEAVED, Row, SuitePlan, WarmUps
-from evprof.run.suite_record import PATIENCE, SUITE, Progress
+from evprof.run.suites.plan import INTERLEAVED, Row, SuitePlan, WarmUps
+from evprof.run.suites.record import PATIENCE, SUITE, Progress
 
 ROWS_IN_MEMORY = 100
 """Rows after which what was recorded is let go of: it is in the file."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evprof.export.report.axes import Axis, fitted_axis, tick_texts
-from evprof.export.report.canvas import Canvas, shortened, text_width
 from evprof.export.report.figures import number_text
-from evprof.export.report.palette import series_colors
 from evprof.export.report.parts import Plot
-from evprof.export.report.plot_words import draw_legend, ends_at, is_dashed_line, value_text
+from evprof.export.report.plots.axes import Axis, fitted_axis, tick_texts
+from evprof.export.report.plots.canvas import Canvas, shortened, text_width
+from evprof.export.report.plots.palette import series_colors
+from evprof.export.report.plots.plot_words import draw_legend, ends_at, is_dashed_line, value_text
 
 
 def draw_points(canvas: Canvas, plot: Plot) -> float:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from evprof.export.report.bar_plot import draw_grouped, draw_stacked
-from evprof.export.report.canvas import Canvas
 from evprof.export.report.figures import number_text
 from evprof.export.report.parts import GROUPED, STACKED, Plot
-from evprof.export.report.plot_words import value_text
-from evprof.export.report.point_plot import draw_points
+from evprof.export.report.plots.bar_plot import draw_grouped, draw_stacked
+from evprof.export.report.plots.canvas import Canvas
+from evprof.export.report.plots.plot_words import value_text
+from evprof.export.report.plots.point_plot import draw_points
 
 WIDE, NARROW = 720.0, 400.0
 """Widths a plot is laid out for: a page on a desk, and one on a telephone."""

@@ -12,9 +12,7 @@ from statistics import fmean
 
 from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.export.report.acceptance import verdicts_of
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_text, share_cell, share_text
 from evprof.export.report.parts import (
     POINTS,
@@ -28,6 +26,8 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
+from evprof.export.report.sections.acceptance import verdicts_of
+from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics import stages
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import output_length

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evprof.core.sample import Sample
-from evprof.loaders.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
 from evprof.loaders.frames import FRAME_NUMBER
-from evprof.loaders.manifest_columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
-from evprof.loaders.manifest_columns import SYNONYMS as OWN
-from evprof.loaders.manifest_problems import Problems, shown
-from evprof.loaders.manifest_rows import Row
+from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
+from evprof.loaders.manifests.columns import SYNONYMS as OWN
+from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
+from evprof.loaders.manifests.problems import Problems, shown
+from evprof.loaders.manifests.rows import Row
 
 EventsFrom = Literal["auto", "npy", "image", "image_1f"]
 VideoFrom = Literal["auto", "video", "mp4"]

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TextIO
 
 from evprof.core.errors import UserError
 from evprof.loaders.json_text import JsonText, MendedJson
-from evprof.loaders.manifest_problems import Problems, shown
+from evprof.loaders.manifests.problems import Problems, shown
 from evprof.loaders.paths import reason
 from evprof.loaders.toml_text import parse_toml
 

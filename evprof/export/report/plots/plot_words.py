@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evprof.export.report.canvas import Canvas, shortened, text_width
 from evprof.export.report.figures import number_text, ratio_text
-from evprof.export.report.palette import series_colors
 from evprof.export.report.parts import Badge, Series
+from evprof.export.report.plots.canvas import Canvas, shortened, text_width
+from evprof.export.report.plots.palette import series_colors
 
 LINE = 18.0
 """Height of a line of words."""

@@ -15,8 +15,8 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
-from evprof.run.suite_cell import SuiteCell
-from evprof.run.suite_spec import SuiteSpec
+from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.spec import SuiteSpec
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
 

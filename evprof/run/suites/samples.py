@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.run.suite_cell import PNG, SuiteCell
+from evprof.run.suites.cell import PNG, SuiteCell
 
 _EVENT_FRAMES, _VIDEO_FRAMES = 5, 8
 """How many pictures EventGPT and video models are shown by themselves."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from evprof.core.records import COVERS
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import Pair, badge_of, names_of, pairs_of
 from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
 from evprof.export.report.parts import (
     STACKED,
@@ -21,6 +20,7 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
+from evprof.export.report.sections.evidence import Pair, badge_of, names_of, pairs_of
 from evprof.metrics import stages
 from evprof.metrics.differences import (
     OVERLAP,

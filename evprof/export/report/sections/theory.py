@@ -6,16 +6,6 @@ import math
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.evidence import (
-    MOST_PAIRS,
-    Pair,
-    badge_of,
-    names_of,
-    noted_ceilings,
-    noted_models,
-    pairs_of,
-    sizes_in,
-)
 from evprof.export.report.figures import (
     bytes_cell,
     count_cell,
@@ -33,7 +23,17 @@ from evprof.export.report.parts import (
     Section,
     Table,
 )
-from evprof.export.report.roofline import flops_cell, roofline_blocks
+from evprof.export.report.sections.evidence import (
+    MOST_PAIRS,
+    Pair,
+    badge_of,
+    names_of,
+    noted_ceilings,
+    noted_models,
+    pairs_of,
+    sizes_in,
+)
+from evprof.export.report.sections.roofline import flops_cell, roofline_blocks
 from evprof.metrics.decoding import input_length
 from evprof.metrics.kv_cache import bytes_per_position, formula_bytes, measured_bytes
 from evprof.metrics.paired import Compared, compare, mean_of

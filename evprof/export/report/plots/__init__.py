@@ -1,0 +1,1 @@
+"""Plots of a report as SVG for HTML, and as bars of characters for Markdown."""
