@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import UserError
-from evprof.export.whole_file import whole_binary, whole_file
+from evprof.export.whole_file import whole_file
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -109,16 +109,6 @@ def _write_json(
     for name, value in tail().items():
         stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
     stream.write("}\n")
-
-
-def write_whole(path: Path, data: bytes) -> Path:
-    """Writes a file whole or not at all: a reader never meets half of it. Raises UserError when it cannot be."""
-    try:
-        with whole_binary(path) as stream:
-            stream.write(data)
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
-    return path
 
 
 def refuse_session(path: Path) -> None:

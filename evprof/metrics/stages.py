@@ -138,12 +138,3 @@ def _imported_total_ms(run: RunLog, basis: str) -> float | None:
 
 def _clipped(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
     return [(max(low, start), min(high, end)) for low, high in intervals if min(high, end) > max(low, start)]
-
-
-def stage_shares(run: RunLog) -> dict[str, float]:
-    """Stage name -> share of the wall, all roles, plus "unattributed"; empty until the wall is known."""
-    wall = wall_ms(run)
-    if not wall:
-        return {}
-    parts = {name: stage_total_ms(run, name) for name in STAGES} | {"unattributed": unattributed_ms(run)}
-    return {name: duration / wall for name, duration in parts.items() if duration is not None}

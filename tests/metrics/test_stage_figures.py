@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,6 @@ def test_stages_wall_and_remainder(plain_run) -> None:
     assert [stages.stage_ms(plain_run, name) for name in STAGES] == [10, 20, 30, 25, 90]
     assert stages.wall_ms(plain_run) == 180
     assert stages.unattributed_ms(plain_run) == 5
-    assert sum(stages.stage_shares(plain_run).values()) == pytest.approx(1)
 
 
 def test_bases(plain_run) -> None:
@@ -74,4 +72,3 @@ def test_a_running_run_has_no_wall(script) -> None:
     log = run.log()
     assert stages.wall_ms(log) is None
     assert stages.total_ms(log) is None
-    assert stages.stage_shares(log) == {}

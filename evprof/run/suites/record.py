@@ -149,10 +149,6 @@ class Progress:
             return False
         return not (retry_failed and any(attempt.status == FAILED for attempt in known))
 
-    def has_failed(self, row: Row) -> bool:
-        """Whether a run of the row ended failed."""
-        return any((attempt := self._last.get(key)) is not None and attempt.status == FAILED for key in row.keys)
-
     def group_of(self, row: Row) -> int | None:
         """The group that the other half of a row was recorded in."""
         return self._groups.get(row.group) if row.is_half else None

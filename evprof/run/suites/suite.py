@@ -1,7 +1,7 @@
 """Measures the rows of a suite, one after the other, into a session that can be continued after any of them.
 
-It asks an engine for one row at a time and reads what became of it. What is measured in which order is `suite_plan`,
-what is kept about it `suite_record`; who watches is told through a `Watcher`.
+It asks an engine for one row at a time and reads what became of it. What is measured in which order is `plan`,
+what is kept about it `record`; who watches is told through a `Watcher`.
 """
 
 from __future__ import annotations
