@@ -264,6 +264,7 @@ def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
     told = dialog.body.notes.text()
     assert "1 of 8 frames" in told
     assert "1 warm-up or profiled run is left out" in told
+    assert "median total" not in told  # cells are compared by means
 
 
 def test_nothing_scrolls_sideways_up_to_four_columns(

@@ -335,9 +335,9 @@ def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping
 
 def _repeats(listed: Sequence[Column]) -> list[str]:
     """What a difference is divided over, where that is not simply everything."""
-    if all(len(column.runs) == len(column.samples()) for column in listed):
+    if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
         return []
-    return ["Of several repeats the bars divide the one of median total, so that their parts add up."]
+    return ["Of the repeats of one request the bars divide the one of median total, so that their parts add up."]
 
 
 def _signed_ms(delta_ms: float) -> str:

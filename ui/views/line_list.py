@@ -133,8 +133,8 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setFont(theme.font())
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
-        # What is listed below a line often begins alike, as numbered files do.
-        cut = Qt.TextElideMode.ElideMiddle if line.is_inner else Qt.TextElideMode.ElideRight
+        # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
+        cut = Qt.TextElideMode.ElideMiddle if line.is_inner or line.fold else Qt.TextElideMode.ElideRight
         name = painter.fontMetrics().elidedText(line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:

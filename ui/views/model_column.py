@@ -250,7 +250,11 @@ class ModelColumn:
 
 
 def _lacking_pictures(column: Column | None) -> str:
-    return lacking([column.run], "the pictures the model saw") if column is not None else ""
+    if column is None:
+        return ""
+    if column.run.info.cell and column.run.info.imported is None and column.run.info.is_over:
+        return "A suite keeps the pictures of the first row of each cell."
+    return lacking([column.run], "the pictures the model saw")
 
 
 def _entries(column: Column) -> list[tuple[str, str]]:
