@@ -128,7 +128,7 @@ def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
 def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[list[RunLog], int]]:
     found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
     for run in last_attempts(runs):
-        if is_comparable(run):
+        if is_comparable(run) and run.info.is_over:
             kept, failures = found.get(_configuration(run), ([], 0))
             if _is_failure(run):
                 failures += 1

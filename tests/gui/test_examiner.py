@@ -21,6 +21,8 @@ with open(sys.argv[1], "a") as log:
     log.write(question["name"] + "\\n")
 if question["name"] == "slow":
     time.sleep(60)
+if question["name"] == "first":
+    time.sleep(0.5)  # long enough for a person to click on
 if question["name"] == "broken":
     sys.exit("the library is broken")
 if question["name"] == "babble":

@@ -223,3 +223,11 @@ def test_a_thousand_runs_are_compared_in_a_moment(cell) -> None:
     # 4,440 runs in less than 3 s.
     assert time.perf_counter() - start < 1
     assert document["rows"][0]["counts"] == [500, 500]
+
+
+def test_a_run_that_goes_on_is_in_no_column(cell) -> None:
+    runs = cell("8 frames", 1, scales())
+    runs[0].info.status = "running"
+    (column,) = comparison.columns(runs)
+    assert column.runs == tuple(runs[1:])
+    assert column.failures == 0
