@@ -24,7 +24,7 @@ def draw_event_frames(host: HostInputs, count: int, canvas: Canvas | None, spans
         return host
     if canvas is not None:
         _check_canvas(host.path, events, canvas)
-    from evprof.loaders.render import render_event_frames, slice_times
+    from evprof.loaders.pictures.render import render_event_frames, slice_times
 
     width, height = canvas or (None, None)
     with spans.child("render") as span:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engines.preprocessing import ClipTransform
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.render import Picture
 
 
 def grid_columns(frames: int) -> int:

@@ -14,7 +14,7 @@ from engines.model import ModelInputs, VisionRecipe
 from engines.preprocessing import ClipTransform
 from engines.timing import StageClock
 from engines.vision_cache import DISK, MEMORY, OFF, DiskCache, MemoryCache, vision_key
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.render import Picture
 
 
 class KeptVision:

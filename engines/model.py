@@ -18,7 +18,7 @@ from evprof.core.events import EventArray
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.sample import Sample
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.render import Picture
 
 EVENTS, VIDEO = "events", "video"
 """The halves of a sample."""

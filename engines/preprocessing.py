@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from engines.json_file import read_json
 from evprof.core.errors import UserError
-from evprof.loaders.png import encode_png
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.png import encode_png
+from evprof.loaders.pictures.render import Picture
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)

@@ -16,7 +16,13 @@ SPAN_LIMIT_US = 100_000
 
 def import_readers() -> None:
     """Imports what reading needs, so that the first run's stage load times reading and not Python's imports."""
-    for name in ("av", "PIL.Image", "evprof.loaders.events", "evprof.loaders.render", "evprof.loaders.video"):
+    for name in (
+        "av",
+        "PIL.Image",
+        "evprof.loaders.events.opening",
+        "evprof.loaders.pictures.render",
+        "evprof.loaders.videos.file",
+    ):
         importlib.import_module(name)
 
 
@@ -31,7 +37,7 @@ def read_input(
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
     """The sample's event recording, or its folder of PNG event frames: all of them, or `count` spread evenly."""
-    from evprof.loaders.events import open_events
+    from evprof.loaders.events.opening import open_events
 
     path = sample.events_path
     if path is None:
@@ -58,7 +64,7 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video, with their times."""
-    from evprof.loaders.video import VideoFile
+    from evprof.loaders.videos.file import VideoFile
 
     path = sample.video_path
     if path is None:

@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.render import Picture
 
 OFF, MEMORY, DISK = "off", "memory", "disk"
 """Where embeddings are kept."""

@@ -18,7 +18,7 @@ from engines.tiny.attributes import draw, draw_balanced
 from engines.tiny.recordings import event_columns, through_h264, video_frame, video_times
 from engines.tiny.scenes import Scene, draw_scene
 from evprof.core.events import EventArray
-from evprof.loaders.render import render_event_frames
+from evprof.loaders.pictures.render import render_event_frames
 
 EVENT_FRAMES, EVENT_SIZE = 5, 64
 VIDEO_SAMPLES, VIDEO_SIZE = 8, 48

@@ -189,7 +189,7 @@ def existing(path: str | None, option: str) -> str | None:
     """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
     if path is None:
         return None
-    from evprof.loaders.frames import frame_paths, is_frame_set
+    from evprof.loaders.events.frames import frame_paths, is_frame_set
 
     if is_frame_set(path):
         frame_paths(path)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.frames import frame_paths, is_frame_set
+from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.paths import reason
 
 _CHUNK_BYTES = 1 << 20

@@ -9,14 +9,14 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
-from evprof.loaders.frames import EventFrames, frame_paths, is_frame_set
+from evprof.loaders.events.frames import EventFrames, frame_paths, is_frame_set
+from evprof.loaders.events.npy import MAGIC
+from evprof.loaders.events.opening import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
-from evprof.loaders.npy import MAGIC
-from evprof.loaders.png import encode_png
-from evprof.loaders.render import EVENTGPT_FRAMES, render_event_frames
-from evprof.loaders.video import VideoFile, probe_video
+from evprof.loaders.pictures.png import encode_png
+from evprof.loaders.pictures.render import EVENTGPT_FRAMES, render_event_frames
+from evprof.loaders.videos.file import VideoFile, probe_video
 
 KINDS = ("events", "video", "manifest", "checkpoint", "session", "trace", "legacy")
 

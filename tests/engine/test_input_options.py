@@ -25,9 +25,9 @@ from evprof.core.messages import RunEnded, RunStarted, RunWarned
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
-from evprof.loaders.events import read_events
-from evprof.loaders.render import render_event_frames
-from evprof.loaders.video import VideoFile
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.pictures.render import render_event_frames
+from evprof.loaders.videos.file import VideoFile
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events import read_events
-from evprof.loaders.render import Picture
-from evprof.loaders.video import VideoFile
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.videos.file import VideoFile
 from ui.models.picture_feed import PictureFeed, event_pictures, video_pictures
 from ui.models.play_clock import PlayClock
 from ui.theme import ThemeHolder

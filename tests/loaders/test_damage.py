@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.events import read_events
-from evprof.loaders.frames import read_event_frames
-from evprof.loaders.npy import read_npy_events
-from evprof.loaders.npz import read_npz_events
-from evprof.loaders.png import encode_png
+from evprof.loaders.events.frames import read_event_frames
+from evprof.loaders.events.npy import read_npy_events
+from evprof.loaders.events.npz import read_npz_events
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import KINDS, probe
-from evprof.loaders.video import probe_video, read_video_frames
+from evprof.loaders.videos.file import probe_video, read_video_frames
 
 MEMORY_BYTES = 48 << 20
 

@@ -11,9 +11,9 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events import open_events
-from evprof.loaders.frames import EventFrames, frame_paths, natural_key, read_event_frames
-from evprof.loaders.png import encode_png, read_png
+from evprof.loaders.events.frames import EventFrames, frame_paths, natural_key, read_event_frames
+from evprof.loaders.events.opening import open_events
+from evprof.loaders.pictures.png import encode_png, read_png
 
 
 def write(path: Path, value: int, shape: tuple[int, int] = (4, 6)) -> None:

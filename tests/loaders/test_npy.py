@@ -13,7 +13,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.npy import read_npy_events
+from evprof.loaders.events.npy import read_npy_events
 
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
 

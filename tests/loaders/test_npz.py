@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.npz import read_npz_events
+from evprof.loaders.events.npz import read_npz_events
 
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
 

@@ -14,11 +14,11 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.loaders.content import content_hash
-from evprof.loaders.npy import read_npy_events
-from evprof.loaders.png import encode_png, read_png
+from evprof.loaders.events.npy import read_npy_events
+from evprof.loaders.pictures.png import encode_png, read_png
+from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import inspect_events, inspect_video, probe, save_model_frames
-from evprof.loaders.render import render_event_frames
-from evprof.loaders.video import read_video_frames
+from evprof.loaders.videos.file import read_video_frames
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.render import EventCanvas, render_event_frames, render_events, slice_bounds, slice_times
+from evprof.loaders.pictures.render import EventCanvas, render_event_frames, render_events, slice_bounds, slice_times
 
 Rows = list[tuple[int, int, int, int]]
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders import video as video_module
-from evprof.loaders.frame_table import FrameTable, uniform_indices
-from evprof.loaders.video import VideoFile, probe_video, read_video_frames
-from evprof.loaders.video_player import VideoPlayer
+from evprof.loaders.videos import file as video_module
+from evprof.loaders.videos.file import VideoFile, probe_video, read_video_frames
+from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+from evprof.loaders.videos.player import VideoPlayer
 
 CLIPS = ["gop12", "gop250", "open_gop", "mkv", "vfr", "avi", "ts", "raw", "vp8", "one"]
 FRAMES = {"gop12": 100, "gop250": 300, "open_gop": 90, "mkv": 80, "vfr": 60, "avi": 50, "ts": 50, "raw": 40, "vp8": 60}
@@ -127,7 +127,7 @@ def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeyp
 
 
 def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evprof.loaders.video_player.CACHE_BYTES", 4 * 160 * 48 * 3)
+    monkeypatch.setattr("evprof.loaders.videos.player.CACHE_BYTES", 4 * 160 * 48 * 3)
     player = VideoPlayer(videos["gop12"])
     for index in range(0, 100, 9):
         player.frame(index)
@@ -140,7 +140,7 @@ def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatc
 
 
 def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
-    from evprof.loaders.png import encode_png
+    from evprof.loaders.pictures.png import encode_png
 
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "text.mp4").write_text("not a video at all\n" * 50)

@@ -61,8 +61,8 @@ class Durations:
 def duration_us(sample: Sample) -> int | None:
     """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
     from evprof.core.events import EventArray
-    from evprof.loaders.events import open_events
-    from evprof.loaders.video import probe_video
+    from evprof.loaders.events.opening import open_events
+    from evprof.loaders.videos.file import probe_video
 
     if sample.events_path is not None:
         path = Path(sample.events_path)

@@ -15,8 +15,8 @@ from evprof.core.errors import UserError
 
 if TYPE_CHECKING:
     from evprof.core.events import EventArray
-    from evprof.loaders.frames import EventFrames
-    from evprof.loaders.render import Picture
+    from evprof.loaders.events.frames import EventFrames
+    from evprof.loaders.pictures.render import Picture
 
 LONGEST_EDGE = 640
 """Players are small: larger video frames are scaled down by the decoder."""
@@ -40,7 +40,7 @@ class EventPictures:
     """Events of the last moment before a position, drawn as the model's frames are."""
 
     def __init__(self, events: EventArray) -> None:
-        from evprof.loaders.render import EventCanvas
+        from evprof.loaders.pictures.render import EventCanvas
 
         self._origin_us = events.t_min_us or 0
         self._canvas = EventCanvas(events)
@@ -77,7 +77,7 @@ class VideoPictures:
     """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
 
     def __init__(self, path: str) -> None:
-        from evprof.loaders.video_player import VideoPlayer
+        from evprof.loaders.videos.player import VideoPlayer
 
         self._player = VideoPlayer(path, longest_edge=LONGEST_EDGE)
         try:
@@ -98,7 +98,7 @@ class VideoPictures:
 def event_pictures(path: str) -> PictureSource:
     """Opens an event recording or a folder of event frames. Raises UserError."""
     from evprof.core.events import EventArray
-    from evprof.loaders.events import open_events
+    from evprof.loaders.events.opening import open_events
 
     source = open_events(path)
     return EventPictures(source) if isinstance(source, EventArray) else FolderPictures(source)

@@ -17,7 +17,7 @@ from evprof.core.request import (
     roles_of,
 )
 from evprof.core.sample import Sample
-from evprof.loaders.frames import is_there
+from evprof.loaders.events.frames import is_there
 from ui.models import setting_limits
 from ui.models.checkpoint_folder import family_named
 from ui.models.controls import MEASURING, controls, default_of, value_of, with_value

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from evprof.loaders.frames import FRAME_NUMBER
+from evprof.loaders.events.frames import FRAME_NUMBER
 from evprof.loaders.manifests.folder_listing import FILE, FOLDER, FolderListing
 from evprof.loaders.manifests.problems import shown
 

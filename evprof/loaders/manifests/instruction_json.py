@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evprof.core.sample import Sample
-from evprof.loaders.frames import FRAME_NUMBER
+from evprof.loaders.events.frames import FRAME_NUMBER
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name

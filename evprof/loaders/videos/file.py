@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.frame_table import FrameTable, uniform_indices
 from evprof.loaders.paths import readable_file, reason
-from evprof.loaders.render import Picture
-from evprof.loaders.truncation import check_complete
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+from evprof.loaders.videos.truncation import check_complete
 
 if TYPE_CHECKING:
     from av import VideoFrame, VideoStream

@@ -9,7 +9,7 @@ import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.loaders.paths import readable_file, reason
-from evprof.loaders.render import Picture
+from evprof.loaders.pictures.render import Picture
 
 MAX_SIDE = 16_384
 MAX_PIXELS = 1 << 26

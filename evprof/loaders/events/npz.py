@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.columns import NAMES, events_from_array, events_from_mapping
-from evprof.loaders.npy import check_length, read_npy_header, shaped
+from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
+from evprof.loaders.events.npy import check_length, read_npy_header, shaped
+from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.paths import readable_file, reason
-from evprof.loaders.pickled import read_pickled_columns
 
 MAX_UNPACKED_BYTES = 4 << 30
 """Most that the wanted members may take unpacked."""

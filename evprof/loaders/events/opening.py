@@ -6,9 +6,9 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.frames import EventFrames, is_frame_set, load_event_frames
-from evprof.loaders.npy import MAGIC, read_npy_events
-from evprof.loaders.npz import read_npz_events
+from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
+from evprof.loaders.events.npy import MAGIC, read_npy_events
+from evprof.loaders.events.npz import read_npz_events
 from evprof.loaders.paths import readable_file, reason
 
 EventSource = EventArray | EventFrames

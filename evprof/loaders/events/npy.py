@@ -1,7 +1,7 @@
 """Reads event recordings from `.npy`: EventGPT's pickled dict, structured arrays and N x 4 arrays.
 
 Nothing a header says is believed before the file's size confirms it, and no pickle is ever handed to Python's own
-unpickler (see `evprof.loaders.pickled`).
+unpickler (see `evprof.loaders.events.pickled`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.columns import events_from_array, events_from_mapping
+from evprof.loaders.events.columns import events_from_array, events_from_mapping
+from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.paths import readable_file, reason
-from evprof.loaders.pickled import read_pickled_columns
 
 MAGIC = b"\x93NUMPY"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
-from evprof.loaders.frame_table import FrameTable
+from evprof.loaders.videos.frame_table import FrameTable
 
 if TYPE_CHECKING:
     from av import VideoStream

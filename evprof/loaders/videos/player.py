@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.render import Picture
-from evprof.loaders.video import VideoFile, VideoInfo
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.videos.file import VideoFile, VideoInfo
 
 CACHE_BYTES = 64 << 20
 

@@ -1,0 +1,1 @@
+"""Readers of event recordings: one file per format, one recording interface for all."""

@@ -1,0 +1,1 @@
+"""Events as pictures, and pictures as files."""

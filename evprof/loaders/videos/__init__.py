@@ -1,0 +1,1 @@
+"""Readers of videos: exact frames by number and by time."""
