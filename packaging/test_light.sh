@@ -6,7 +6,7 @@ environment=.venv/light
 if [ ! -f "$environment/ready" ] || [ constraints.txt -nt "$environment/ready" ]; then
   .venv/bin/python -m venv --clear "$environment"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-    numpy av pillow psutil platformdirs nvidia-ml-py rich ijson pytest pytest-timeout pytest-xdist hypothesis scipy
+    numpy av pillow psutil platformdirs nvidia-ml-py rich ijson h5py hdf5plugin aedat rosbags faery pytest pytest-timeout pytest-xdist hypothesis scipy
   touch "$environment/ready"
 fi
 "$environment/bin/python" - <<'P'

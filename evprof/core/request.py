@@ -126,6 +126,7 @@ class RunRequest:
     def validate(self) -> None:
         """Raises UserError (exit code 2) when the mode lacks an input or a model, or settings mean nothing."""
         self.settings.validate()
+        self.sample.validate()
         for role, choice in (("draft", self.draft), ("target", self.target)):
             if choice is not None:
                 choice.validate(role)

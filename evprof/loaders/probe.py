@@ -9,9 +9,9 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.frames import EventFrames, frame_paths, is_frame_set
-from evprof.loaders.events.npy import MAGIC
-from evprof.loaders.events.opening import ZIP_MAGIC, EventSource, first_bytes, open_events, read_events
+from evprof.loaders.events.formats import format_of
+from evprof.loaders.events.frames import EventFrames, frame_paths, is_frame_set, load_event_frames
+from evprof.loaders.events.opening import EventSource, first_bytes, open_events, open_recording, read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
 from evprof.loaders.pictures.png import encode_png
@@ -49,7 +49,7 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
         frame_paths(found)
         return "events"
     start = first_bytes(path)
-    if start.startswith((MAGIC, ZIP_MAGIC)):
+    if format_of(start) is not None:
         return "events"
     if start.startswith(SQLITE_MAGIC):
         if session_id is None or int.from_bytes(start[68:72], "big") == session_id:
@@ -110,8 +110,8 @@ def _is_trace(path: Path, start: bytes) -> bool:
 
 def inspect_events(path: str | Path) -> dict[str, Any]:
     """The `inspect` document of an event recording; what a folder of frames cannot say is None. Raises UserError."""
-    source = open_events(path)
-    if isinstance(source, EventFrames):
+    if Path(path).is_dir() or is_frame_set(path):
+        source = load_event_frames(path)
         return _document(path, "events", _frame_problems(source)) | {
             "format": "frames",
             "events": None,
@@ -123,15 +123,18 @@ def inspect_events(path: str | Path) -> dict[str, Any]:
             "positive_fraction": None,
             "frames": len(source.frames),
         }
-    return _document(path, "events", event_problems(source)) | {
-        "format": "npy" if first_bytes(path).startswith(MAGIC) else "npz",
-        "events": len(source),
-        "width": source.width,
-        "height": source.height,
-        "duration_us": source.duration_us,
-        "t_min_us": source.t_min_us,
-        "t_max_us": source.t_max_us,
-        "positive_fraction": source.positive_fraction,
+    with open_recording(path) as recording:
+        events = recording.read()
+        info = recording.info
+    return _document(path, "events", [*info.problems, *event_problems(events)]) | {
+        "format": info.format,
+        "events": len(events),
+        "width": info.width or events.width,
+        "height": info.height or events.height,
+        "duration_us": events.duration_us,
+        "t_min_us": events.t_min_us,
+        "t_max_us": events.t_max_us,
+        "positive_fraction": events.positive_fraction,
     }
 
 

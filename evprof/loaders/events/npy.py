@@ -20,10 +20,10 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import events_from_array, events_from_mapping
+from evprof.loaders.events.formats import NPY_MAGIC
 from evprof.loaders.events.pickled import read_pickled_columns
+from evprof.loaders.events.recording import EventsInMemory, Recording
 from evprof.loaders.paths import readable_file, reason
-
-MAGIC = b"\x93NUMPY"
 
 _LONGEST_HEADER = 16_384
 _NUMBER = re.compile(r"[<>=|][biuf][1248]\Z")
@@ -43,6 +43,11 @@ class NpyHeader:
     def nbytes(self) -> int:
         """Bytes of content that must follow the header."""
         return 0 if self.dtype is None else math.prod(self.shape) * self.dtype.itemsize
+
+
+def open_recording(path: str | Path) -> Recording:
+    """A `.npy` recording, read whole. Raises UserError."""
+    return EventsInMemory(path, "npy", read_npy_events(path))
 
 
 def read_npy_events(path: str | Path) -> EventArray:
@@ -70,7 +75,7 @@ def read_npy_events(path: str | Path) -> EventArray:
 def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:
     """Parses magic, version and header; leaves `file` at the first byte of content. Raises UserError."""
     start = file.read(8)
-    if start[:6] != MAGIC:
+    if start[:6] != NPY_MAGIC:
         raise UserError(f"{name}: is not a .npy file (its first bytes are not numpy's); give an event recording.")
     if len(start) < 8 or start[6] not in (1, 2, 3):
         raise UserError(f"{name}: the .npy header is damaged or of an unknown version; copy or export the file again.")

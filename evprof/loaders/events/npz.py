@@ -22,6 +22,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
 from evprof.loaders.events.npy import check_length, read_npy_header, shaped
 from evprof.loaders.events.pickled import read_pickled_columns
+from evprof.loaders.events.recording import EventsInMemory, Recording
 from evprof.loaders.paths import readable_file, reason
 
 MAX_UNPACKED_BYTES = 4 << 30
@@ -33,6 +34,11 @@ MAX_RATIO = 200
 _SMALL_BYTES = 64 << 20
 _MAX_MEMBERS = 1_000
 _CHUNK_BYTES = 1 << 20
+
+
+def open_recording(path: str | Path) -> Recording:
+    """A `.npz` recording, read whole. Raises UserError."""
+    return EventsInMemory(path, "npz", read_npz_events(path))
 
 
 def read_npz_events(path: str | Path) -> EventArray:

@@ -1,0 +1,54 @@
+"""The event formats there are: how each is recognised by content, and which file reads it.
+
+Modules are named, not imported: what a reader needs is loaded when a file of its format is opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.loaders.events.recording import Recording
+
+HEAD_BYTES = 4096
+"""Bytes from a file's start that recognition looks at."""
+
+NPY_MAGIC = b"\x93NUMPY"
+ZIP_MAGIC = b"PK\x03\x04"
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way of keeping events in a file.
+
+    `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` has a function
+    `open_recording(path) -> Recording` that raises UserError when the claim does not hold. `title` is for people.
+    """
+
+    name: str
+    title: str
+    begins: Callable[[bytes], bool]
+    module: str
+
+    def open(self, path: str | Path) -> Recording:
+        """Opens a file of this format. Raises UserError."""
+        opened: Recording = importlib.import_module(self.module).open_recording(path)
+        return opened
+
+
+def _starts(*magics: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(magics)
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("npy", "NumPy .npy (EventGPT's dict, structured, N x 4)", _starts(NPY_MAGIC), "evprof.loaders.events.npy"),
+    Format("npz", "NumPy .npz", _starts(ZIP_MAGIC), "evprof.loaders.events.npz"),
+)
+"""In the order they are tried."""
+
+
+def format_of(head: bytes) -> Format | None:
+    """The first format whose files begin like this."""
+    return next((form for form in FORMATS if form.begins(head)), None)

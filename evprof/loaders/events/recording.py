@@ -1,0 +1,184 @@
+"""What every event recording can be asked once it is open, whatever its format; it knows no format itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+
+MOST_EVENTS = 200_000_000
+"""Most events that one call returns: 2.6 GB. Longer recordings are read in windows."""
+
+CHUNK_EVENTS = 1 << 20
+"""Events of a chunk, about, where a format has no measure of its own."""
+
+NO_EVENTS = EventArray(np.empty(0, np.uint16), np.empty(0, np.uint16), np.empty(0, np.int64), np.empty(0, np.uint8))
+
+
+@dataclass(frozen=True)
+class RecordingInfo:
+    """What a recording says of itself, without all of it being read; None is what only reading it all would tell.
+
+    `format` is the name of `evprof inspect` (`dsec-h5`, `evt3`, …). `width` and `height` are the sensor's, `t_min_us`
+    and `t_max_us` lie on the recording's own clock. `details` are further facts for people (sensor, compression);
+    `problems` are sentences.
+    """
+
+    format: str
+    events: int | None = None
+    width: int | None = None
+    height: int | None = None
+    t_min_us: int | None = None
+    t_max_us: int | None = None
+    details: dict[str, str | int | float] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+class Recording(ABC):
+    """An open event recording, a context manager. Not for two threads at once. Every call may raise UserError.
+
+    Formats override what they can do better than reading from the start.
+    """
+
+    path: str
+
+    @property
+    @abstractmethod
+    def info(self) -> RecordingInfo:
+        """What is known without reading it all."""
+
+    @property
+    @abstractmethod
+    def bytes_read(self) -> int:
+        """Bytes of the file that were asked for so far, header and index included."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[EventArray]:
+        """All events in file order, in pieces of bounded size; each call starts anew. No piece is empty."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of the file; may be called twice."""
+
+    def read(self) -> EventArray:
+        """All events. Raises UserError when there are none, or more than MOST_EVENTS."""
+        events = joined(self._bounded(self.chunks()))
+        if len(events) == 0:
+            raise UserError(f"{self.path}: the recording holds no events.")
+        return events
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        """Events with start_us <= t < stop_us on the recording's own clock, in file order; there may be none.
+
+        This way of it looks at every chunk, because time may run backwards in a file.
+        """
+        return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self.chunks()))
+
+    def read_count(self, start: int, stop: int) -> EventArray:
+        """Events start…stop-1 of the file's order, as far as there are any."""
+        return joined(self._bounded(_numbered(self.chunks(), start, stop)))
+
+    def origin_us(self) -> int:
+        """The earliest time, which samples count from; without an index that tells it, the first event's."""
+        if self.info.t_min_us is not None:
+            return self.info.t_min_us
+        for chunk in self.chunks():
+            return int(chunk.t_us.min())
+        raise UserError(f"{self.path}: the recording holds no events.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _bounded(self, chunks: Iterable[EventArray]) -> Iterator[EventArray]:
+        total = 0
+        for chunk in chunks:
+            total += len(chunk)
+            if total > MOST_EVENTS:
+                raise UserError(
+                    f"{self.path}: holds more than the {MOST_EVENTS // 1_000_000} million events that are read at "
+                    "once; name a part of it with --start-ms and --duration-ms."
+                )
+            yield chunk
+
+
+class EventsInMemory(Recording):
+    """A recording of a format that can only be read whole: read at once, held while open."""
+
+    def __init__(self, path: str | Path, format_name: str, events: EventArray) -> None:
+        self.path = str(path)
+        self._format = format_name
+        self._events = events
+        self._info: RecordingInfo | None = None
+        self._bytes = Path(path).stat().st_size
+
+    @property
+    def info(self) -> RecordingInfo:
+        """Everything is known."""
+        if self._info is None:
+            events = self._events
+            self._info = RecordingInfo(
+                self._format, len(events), events.width, events.height, events.t_min_us, events.t_max_us
+            )
+        return self._info
+
+    @property
+    def bytes_read(self) -> int:
+        """The whole file."""
+        return self._bytes
+
+    def chunks(self) -> Iterator[EventArray]:
+        """Views of what is held."""
+        for start in range(0, len(self._events), CHUNK_EVENTS):
+            yield self._events.slice_count(start, start + CHUNK_EVENTS)
+
+    def read(self) -> EventArray:
+        """What is held, uncopied."""
+        return self._events
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        """See `EventArray.slice_time`."""
+        return self._events.slice_time(start_us, stop_us)
+
+    def read_count(self, start: int, stop: int) -> EventArray:
+        """A view."""
+        return self._events.slice_count(max(0, start), max(0, stop))
+
+    def close(self) -> None:
+        """Forgets the events."""
+        self._events = NO_EVENTS
+
+
+def joined(chunks: Iterable[EventArray]) -> EventArray:
+    """One array of all chunks; a single one comes back uncopied."""
+    parts = [chunk for chunk in chunks if len(chunk)]
+    if len(parts) <= 1:
+        return parts[0] if parts else NO_EVENTS
+    return EventArray(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.t_us for part in parts]),
+        np.concatenate([part.p for part in parts]),
+    )
+
+
+def _numbered(chunks: Iterable[EventArray], start: int, stop: int) -> Iterator[EventArray]:
+    passed = 0
+    for chunk in chunks:
+        if passed >= stop:
+            return
+        if passed + len(chunk) > start:
+            yield chunk.slice_count(max(0, start - passed), stop - passed)
+        passed += len(chunk)
