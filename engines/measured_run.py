@@ -140,7 +140,7 @@ class MeasuredRun:
         return status
 
     def _info(self) -> RunInfo:
-        sample, plan = self._request.sample, self._plan
+        plan = self._plan
         return RunInfo(
             run_id=plan.run_id,
             group_id=self._request.group_id,
@@ -148,13 +148,7 @@ class MeasuredRun:
             role=plan.role,
             mode=self._request.mode,
             settings=resolved(plan.settings, plan.roles(self._request.mode)).to_json(),
-            sample={
-                "events": {"path": sample.events_path} if sample.events_path else None,
-                "video": {"path": sample.video_path} if sample.video_path else None,
-                "prompt": sample.prompt,
-                "name": sample.name,
-                "reference": sample.reference,
-            },
+            sample=self._request.sample.facts(),
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             warmup=plan.repeat < 0,
             profiled=plan.profiled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from evprof.core.messages import Message
@@ -41,3 +42,21 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Frees models and device memory."""
+
+
+class PartClock(Protocol):
+    """Measures the parts of something longer. Loaders name their parts with it and know no stage and no span."""
+
+    def part(self, name: str) -> AbstractContextManager[Any]:
+        """The interval of one part; the same name may come again, as often as the work goes to and fro."""
+
+
+class Unmeasured:
+    """A PartClock that measures nothing."""
+
+    def part(self, name: str) -> AbstractContextManager[Any]:
+        """Nothing."""
+        return nullcontext()
+
+
+UNMEASURED = Unmeasured()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
@@ -60,6 +62,91 @@ class Sample(Plain):
         start = self.start_us or 0
         stop = _LONGEST_US if self.duration_us is None else start + self.duration_us
         return zero_us + start, zero_us + stop
+
+    @property
+    def clip_text(self) -> str:
+        """What part is meant, for people: `12.50 s to 12.55 s`, `from 12.50 s`; empty without a clip."""
+        if not self.is_clip:
+            return ""
+        start = self.start_us or 0
+        if self.duration_us is None:
+            return f"from {seconds_text(start)}"
+        return f"{seconds_text(start)} to {seconds_text(start + self.duration_us)}"
+
+    def facts(self) -> dict[str, Any]:
+        """The sample as a run tells it: its halves with what belongs to each, the clip in ms, the texts."""
+        events: dict[str, Any] | None = {"path": self.events_path} if self.events_path else None
+        video: dict[str, Any] | None = {"path": self.video_path} if self.video_path else None
+        if events is not None and self.rectify_path:
+            events["rectify"] = self.rectify_path
+        if video is not None:
+            video["offset_ms"] = self.video_offset_us / 1000
+            if self.video_times_path:
+                video["times"] = self.video_times_path
+        clip = None
+        if self.is_clip:
+            clip = {
+                "start_ms": None if self.start_us is None else self.start_us / 1000,
+                "duration_ms": None if self.duration_us is None else self.duration_us / 1000,
+            }
+        return {
+            "events": events,
+            "video": video,
+            "clip": clip,
+            "prompt": self.prompt,
+            "name": self.name,
+            "reference": self.reference,
+        }
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """The inverse of `facts`; of what a session tells otherwise (imported, older, damaged) as much as fits."""
+        events, video, clip = _table(facts, "events"), _table(facts, "video"), _table(facts, "clip")
+        offset_us = _us(video.get("offset_ms"))
+        return cls(
+            events_path=_text(events.get("path") or facts.get("events_path")),
+            video_path=_text(video.get("path") or facts.get("video_path")),
+            prompt=_text(facts.get("prompt")) or cls().prompt,
+            name=_text(facts.get("name")) or "",
+            reference=_text(facts.get("reference")),
+            start_us=_us(clip.get("start_ms")),
+            duration_us=_us(clip.get("duration_ms")),
+            video_offset_us=offset_us or 0,
+            video_times_path=_text(video.get("times")),
+            rectify_path=_text(events.get("rectify")),
+        )
+
+
+def clip_name(name: str, start_us: int) -> str:
+    """What a clip of a recording is called: `zurich_city_00_a 12.50 s`."""
+    return f"{name} {seconds_text(start_us)}"
+
+
+def seconds_text(time_us: int) -> str:
+    """A time in seconds, exactly: as many decimals as it has, two at least (`12.50 s`, `0.000125 s`)."""
+    decimals = next((count for count in range(2, 6) if time_us % 10 ** (6 - count) == 0), 6)
+    return f"{time_us / 1e6:.{decimals}f} s"
+
+
+def ms_number(time_us: int) -> str:
+    """A time in ms as a person types it, exactly: `12500`, `0.125`."""
+    whole, part = divmod(abs(time_us), 1000)
+    return f"{'-' if time_us < 0 else ''}{whole}" + (f".{part:03d}".rstrip("0") if part else "")
+
+
+def _table(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = facts.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _us(value_ms: object) -> int | None:
+    if isinstance(value_ms, bool) or not isinstance(value_ms, int | float) or not abs(value_ms) < _LONGEST_US / 1000:
+        return None
+    return round(value_ms * 1000)
 
 
 _LONGEST_US = 2**60

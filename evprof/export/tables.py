@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
-from evprof.export.whole_file import whole_file
+from evprof.core.whole_file import whole_file
 from evprof.metrics import kv_cache, stages
 from evprof.metrics.document import metrics_document
 from evprof.metrics.speculation import acceptance
@@ -128,11 +128,18 @@ def _run_rows(run: RunLog) -> list[Row]:
         "peak_allocated_bytes": info.memory.peak_allocated_bytes,
         "draft_acceptance_rate": counts.draft_acceptance_rate if counts else None,
         "mean_acceptance_length": counts.mean_acceptance_length if counts else None,
+        "clip_start_ms": _clip(info.sample, "start_ms"),
+        "clip_duration_ms": _clip(info.sample, "duration_ms"),
         "prompt": info.sample.get("prompt"),
         "reference": info.sample.get("reference"),
         "text": info.text,
     }
     return [row]
+
+
+def _clip(sample: dict[str, Any], name: str) -> Any:
+    clip = sample.get("clip")
+    return clip.get(name) if isinstance(clip, dict) else None
 
 
 def _figure_rows(run: RunLog) -> list[Row]:

@@ -126,6 +126,7 @@ def _sample(sample: dict[str, Any]) -> dict[str, Any]:
     return {
         "events": _input(sample, "events"),
         "video": _input(sample, "video"),
+        "clip": sample.get("clip"),
         "prompt": sample.get("prompt"),
         "name": sample.get("name", ""),
         "reference": sample.get("reference"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from evprof.core.run_info import FINISHED, ImportedFacts
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.stages import Interval, settled_intervals, stage_ms, union_ns
@@ -227,7 +228,12 @@ def _question(run: RunLog) -> list[Any]:
     """What the answering model was asked, and how: a plain run of the target alone may lack the other input."""
     role = run.info.role
     kind = kind_read(run, role)
-    asked = [run.info.sample.get(key) for key in ("prompt", kind, f"{kind}_path")]
+    sample = Sample.from_facts(run.info.sample)
+    asked: list[Any] = [sample.prompt, sample.start_us, sample.duration_us]
+    if kind == "events":
+        asked += [sample.events_path, sample.rectify_path]
+    else:
+        asked += [sample.video_path, sample.video_offset_us, sample.video_times_path]
     return asked + [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
 
 

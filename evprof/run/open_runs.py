@@ -7,7 +7,6 @@ Recording always sees every run end.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
 from evprof.core.records import DRAFT, TARGET
@@ -68,13 +67,6 @@ class OpenRuns:
 
 def _unstarted(request: RunRequest) -> RunInfo:
     """A run of which nothing is known but what was asked for."""
-    sample: dict[str, Any] = {
-        "events": {"path": request.sample.events_path} if request.sample.events_path else None,
-        "video": {"path": request.sample.video_path} if request.sample.video_path else None,
-        "prompt": request.sample.prompt,
-        "name": request.sample.name,
-        "reference": request.sample.reference,
-    }
     return RunInfo(
         run_id=request.first_run_id,
         group_id=request.group_id,
@@ -82,7 +74,7 @@ def _unstarted(request: RunRequest) -> RunInfo:
         role=DRAFT if request.mode in ("draft", "side-by-side") else TARGET,
         mode=request.mode,
         settings=request.settings.to_json(),
-        sample=sample,
+        sample=request.sample.facts(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         cell=request.cell,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample, ms_number
 from evprof.core.switches import InputSettings, Switches
 from evprof.export.report.data import ReportData, Source
 from evprof.view.settings_text import flat
@@ -44,10 +44,21 @@ def run_command(runs: list[RunLog], session: str) -> str:
     """The `evprof run` behind the runs of one group: what differs from its defaults, models and places in full."""
     info = runs[0].info
     words = ["evprof", "run", "--mode", info.mode]
-    for kind in ("events", "video"):
-        path = _input_path(info.sample, kind)
-        if path:
-            words += [f"--{kind}", path]
+    sample = Sample.from_facts(info.sample)
+    for option, path in (
+        ("--events", sample.events_path),
+        ("--video", sample.video_path),
+        ("--rectify", sample.rectify_path),
+        ("--video-times", sample.video_times_path),
+    ):
+        words += [option, path] if path else []
+    for option, time_us in (
+        ("--start-ms", sample.start_us),
+        ("--duration-ms", sample.duration_us),
+        ("--video-offset-ms", sample.video_offset_us or None),
+    ):
+        # With an equals sign, so that a negative number is no option.
+        words += [] if time_us is None else [f"{option}={ms_number(time_us)}"]
     if info.sample.get("prompt"):
         words += ["--prompt", str(info.sample["prompt"])]
     models = {role: model for run in runs for role, model in run.info.models.items()}
@@ -59,12 +70,6 @@ def run_command(runs: list[RunLog], session: str) -> str:
     for name, count in (("warmup", _repeats(runs, True)), ("repeat", _repeats(runs, False))):
         words += [f"--{name}", str(count)] if count > (name == "repeat") else []
     return shlex.join([*words, "-o", session])
-
-
-def _input_path(sample: dict[str, Any], kind: str) -> str | None:
-    described = sample.get(kind)
-    path = described.get("path") if isinstance(described, dict) else sample.get(f"{kind}_path")
-    return str(path) if path else None
 
 
 def _repeats(runs: list[RunLog], warmup: bool) -> int:
