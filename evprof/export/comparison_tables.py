@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.whole_file import whole_file
 from evprof.export.files import refuse_session
 from evprof.export.tables import write_rows
-from evprof.export.whole_file import whole_file
 
 COLUMNS = (
     "kind",

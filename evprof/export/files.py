@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import UserError
-from evprof.export.whole_file import whole_file
+from evprof.core.whole_file import whole_file
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog

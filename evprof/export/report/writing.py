@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
+from evprof.core.whole_file import whole_file
 from evprof.export.files import refuse_session
 from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
@@ -14,7 +15,6 @@ from evprof.export.report.head import facts_of, summary_of
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
-from evprof.export.whole_file import whole_file
 from evprof.metrics.stages import BASES
 
 SUFFIXES = (".md", ".html")
