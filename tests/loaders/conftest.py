@@ -105,6 +105,12 @@ def read_number() -> Callable[[np.ndarray], int]:
     return number_of
 
 
+@pytest.fixture(scope="session")
+def paint_number() -> Callable[[int], np.ndarray]:
+    """`paint`, likewise."""
+    return paint
+
+
 def damaged(content: bytes, chance: random.Random) -> bytes:
     """Cut, flipped, doubled or filled in one to four places, more often near the start where the structure is."""
     whole = bytearray(content)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.videos import file as video_module
+from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.file import VideoFile, probe_video, read_video_frames
 from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
 from evprof.loaders.videos.player import VideoPlayer
@@ -202,13 +202,13 @@ def test_a_video_cut_short_says_so(videos: Videos, tmp_path: Path, name: str, pa
 
 
 def test_absurd_sizes_are_refused(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video_module, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(source_module, "MAX_PIXELS", 1000)
     with pytest.raises(UserError, match="160 x 48"):
         read_video_frames(videos["gop12"], 4)
 
 
 def test_more_memory_than_allowed_is_refused(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video_module, "MAX_READ_BYTES", 160 * 48 * 3 * 5)
+    monkeypatch.setattr(source_module, "MAX_READ_BYTES", 160 * 48 * 3 * 5)
     assert len(read_video_frames(videos["gop12"], 5).frames) == 5
     with pytest.raises(UserError, match="ask for fewer"):
         read_video_frames(videos["gop12"], 6)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +18,13 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.loaders.paths import readable_file, reason
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+from evprof.loaders.videos.frame_table import FrameTable
+from evprof.loaders.videos.source import MAX_PIXELS, PYAV, Choice, VideoFrames, VideoInfo, VideoSource
 from evprof.loaders.videos.truncation import check_complete
 
 if TYPE_CHECKING:
     from av import VideoFrame, VideoStream
     from av.container import InputContainer
-
-MAX_SIDE = 16_384
-MAX_PIXELS = 1 << 26
-"""64 megapixels: twice 8K."""
-
-MAX_READ_BYTES = 2 << 30
-"""Most that one call returns in decoded frames."""
 
 _ONE = Fraction(1)
 _REOPEN = -1
@@ -41,29 +33,6 @@ _SEEK_COST_FRAMES = 6
 
 _NOT_VIDEOS = frozenset({"tty", "hls", "dash", "concat", "sdp", "image2", "imf", "lrc", "srt", "webvtt", "ass"})
 """Formats FFmpeg would open that are text, lists of other files or single pictures."""
-
-
-@dataclass(frozen=True)
-class VideoInfo:
-    """What a video file holds. `width` and `height` are as shown, after `rotation` (degrees counterclockwise)."""
-
-    codec: str
-    frames: int
-    width: int
-    height: int
-    duration_ms: float
-    gop_frames: int
-    rotation: int = 0
-
-
-@dataclass(frozen=True)
-class VideoFrames:
-    """Decoded frames, each uint8 [H, W, 3] RGB; `indices` in presentation order, `times_us` since the first frame."""
-
-    frames: list[Picture]
-    indices: list[int]
-    times_us: list[int]
-    info: VideoInfo
 
 
 class _FrameMissingError(Exception):
@@ -84,14 +53,17 @@ def read_video_frames(path: str | Path, count: int) -> VideoFrames:
         return video.read_uniform(count)
 
 
-class VideoFile:
+class VideoFile(VideoSource):
     """One open video: open, `index()` (a pass over packets, no decoding), then `read_uniform` or `frame`.
 
     The three are separate so that each can be timed. Not for two threads at once. A context manager.
     """
 
+    decoder = PYAV
+
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
+        self._bytes_read = 0
         self._file = readable_file(path)
         self._table: FrameTable | None = None
         self._rotation: int | None = None
@@ -101,14 +73,6 @@ class VideoFile:
         self._current: VideoFrame | None = None
         self._at = -1
         self._open()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -121,11 +85,17 @@ class VideoFile:
         """The frame table; `index()` builds it."""
         return self._table if self._table is not None else self.index()
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the packets that were read, for the table and for frames."""
+        return self._bytes_read
+
     def index(self) -> FrameTable:
         """Reads every packet's time and key flag. Raises UserError for a video without frames or cut short."""
         rows: list[tuple[int | None, int | None, bool]] = []
         with self._sentences():
             for packet in self._container.demux(self._stream):
+                self._bytes_read += packet.size
                 if packet.size and not packet.is_discard:
                     rows.append((packet.pts, packet.duration, packet.is_keyframe))
         if not rows:
@@ -158,35 +128,28 @@ class VideoFile:
             rotation=self._rotation or 0,
         )
 
-    def read_uniform(self, count: int) -> VideoFrames:
-        """`count` evenly spread frames. A frame asked for twice is decoded once and appears twice."""
-        if count < 1:
-            raise UserError(f"{self.path}: at least 1 video frame must be asked for, not {count}.")
+    def _read(self, choose: Choice) -> VideoFrames:
         try:
-            return self._read_uniform(count)
+            return self._read_once(choose)
         except _FrameMissingError:
             self._table = self._count_frames()
             self._rewind()
         try:
-            return self._read_uniform(count)
+            return self._read_once(choose)
         except _FrameMissingError:
             raise UserError(f"{self.path}: a frame cannot be decoded; the file is damaged, copy it again.") from None
 
-    def _read_uniform(self, count: int) -> VideoFrames:
-        indices = [int(index) for index in uniform_indices(len(self.table), count)]
+    def _read_once(self, choose: Choice) -> VideoFrames:
+        indices = choose(self.table)
         context = self._stream.codec_context
-        needed = len(set(indices)) * context.width * context.height * 3
-        if needed > MAX_READ_BYTES:
-            raise UserError(
-                f"{self.path}: {count} frames of {context.width} x {context.height} take {needed / 2**30:.1f} GiB, "
-                f"more than the {MAX_READ_BYTES >> 30} GiB allowed; ask for fewer frames."
-            )
+        self._check_amount(len(set(indices)), context.width, context.height)
         pictures = {index: self.to_rgb(self._find(index)) for index in sorted(set(indices))}
         return VideoFrames(
             frames=[pictures[index] for index in indices],
             indices=indices,
             times_us=[self.table.time_us(index) for index in indices],
             info=self.info(),
+            decoder=self.decoder,
         )
 
     def frame(self, index: int) -> VideoFrame:
@@ -354,17 +317,16 @@ class VideoFile:
         self._container.close()
         self._open()
 
+    def _decoded(self) -> Iterator[VideoFrame]:
+        """Frames in order of presentation from the file's place on; None of the packets is left out."""
+        for packet in self._container.demux(self._stream):
+            self._bytes_read += packet.size
+            yield from packet.decode()
+
     def _restart(self) -> None:
-        self._frames = self._container.decode(self._stream)
+        self._frames = self._decoded()
         self._at = -1
         self._current = None
-
-    def _check_size(self, width: int, height: int) -> None:
-        if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-            raise UserError(
-                f"{self.path}: pictures of {width} x {height} are more than the {MAX_PIXELS >> 20} megapixels allowed; "
-                "scale the video down first."
-            )
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

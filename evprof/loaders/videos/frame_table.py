@@ -55,11 +55,19 @@ class FrameTable:
 
     def index_at(self, t_us: int) -> int:
         """The frame on show at `t_us` since the first frame; the first or last one outside the video."""
-        ticks = int(self.pts[0]) + Fraction(t_us, 1_000_000) / self.time_base
+        within_us = min(max(t_us, 0), self.duration_us)
+        ticks = int(self.pts[0]) + Fraction(within_us, 1_000_000) / self.time_base
         # floor: a frame is on show from its own tick on. Half a µs of slack undoes the rounding of time_us.
         slack = Fraction(1, 2_000_000) / self.time_base
         found = int(np.searchsorted(self.pts, int((ticks + slack) // 1), side="right")) - 1
         return min(max(found, 0), len(self) - 1)
+
+    def shown_within(self, start_us: int, stop_us: int) -> range:
+        """The frames on show at some moment start <= t < stop since the first frame; empty outside the video."""
+        # A single frame may have no length; it is on show at its own moment.
+        if stop_us <= max(start_us, 0) or start_us >= max(self.duration_us, self.time_us(len(self) - 1) + 1):
+            return range(0)
+        return range(self.index_at(start_us), self.index_at(stop_us - 1) + 1)
 
     def key_before(self, index: int) -> int:
         """The last key frame shown at or before frame `index`; 0 when there is none."""

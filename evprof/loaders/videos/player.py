@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.file import VideoFile, VideoInfo
+from evprof.loaders.videos.source import VideoInfo, VideoSource, open_video
 
 CACHE_BYTES = 64 << 20
 
@@ -30,11 +30,16 @@ class ShownFrame:
 
 
 class VideoPlayer:
-    """Opens the file at once; indexing happens on first use, in whichever thread asks. Raises UserError."""
+    """Opens the file or folder (see `open_video`) at once and indexes it on first use, in whichever thread asks.
 
-    def __init__(self, path: str | Path, *, longest_edge: int | None = None) -> None:
+    Raises UserError.
+    """
+
+    def __init__(
+        self, path: str | Path, *, longest_edge: int | None = None, times_path: str | Path | None = None
+    ) -> None:
         self._lock = threading.Lock()
-        self._video: VideoFile | None = VideoFile(path)
+        self._video: VideoSource | None = open_video(path, times_path)
         self._path = str(path)
         self._longest_edge = longest_edge
         self._kept: OrderedDict[int, Picture] = OrderedDict()
@@ -70,7 +75,7 @@ class VideoPlayer:
             self._kept.clear()
             self._kept_bytes = 0
 
-    def _opened(self) -> VideoFile:
+    def _opened(self) -> VideoSource:
         if self._video is None:
             raise UserError(f"{self._path}: the player is closed; open the video again.")
         return self._video

@@ -1,0 +1,193 @@
+"""Reads a folder of pictures as a video: PNG, JPEG, BMP, TIFF or WebP files in natural order.
+
+Their times come from a text beside them, else from a fixed rate. Only the pictures asked for are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evprof.core.errors import UserError
+from evprof.loaders.events.frames import frame_paths, is_frame_set, natural_key
+from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.videos.frame_table import FrameTable
+from evprof.loaders.videos.source import PILLOW, Choice, VideoFrames, VideoInfo, VideoSource
+from evprof.loaders.videos.times import read_times_us
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+RATE = 25
+"""Pictures per second where nothing tells their times."""
+
+MAX_PICTURES = 1_000_000
+
+_FORMATS = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".bmp": "BMP",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".webp": "WEBP",
+}
+
+
+class ImageFolder(VideoSource):
+    """One folder or set of pictures; `table.pts` are their times in µs as `times_path` has them."""
+
+    decoder = PILLOW
+
+    def __init__(self, path: str | Path, times_path: str | Path | None = None) -> None:
+        self.path = str(path)
+        self._times_path = times_path
+        self._paths = picture_paths(path)
+        self._table: FrameTable | None = None
+        self._size: tuple[int, int] | None = None
+        self._bytes_read = 0
+
+    @property
+    def table(self) -> FrameTable:
+        """One row per picture, each of them a key frame."""
+        return self._table if self._table is not None else self.index()
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the pictures and of the times."""
+        return self._bytes_read
+
+    @property
+    def paths(self) -> list[Path]:
+        """The file of each picture, in order."""
+        return list(self._paths)
+
+    def index(self) -> FrameTable:
+        """Reads the times, if there is a file of them; their number must be that of the pictures."""
+        count = len(self._paths)
+        if self._times_path is None:
+            pts, length = np.arange(count, dtype=np.int64) * (1_000_000 // RATE), 1_000_000 // RATE
+        else:
+            pts = read_times_us(self._times_path)
+            self._bytes_read += Path(self._times_path).stat().st_size
+            if len(pts) != count:
+                raise UserError(
+                    f"{self._times_path}: holds {len(pts):,} times for the {count:,} pictures of {self.path}; "
+                    "give the times that belong to them."
+                )
+            length = int(np.median(np.diff(pts))) if count > 1 else 1_000_000 // RATE
+        is_key = np.ones(count, dtype=np.bool_)
+        self._table = FrameTable(pts, is_key, int(pts[-1]) + length, Fraction(1, 1_000_000))
+        return self._table
+
+    def info(self) -> VideoInfo:
+        """What the folder holds; looks at one picture."""
+        if self._size is None:
+            self._decode(0)
+        width, height = self._size or (0, 0)
+        table = self.table
+        guessed = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
+        return VideoInfo(
+            codec=_FORMATS[self._paths[0].suffix.lower()].lower(),
+            frames=len(table),
+            width=width,
+            height=height,
+            duration_ms=table.duration_us / 1000,
+            gop_frames=1,
+            first_time_us=None if self._times_path is None else int(table.pts[0]),
+            problems=(guessed,) if self._times_path is None else (),
+        )
+
+    def walk(self, index: int) -> Iterator[tuple[int, Picture]]:
+        """Picture `index` alone: nothing lies on the way to it."""
+        if not 0 <= index < len(self._paths):
+            raise UserError(f"{self.path}: there is no frame {index} among {len(self._paths)}.")
+        yield index, self._decode(index)
+
+    def to_rgb(self, frame: Picture, *, longest_edge: int | None = None) -> Picture:
+        """The picture itself, or scaled down."""
+        if longest_edge is None or max(frame.shape[:2]) <= longest_edge:
+            return frame
+        from PIL import Image
+
+        image = Image.fromarray(frame)
+        scale = longest_edge / max(image.size)
+        size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+        return np.array(image.resize(size, Image.Resampling.BILINEAR))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _read(self, choose: Choice) -> VideoFrames:
+        indices = choose(self.table)
+        info = self.info()
+        self._check_amount(len(set(indices)), info.width, info.height)
+        pictures = {index: self._decode(index) for index in sorted(set(indices))}
+        times_us = [self.table.time_us(index) for index in indices]
+        return VideoFrames([pictures[index] for index in indices], indices, times_us, info, self.decoder)
+
+    def _decode(self, index: int) -> Picture:
+        """Picture `index`; its size is checked before its pixels are."""
+        from PIL import Image
+
+        path = readable_file(self._paths[index])
+        try:
+            with path.open("rb") as file, Image.open(file, formats=[_FORMATS[path.suffix.lower()]]) as image:
+                self._check_size(image.width, image.height)
+                picture = _upright_rgb(path, image)
+                self._bytes_read += file.seek(0, 2)
+        except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError) as error:
+            raise UserError(
+                f"{path}: cannot be read as a picture ({reason(error)}); copy or export it again."
+            ) from None
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise UserError(f"{path}: the picture is far too large to be a video frame; scale it down.") from None
+        height, width = picture.shape[:2]
+        if self._size is None:
+            self._size = width, height
+        if self._size != (width, height):
+            raise UserError(
+                f"{path}: is {width} x {height} and other pictures of the folder are {self._size[0]} x "
+                f"{self._size[1]}; a video has one size, so keep others elsewhere."
+            )
+        return picture
+
+
+def picture_paths(path: str | Path) -> list[Path]:
+    """The picture files of a folder or set in natural order, all of one kind. Raises UserError when there are none."""
+    if is_frame_set(path):
+        return frame_paths(path)
+    try:
+        paths = [
+            entry
+            for entry in Path(path).iterdir()
+            if entry.suffix.lower() in _FORMATS and not entry.name.startswith(".") and entry.is_file()
+        ]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be listed ({reason(error)}); check the folder and its permissions.") from None
+    kinds = sorted({_FORMATS[entry.suffix.lower()] for entry in paths})
+    if not kinds:
+        raise UserError(f"{path}: holds no pictures (PNG, JPEG, BMP, TIFF, WebP); give a folder of video frames.")
+    if len(kinds) > 1:
+        raise UserError(f"{path}: holds {' and '.join(kinds)} files; leave the pictures of one kind in it.")
+    if len(paths) > MAX_PICTURES:
+        raise UserError(f"{path}: holds {len(paths):,} pictures, more than the {MAX_PICTURES:,} allowed.")
+    return sorted(paths, key=lambda entry: natural_key(entry.name))
+
+
+def _upright_rgb(path: Path, image: Image) -> Picture:
+    """uint8 [H, W, 3]: turned as EXIF says, 16 bits to their upper 8, transparency dropped as FFmpeg drops it."""
+    from PIL import ImageOps
+
+    if image.mode.startswith("I;16"):
+        gray = (np.asarray(image, dtype=np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(gray[:, :, None], 3, axis=2)
+    if image.mode in ("I", "F"):
+        raise UserError(f"{path}: has {image.mode} pixels, whose white is unknown; export it with 8 or 16 bits.")
+    turned = ImageOps.exif_transpose(image)
+    return np.array(turned.convert("RGB"))

@@ -1,0 +1,185 @@
+"""What every video can be asked once it is open, whether it is a file or a folder of pictures; it decodes nothing.
+
+Times are µs on the video's own clock, whose zero is the first frame.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from evprof.core.errors import UserError
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+
+MAX_SIDE = 16_384
+MAX_PIXELS = 1 << 26
+"""64 megapixels: twice 8K."""
+
+MAX_READ_BYTES = 2 << 30
+"""Most that one call returns in decoded frames."""
+
+MOST_FRAMES_ASKED = 1_000_000
+
+PYAV, PILLOW = "pyav", "pillow"
+"""What decodes."""
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """What a video holds. `width` and `height` are as shown, after `rotation` (degrees counterclockwise).
+
+    `first_time_us` is the first frame's time on the clock of whoever recorded it, None where nothing tells it;
+    `problems` are sentences.
+    """
+
+    codec: str
+    frames: int
+    width: int
+    height: int
+    duration_ms: float
+    gop_frames: int
+    rotation: int = 0
+    first_time_us: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VideoFrames:
+    """Decoded frames, each uint8 [H, W, 3] RGB, with the number and time (since the first frame) of each.
+
+    `decoder` says which library decoded them.
+    """
+
+    frames: list[Picture]
+    indices: list[int]
+    times_us: list[int]
+    info: VideoInfo
+    decoder: str = field(default=PYAV)
+
+
+Choice = Callable[[FrameTable], list[int]]
+"""Which frames of a table are asked for."""
+
+
+class VideoSource(ABC):
+    """One open video: open, `index()`, then `read_uniform`, `read_at`, or `walk` and `to_rgb`; each can be timed.
+
+    A context manager, not for two threads at once. Every call may raise UserError.
+    """
+
+    path: str
+    decoder: str
+
+    @property
+    @abstractmethod
+    def table(self) -> FrameTable:
+        """When each frame is shown; `index()` builds it."""
+
+    @property
+    @abstractmethod
+    def bytes_read(self) -> int:
+        """Bytes of packets and pictures that were asked for so far, those of the index included."""
+
+    @abstractmethod
+    def index(self) -> FrameTable:
+        """Finds out when each frame is shown, without decoding."""
+
+    @abstractmethod
+    def info(self) -> VideoInfo:
+        """What the video holds; decodes at most one frame."""
+
+    @abstractmethod
+    def walk(self, index: int) -> Iterator[tuple[int, Any]]:
+        """The frames passed on the way to frame `index`, with their numbers, it being the last; see `to_rgb`."""
+
+    @abstractmethod
+    def to_rgb(self, frame: Any, *, longest_edge: int | None = None) -> Picture:
+        """uint8 [H, W, 3] of what `walk` gave, upright; scaled down so that no edge exceeds `longest_edge`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of the file; may be called twice."""
+
+    @abstractmethod
+    def _read(self, choose: Choice) -> VideoFrames:
+        """The chosen frames; each is decoded once, however often it is asked for."""
+
+    def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
+        """`count` frames spread evenly (see `uniform_indices`) over all, or over those on show at start <= t < stop.
+
+        The frame that is still on show when the window starts belongs to it. With more asked for than there are, frames
+        repeat. Raises UserError for a window outside the video.
+        """
+        self._check_count(count)
+        return self._read(lambda table: self._spread(table, count, window_us))
+
+    def read_at(self, times_us: Sequence[int]) -> VideoFrames:
+        """The frame on show at each of these times, in their order; the first or last one outside the video."""
+        self._check_count(len(times_us))
+        return self._read(lambda table: [table.index_at(int(t_us)) for t_us in times_us])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_count(self, count: int) -> None:
+        if not 1 <= count <= MOST_FRAMES_ASKED:
+            raise UserError(
+                f"{self.path}: at least 1 video frame and at most {MOST_FRAMES_ASKED:,} can be asked for, not {count}."
+            )
+
+    def _spread(self, table: FrameTable, count: int, window_us: tuple[int, int] | None) -> list[int]:
+        if window_us is None:
+            return [int(index) for index in uniform_indices(len(table), count)]
+        shown = table.shown_within(*window_us)
+        if not shown:
+            start, stop = window_us
+            raise UserError(
+                f"{self.path}: shows no frame from {start / 1000:g} to {stop / 1000:g} ms after its first one; "
+                f"it lasts {table.duration_us / 1000:.1f} ms. Choose a part inside it, or correct its offset."
+            )
+        return [shown.start + int(index) for index in uniform_indices(len(shown), count)]
+
+    def _check_size(self, width: int, height: int) -> None:
+        if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+            raise UserError(
+                f"{self.path}: pictures of {width} x {height} are more than the {MAX_PIXELS >> 20} megapixels allowed; "
+                "scale the video down first."
+            )
+
+    def _check_amount(self, frames: int, width: int, height: int) -> None:
+        """Raises UserError when so many different frames are more than one call returns."""
+        needed = frames * width * height * 3
+        if needed > MAX_READ_BYTES:
+            raise UserError(
+                f"{self.path}: {frames} frames of {width} x {height} take {needed / 2**30:.1f} GiB, "
+                f"more than the {MAX_READ_BYTES >> 30} GiB allowed; ask for fewer frames."
+            )
+
+
+def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoSource:
+    """Opens a video file, a folder of pictures, or a set of them (`drive/000001_*.png`); the caller closes it.
+
+    `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
+    """
+    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.videos.file import VideoFile
+    from evprof.loaders.videos.folder import ImageFolder
+
+    if Path(path).is_dir() or is_frame_set(path):
+        return ImageFolder(path, times_path)
+    if times_path is not None:
+        raise UserError(
+            f"{path}: is no folder of pictures, and only those take their times from another file ({times_path}); "
+            "leave the times away, or name the folder."
+        )
+    return VideoFile(path)
