@@ -1,0 +1,151 @@
+"""Writes pictures as an MP4 video: H.264 through PyAV, with key frames where they are asked for and times as given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evprof.core.errors import UserError
+from evprof.core.whole_file import whole_path
+from evprof.loaders.pictures.render import Picture
+
+if TYPE_CHECKING:
+    from av import Packet, VideoFrame
+    from av.container import OutputContainer
+    from av.video.stream import VideoStream
+
+MOST_TICKS = 1_000_000
+"""Finest clock of a file, in ticks per second."""
+
+_LIMITED_RANGE, _BT601 = 1, 6
+"""FFmpeg's numbers for what our own conversion from RGB gives."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a video is compressed: a key frame every `gop` frames and nowhere else, at most `b_frames` in a row.
+
+    `crf` 0 is lossless, 51 the worst; `size` is (width, height), None the pictures' own.
+    """
+
+    gop: int = 12
+    b_frames: int = 2
+    crf: int = 20
+    size: tuple[int, int] | None = None
+
+
+def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction, encoding: Encoding) -> int:
+    """Writes (pts, frame) with increasing pts in ticks of `time_base` seconds; returns how many frames.
+
+    A frame is a uint8 RGB picture [H, W, 3] or a decoded one of PyAV, whose colours then stay untouched where its
+    format allows it. Odd sizes are extended by a row or column, which H.264 for every player needs. Every frame is one
+    slice. Raises OSError, UserError without any frame, and whatever `frames` raises.
+    """
+    import av
+
+    base = _clock(time_base)
+    shown = iter(frames)
+    first = next(shown, None)
+    if first is None:
+        raise UserError(f"{path}: there are no pictures to write; choose another part.")
+    count = 0
+    durations: dict[int, int] = {}
+    with whole_path(path) as unfinished, av.open(str(unfinished), "w", format="mp4") as container:
+        picture = _encodable(first[1], encoding.size)
+        stream = _stream(container, picture, base, encoding)
+        for (pts, frame), duration in _with_durations(chain([first], shown)):
+            picture = _encodable(frame, encoding.size)
+            if (picture.width, picture.height) != (stream.width, stream.height):
+                raise UserError(
+                    f"{path}: picture {count} is {picture.width} x {picture.height} and the first one {stream.width} x "
+                    f"{stream.height}; a video has one size, so give --size."
+                )
+            picture.pts, picture.time_base = round(pts * time_base / base), base
+            durations[picture.pts] = round(duration * time_base / base)
+            _mux(container, stream.encode(picture), durations)
+            count += 1
+        _mux(container, stream.encode(), durations)
+    return count
+
+
+def _mux(container: OutputContainer, packets: list[Packet[Any]], durations: dict[int, int]) -> None:
+    """Writes what the encoder gave, with the durations it does not know."""
+    for packet in packets:
+        if packet.pts is not None:
+            packet.duration = durations.pop(packet.pts, packet.duration)
+        container.mux(packet)
+
+
+def _clock(time_base: Fraction) -> Fraction:
+    """The same ticks, or µs where a file could not count them."""
+    fits = time_base.denominator <= MOST_TICKS and time_base.numerator < 2**31
+    return time_base if fits else Fraction(1, MOST_TICKS)
+
+
+def _with_durations(frames: Iterator[tuple[int, Any]]) -> Iterator[tuple[tuple[int, Any], int]]:
+    """Each frame with the time until the next one; the last lasts as long as the one before it."""
+    before: tuple[int, Any] | None = None
+    duration = 1
+    for frame in frames:
+        if before is not None:
+            duration = frame[0] - before[0]
+            yield before, duration
+        before = frame
+    if before is not None:
+        yield before, duration
+
+
+def _stream(container: OutputContainer, first: VideoFrame, base: Fraction, encoding: Encoding) -> VideoStream:
+    stream: VideoStream = container.add_stream("libx264", rate=30)
+    stream.width, stream.height, stream.pix_fmt = first.width, first.height, "yuv420p"
+    context = stream.codec_context
+    # The encoder's own choice, slices, gives files that decode faster on several cores than those cameras write.
+    context.thread_type = "FRAME"
+    context.time_base = base
+    context.gop_size = encoding.gop
+    context.max_b_frames = encoding.b_frames
+    context.color_range, context.colorspace = first.color_range, first.colorspace
+    if hasattr(first, "color_primaries"):
+        context.color_primaries, context.color_trc = first.color_primaries, first.color_trc
+    keys = f"keyint={encoding.gop}:min-keyint={encoding.gop}:scenecut=0:open-gop=0"
+    context.options = {"crf": str(encoding.crf), "preset": "medium", "x264-params": keys}
+    return stream
+
+
+def _encodable(frame: Any, size: tuple[int, int] | None) -> VideoFrame:
+    """The frame in the encoder's format and size, with even sides."""
+    import av
+
+    if isinstance(frame, np.ndarray):
+        frame = _from_picture(frame)
+    wanted = size or (frame.width, frame.height)
+    if frame.format.name != "yuv420p" or wanted[0] % 2 or wanted[1] % 2:
+        rgb = frame.reformat(width=wanted[0], height=wanted[1], format="rgb24").to_ndarray()
+        return _as_601(_from_picture(rgb))
+    if wanted != (frame.width, frame.height):
+        frame = frame.reformat(width=wanted[0], height=wanted[1])
+    # Whether it was a key frame in its old place must not make it one here.
+    frame.pict_type = av.video.frame.PictureType.NONE
+    encodable: VideoFrame = frame
+    return encodable
+
+
+def _from_picture(picture: Picture) -> VideoFrame:
+    import av
+
+    odd_rows, odd_columns = picture.shape[0] % 2, picture.shape[1] % 2
+    if odd_rows or odd_columns:
+        picture = np.pad(picture, ((0, odd_rows), (0, odd_columns), (0, 0)), mode="edge")
+    return av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+
+
+def _as_601(frame: VideoFrame) -> VideoFrame:
+    converted = frame.reformat(format="yuv420p", dst_colorspace=_BT601, dst_color_range=_LIMITED_RANGE)
+    converted.color_range, converted.colorspace = _LIMITED_RANGE, _BT601
+    return converted
