@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import ExitStack
+from pathlib import Path
 
 from engines.model import EVENTS, VIDEO, HostInputs
 from engines.timing import StageClock
 from evprof.core.errors import USAGE, UserError
-from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 
 SPAN_LIMIT_US = 100_000
@@ -21,6 +22,7 @@ def import_readers() -> None:
         "PIL.Image",
         "evprof.loaders.events.opening",
         "evprof.loaders.pictures.render",
+        "evprof.loaders.clips",
         "evprof.loaders.videos.file",
     ):
         importlib.import_module(name)
@@ -36,22 +38,37 @@ def read_input(
 
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
-    """The sample's event recording, or its folder of PNG event frames: all of them, or `count` spread evenly."""
-    from evprof.loaders.events.opening import open_events
+    """The sample's event recording or the clip of it; or its folder of PNG event frames, `count` spread evenly.
+
+    Ready-made frames carry no times: all of a folder is what the sample means.
+    """
+    from evprof.loaders.events.frames import is_frame_set
 
     path = sample.events_path
     if path is None:
         raise UserError("This model reads events and the sample has none; add --events PATH.", exit_code=USAGE)
-    with spans.child("read events") as span:
-        opened = open_events(path, count)
-        if isinstance(opened, EventArray):
+    if Path(path).is_dir() or is_frame_set(path):
+        return _read_frames(path, count, spans)
+    from evprof.loaders.clips import clip_events
+    from evprof.loaders.events.opening import open_recording
+
+    with ExitStack() as opened:
+        with spans.child("open"):
+            recording = opened.enter_context(open_recording(path))
+        with spans.child("read") as span:
+            events = clip_events(recording, sample)
             for name in ("x", "y", "t_us", "p"):
-                span.output(name, getattr(opened, name))
-        else:
-            for index, picture in enumerate(opened.frames):
-                span.output(f"event frame {index + 1}", picture)
-    if isinstance(opened, EventArray):
-        return HostInputs(path, EVENTS, events=opened)
+                span.output(name, getattr(events, name))
+    return HostInputs(path, EVENTS, events=events)
+
+
+def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
+    from evprof.loaders.events.frames import load_event_frames
+
+    with spans.child("read") as span:
+        opened = load_event_frames(path, count)
+        for index, picture in enumerate(opened.frames):
+            span.output(f"event frame {index + 1}", picture)
     return HostInputs(
         path,
         EVENTS,
@@ -63,17 +80,20 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
 
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
-    """`count` uniformly sampled frames of the sample's video, with their times."""
-    from evprof.loaders.videos.file import VideoFile
+    """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
+    from evprof.loaders.clips import clip_frames
+    from evprof.loaders.videos.source import open_video
 
     path = sample.video_path
     if path is None:
         raise UserError("This model reads video and the sample has none; add --video PATH.", exit_code=USAGE)
-    with VideoFile(path) as file:
+    with ExitStack() as opened:
+        with spans.child("open"):
+            source = opened.enter_context(open_video(path, sample.video_times_path))
         with spans.child("demux"):
-            file.index()
-        with spans.child("decode frames") as span:
-            video = file.read_uniform(count)
+            source.index()
+        with spans.child("decode") as span:
+            video = clip_frames(source, sample, count)
             for index, picture in zip(video.indices, video.frames, strict=True):
                 span.output(f"frame {index}", picture)
     return HostInputs(

@@ -273,7 +273,7 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
         *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
         *("kv_measured_bytes", "kv_formula_bytes", "peak_rss_bytes", "peak_allocated_bytes"),
         *("draft_acceptance_rate", "mean_acceptance_length"),
-        *("prompt", "reference", "text"),
+        *("clip_start_ms", "clip_duration_ms", "prompt", "reference", "text"),
     ),
     "stages": ("role", "stage", "part", "covers", "start_ms", "duration_ms"),
     "tensors": ("role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),

@@ -304,7 +304,7 @@ def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:
     clock.finish()
     begun = [record.name for record in sink.records if isinstance(record, SpanRecord) and record.phase == 0]
     assert begun == [
-        "load", "read events",
+        "load", "open", "read",
         "preprocess", "render", "resize+normalise", "tokenize", "to device",
         "vision", "tower", "projector", "adaptor", "pooling",
     ]  # fmt: skip

@@ -1,0 +1,36 @@
+"""The part of a recording, or of a video, that a sample means; nothing of what lies outside it is kept."""
+
+from __future__ import annotations
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.core.sample import Sample, seconds_text
+from evprof.loaders.events.recording import Recording
+from evprof.loaders.videos.source import VideoFrames, VideoSource
+
+
+def clip_events(recording: Recording, sample: Sample) -> EventArray:
+    """The events of the sample's clip, or all of them. Raises UserError for a clip in which nothing happened."""
+    if not sample.is_clip:
+        return recording.read()
+    window = sample.window_us(recording.origin_us())
+    events = recording.read() if window is None else recording.read_time(*window)
+    if len(events) == 0:
+        raise UserError(f"{recording.path}: no event lies {_place(sample)} of the recording{_spanned(recording)}.")
+    return events
+
+
+def clip_frames(video: VideoSource, sample: Sample, count: int) -> VideoFrames:
+    """`count` frames spread evenly over the sample's clip, or over the whole video. Raises UserError."""
+    return video.read_uniform(count, sample.window_us(-sample.video_offset_us))
+
+
+def _place(sample: Sample) -> str:
+    return f"in {sample.clip_text}" if sample.duration_us is not None else f"{sample.clip_text} on"
+
+
+def _spanned(recording: Recording) -> str:
+    info = recording.info
+    if info.t_min_us is None or info.t_max_us is None:
+        return ""
+    return f", which spans {seconds_text(info.t_max_us - info.t_min_us)}; choose a part inside it"
