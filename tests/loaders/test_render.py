@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.pictures.render import EventCanvas, render_event_frames, render_events, slice_bounds, slice_times
+from evprof.loaders.pictures.palette import Palette
+from evprof.loaders.pictures.render import render_event_frames, render_events, slice_bounds, slice_times
+from evprof.loaders.pictures.renderings import EventCanvas
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -79,12 +81,10 @@ def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: 
 
 
 def test_a_canvas_forgets_the_last_window_and_takes_colours() -> None:
-    colors = np.array([[1, 1, 1], [2, 2, 2], [3, 3, 3]], dtype=np.uint8)
-    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), colors=colors)
+    palette = Palette("test", "Test", (1, 1, 1), (2, 2, 2), (3, 3, 3), ((4, 4, 4), (5, 5, 5)))
+    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), palette=palette)
     assert canvas.render(0, 5)[0, :, 0].tolist() == [2, 1]
     assert canvas.render(5, 20)[0, :, 0].tolist() == [1, 3]
-    with pytest.raises(ValueError, match="colors"):
-        EventCanvas(events_of([(0, 0, 0, 0)]), colors=np.zeros((2, 3), np.uint8))
 
 
 def test_bounds_and_times_of_the_slices() -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
 
 from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from ui.models.event_look import EventArtist, EventLook
 
 if TYPE_CHECKING:
-    from evprof.core.events import EventArray
     from evprof.loaders.events.frames import EventFrames
     from evprof.loaders.pictures.render import Picture
+    from ui.models.event_windows import EventWindows
 
 LONGEST_EDGE = 640
 """Players are small: larger video frames are scaled down by the decoder."""
@@ -29,31 +32,53 @@ class PictureSource(Protocol):
     def duration_us(self) -> int:
         """Its length."""
 
-    def picture_at(self, position_us: int) -> Picture:
-        """uint8 [H, W, 3] RGB at a moment since its first event or frame. Raises UserError."""
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
+        """uint8 [H, W, 3] RGB at a moment since its first event or frame; videos have no look. Raises UserError."""
+
+    def prepare(self, position_us: int) -> None:
+        """Reads ahead of a moment; asked for while no picture is. Raises UserError."""
 
     def close(self) -> None:
         """Lets go of the file."""
 
 
+@dataclass(frozen=True)
+class PlayerInput:
+    """One half of a sample. `offset_us` is when its first event or frame is shown on the sample's clock."""
+
+    path: str
+    times_path: str | None = None
+    offset_us: int = 0
+
+    @classmethod
+    def of(cls, sample: Sample, what: str) -> Self | None:
+        """The "events" or the "video" of a sample; None where it has none."""
+        if what == "events":
+            return None if sample.events_path is None else cls(sample.events_path)
+        if sample.video_path is None:
+            return None
+        return cls(sample.video_path, sample.video_times_path, sample.video_offset_us)
+
+
 class EventPictures:
-    """Events of the last moment before a position, drawn as the model's frames are."""
+    """Events of the last moment before a position, held or read in blocks."""
 
-    def __init__(self, events: EventArray) -> None:
-        from evprof.loaders.pictures.render import EventCanvas
+    def __init__(self, windows: EventWindows) -> None:
+        self._windows = windows
+        self._artist = EventArtist(windows)
+        self.duration_us = windows.duration_us
 
-        self._origin_us = events.t_min_us or 0
-        self._canvas = EventCanvas(events)
-        self.duration_us = events.duration_us or 0
-        self.window_us = min(50_000, max(5_000, self.duration_us // 20))
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
+        """What the look says of the events that end at the position."""
+        return self._artist.picture_at(position_us, look or EventLook())
 
-    def picture_at(self, position_us: int) -> Picture:
-        """Events of the `window_us` that end at the position; at the very start, of the first `window_us`."""
-        stop = min(max(position_us, self.window_us), self.duration_us) + self._origin_us
-        return self._canvas.render(stop - self.window_us, stop + 1)
+    def prepare(self, position_us: int) -> None:
+        """The block that playing comes to next."""
+        self._windows.prepare(position_us)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Lets go of the recording."""
+        self._windows.close()
 
 
 class FolderPictures:
@@ -65,9 +90,12 @@ class FolderPictures:
         self._frames = frames.frames
         self.duration_us = self.FRAME_US * len(self._frames)
 
-    def picture_at(self, position_us: int) -> Picture:
-        """The frame whose turn it is."""
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
+        """The frame whose turn it is; somebody else drew it."""
         return self._frames[min(position_us // self.FRAME_US, len(self._frames) - 1)]
+
+    def prepare(self, position_us: int) -> None:
+        """All are there."""
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -76,37 +104,41 @@ class FolderPictures:
 class VideoPictures:
     """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, given: PlayerInput) -> None:
         from evprof.loaders.videos.player import VideoPlayer
 
-        self._player = VideoPlayer(path, longest_edge=LONGEST_EDGE)
+        self._player = VideoPlayer(given.path, longest_edge=LONGEST_EDGE, times_path=given.times_path)
         try:
             self.duration_us = self._player.duration_us
         except UserError:
             self._player.close()
             raise
 
-    def picture_at(self, position_us: int) -> Picture:
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         """The frame on show at the position."""
         return self._player.frame_at(position_us).picture
+
+    def prepare(self, position_us: int) -> None:
+        """Frames of videos are decoded on the way."""
 
     def close(self) -> None:
         """Lets go of the file."""
         self._player.close()
 
 
-def event_pictures(path: str) -> PictureSource:
+def event_pictures(given: PlayerInput) -> PictureSource:
     """Opens an event recording or a folder of event frames. Raises UserError."""
-    from evprof.core.events import EventArray
-    from evprof.loaders.events.opening import open_events
+    from evprof.loaders.events.frames import is_frame_set, load_event_frames
+    from ui.models.event_windows import open_windows
 
-    source = open_events(path)
-    return EventPictures(source) if isinstance(source, EventArray) else FolderPictures(source)
+    if Path(given.path).is_dir() or is_frame_set(given.path):
+        return FolderPictures(load_event_frames(given.path))
+    return EventPictures(open_windows(given.path))
 
 
-def video_pictures(path: str) -> PictureSource:
-    """Opens a video. Raises UserError."""
-    return VideoPictures(path)
+def video_pictures(given: PlayerInput) -> PictureSource:
+    """Opens a video or a folder of pictures. Raises UserError."""
+    return VideoPictures(given)
 
 
 @dataclass(frozen=True)
@@ -123,13 +155,15 @@ class FeedState:
 class PictureFeed:
     """One input's pictures. `want` and `state` return at once; the thread starts with the first wish."""
 
-    def __init__(self, path: str, open_source: Callable[[str], PictureSource]) -> None:
-        self.path = path
+    def __init__(self, given: PlayerInput, open_source: Callable[[PlayerInput], PictureSource]) -> None:
+        self.given = given
         self._open_source = open_source
         self._wish = threading.Condition()
-        self._wanted_us: int | None = None
+        self._wanted: _Wish | None = None
+        self._asked = self._answered = 0
         self._is_closed = False
         self._is_paused = False
+        self._is_over = False
         self._state = FeedState()
         self._thread: threading.Thread | None = None
 
@@ -138,10 +172,19 @@ class PictureFeed:
         """What is ready now."""
         return self._state
 
-    def want(self, position_us: int) -> None:
-        """Asks for the picture of a moment; an older wish that waits is forgotten."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether a picture is still to come."""
         with self._wish:
-            self._wanted_us = position_us
+            return self._answered != self._asked
+
+    def want(self, position_us: int, look: EventLook | None = None) -> None:
+        """Asks for the picture of a moment since the input's beginning; an older wish that waits is forgotten."""
+        with self._wish:
+            if self._is_over:
+                return
+            self._asked += 1
+            self._wanted = _Wish(self._asked, position_us, look)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="evprof-pictures", daemon=True)
                 self._thread.start()
@@ -159,28 +202,48 @@ class PictureFeed:
             self._is_closed = True
             self._wish.notify()
 
-    def _next_wish(self) -> int | None:
-        """The moment wanted next; None when the feed is closed."""
+    def _next_wish(self) -> _Wish | None:
+        """What is wanted next; None when the feed is closed."""
         with self._wish:
-            self._wish.wait_for(lambda: self._is_closed or (self._wanted_us is not None and not self._is_paused))
-            wanted, self._wanted_us = self._wanted_us, None
+            self._wish.wait_for(lambda: self._is_closed or (self._wanted is not None and not self._is_paused))
+            wanted, self._wanted = self._wanted, None
             return None if self._is_closed else wanted
+
+    def _is_at_leisure(self) -> bool:
+        with self._wish:
+            return self._wanted is None and not self._is_paused and not self._is_closed
+
+    def _answer(self, state: FeedState, wish: _Wish | None) -> None:
+        """Shows what came of a wish; None: nothing more will come of any."""
+        with self._wish:
+            self._state = state
+            self._is_over = wish is None
+            self._answered = self._asked if wish is None else wish.number
 
     def _work(self) -> None:
         wanted = self._next_wish()
         if wanted is None:
             return
         try:
-            source = self._open_source(self.path)
+            source = self._open_source(self.given)
         except UserError as error:
-            self._state = FeedState(self._state.serial + 1, sentence=error.sentence)
+            self._answer(FeedState(self._state.serial + 1, sentence=error.sentence), None)
             return
         try:
             while wanted is not None:
-                picture = source.picture_at(wanted)
-                self._state = FeedState(self._state.serial + 1, picture, wanted, source.duration_us)
+                picture = source.picture_at(wanted.position_us, wanted.look)
+                self._answer(FeedState(self._state.serial + 1, picture, wanted.position_us, source.duration_us), wanted)
+                if self._is_at_leisure():
+                    source.prepare(wanted.position_us)
                 wanted = self._next_wish()
         except UserError as error:
-            self._state = FeedState(self._state.serial + 1, None, 0, source.duration_us, error.sentence)
+            self._answer(FeedState(self._state.serial + 1, None, 0, source.duration_us, error.sentence), None)
         finally:
             source.close()
+
+
+@dataclass(frozen=True)
+class _Wish:
+    number: int
+    position_us: int
+    look: EventLook | None

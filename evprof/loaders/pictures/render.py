@@ -1,4 +1,4 @@
-"""Draws events as pictures: exactly as EventGPT does for the models, and quickly for the player.
+"""Draws events exactly as EventGPT does, for the models.
 
 It knows events and pixels, no files.
 """
@@ -12,15 +12,25 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.pictures.palette import EVENTGPT_PALETTE
+from evprof.loaders.pictures.representations import canvas_size, flat_index, inside
 
 Picture = npt.NDArray[np.uint8]
 """uint8 [height, width, 3], RGB."""
 
-EVENTGPT_COLORS: npt.NDArray[np.uint8] = np.array([[255, 255, 255], [0, 0, 255], [255, 0, 0]], dtype=np.uint8)
+EVENTGPT_COLORS: npt.NDArray[np.uint8] = EVENTGPT_PALETTE.polarities
 """No event, p = 0, p = 1: white, blue, red (reference: EventGPT's generate_event_image)."""
 
 EVENTGPT_FRAMES = 5
 """EventGPT's number of event frames."""
+
+_FEW = 4
+"""Below one event per this many pixels, painting the events' pixels beats painting all."""
+
+_MOST_ORDINALS = (1 << 30) - 2
+"""int32 has room for twice as many ordinals plus a polarity; recordings in memory are far shorter."""
+
+_PIXEL = np.dtype("V3")
 
 
 @dataclass(frozen=True)
@@ -65,68 +75,39 @@ def render_events(events: EventArray, *, width: int | None = None, height: int |
     """One picture of all `events`: white canvas, p == 0 blue, otherwise red; the last event in file order wins.
 
     Events outside a fixed canvas are left out. Order is guaranteed, not just observed: numpy promises nothing for
-    repeated indices in an assignment, so the latest event of a pixel is found as a maximum.
+    repeated indices in an assignment, so which event was left on a pixel is checked, or found as a maximum.
     """
-    columns = events.width if width is None else width
-    rows = events.height if height is None else height
-    if columns < 1 or rows < 1:
-        raise UserError(f"A picture of {columns} x {rows} pixels cannot be drawn; the events or the canvas are empty.")
-    shown = _inside(events, columns, rows)
-    latest = np.zeros(rows * columns, dtype=np.int64)
+    columns, rows = canvas_size(events, width, height)
+    shown = inside(events, columns, rows)
+    flat = flat_index(shown, columns)
+    if len(shown) > _MOST_ORDINALS:
+        raise UserError(f"{len(shown):,} events are more than one picture can be drawn of; ask for more frames.")
+    draw = _draw_few if len(shown) * _FEW < rows * columns else _draw_many
+    return draw(flat, shown.p, rows * columns).reshape(rows, columns, 3)
+
+
+def _draw_few(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int) -> npt.NDArray[np.uint8]:
+    """[pixels, 3], only the pixels with events touched after the canvas was made white."""
+    latest = np.empty(pixels, dtype=np.int32)
+    order = np.arange(len(flat), dtype=np.int32)
+    latest[flat] = order
+    left = latest[flat]
+    while (late := left < order).any():  # never seen; each turn moves at least one pixel to a later event
+        latest[flat[late]] = order[late]
+        left = latest[flat]
+    last = left == order
+    picture = np.full((pixels, 3), EVENTGPT_COLORS[0], dtype=np.uint8)
+    picture.view(_PIXEL)[flat[last], 0] = np.take(EVENTGPT_COLORS[1:].view(_PIXEL)[:, 0], p[last])
+    return picture
+
+
+def _draw_many(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int) -> npt.NDArray[np.uint8]:
+    """[pixels, 3] through a palette of the whole canvas."""
+    latest = np.zeros(pixels, dtype=np.int32)
     # 2 * (ordinal + 1) + polarity grows with the ordinal alone, and its last bit is the colour.
-    order = np.arange(2, 2 * len(shown) + 2, 2, dtype=np.int64) + shown.p
-    np.maximum.at(latest, _flat(shown, columns), order)
-    palette = (latest > 0).astype(np.uint8) + (latest & 1).astype(np.uint8)
-    return np.take(EVENTGPT_COLORS, palette, axis=0).reshape(rows, columns, 3)
-
-
-def _inside(events: EventArray, width: int, height: int) -> EventArray:
-    if events.width <= width and events.height <= height:
-        return events
-    kept = (events.x < width) & (events.y < height)
-    return EventArray(events.x[kept], events.y[kept], events.t_us[kept], events.p[kept])
-
-
-def _flat(events: EventArray, width: int) -> npt.NDArray[np.intp]:
-    flat = events.y.astype(np.intp)
-    flat *= width
-    flat += events.x
-    return flat
-
-
-class EventCanvas:
-    """Pictures of any time window of one recording at one canvas size, fast enough to play.
-
-    Sorts once if the recording is not in time order. Where a pixel fires twice in a window the later event is drawn in
-    all runs measured; numpy does not promise it, so models get `render_events`.
-    """
-
-    def __init__(
-        self, events: EventArray, *, width: int | None = None, height: int | None = None, colors: Picture | None = None
-    ) -> None:
-        self.width = max(1, events.width if width is None else width)
-        self.height = max(1, events.height if height is None else height)
-        self.colors: Picture = EVENTGPT_COLORS if colors is None else np.ascontiguousarray(colors, dtype=np.uint8)
-        if self.colors.shape != (3, 3):
-            raise ValueError(f"colors must be [3, 3] (none, darker, brighter), not {list(self.colors.shape)}")
-        kept = _inside(events, self.width, self.height)
-        if not kept.is_sorted:
-            order = np.argsort(kept.t_us, kind="stable")
-            kept = EventArray(kept.x[order], kept.y[order], kept.t_us[order], kept.p[order])
-        self._events = kept
-        self._palette = np.zeros(self.width * self.height, dtype=np.uint8)
-
-    def count(self, start_us: int, stop_us: int) -> int:
-        """Events with start_us <= t < stop_us."""
-        return len(self._window(start_us, stop_us))
-
-    def render(self, start_us: int, stop_us: int) -> Picture:
-        """Picture uint8 [height, width, 3] of the events with start_us <= t < stop_us."""
-        shown = self._window(start_us, stop_us)
-        self._palette.fill(0)
-        self._palette[_flat(shown, self.width)] = shown.p + 1
-        return np.take(self.colors, self._palette, axis=0).reshape(self.height, self.width, 3)
-
-    def _window(self, start_us: int, stop_us: int) -> EventArray:
-        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
-        return self._events.slice_count(int(start), max(int(start), int(stop)))
+    order = np.arange(2, 2 * len(flat) + 2, 2, dtype=np.int32)
+    order += p
+    np.maximum.at(latest, flat, order)
+    palette = (latest & 1).astype(np.uint8)
+    palette += latest > 0
+    return np.take(EVENTGPT_COLORS, palette, axis=0)

@@ -1,0 +1,235 @@
+"""The ways people can look at events, and the painter that draws them fast enough to play.
+
+It knows events, colours and pixels, no files. What the models see is drawn by `evprof.loaders.pictures.render`; the
+numbers behind the other pictures, with formulas and sources, are in `evprof.loaders.pictures.representations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, Colors, Palette
+from evprof.loaders.pictures.render import Picture, render_events
+from evprof.loaders.pictures.representations import flat_index, inside, voxel_grid
+
+
+class RenderingText(NamedTuple):
+    """A rendering's name for people and one sentence that says what it shows."""
+
+    title: str
+    sentence: str
+
+
+RENDERING_TEXTS: Mapping[str, RenderingText] = MappingProxyType(
+    {
+        "eventgpt": RenderingText(
+            "As EventGPT sees it",
+            "Each pixel shows its last event in file order, in the model's own blue and red on white.",
+        ),
+        "polarity": RenderingText("Polarity", "Each pixel shows whether its last event was darker or brighter."),
+        "count": RenderingText("Count", "Each pixel shows how many events it had, on a logarithmic scale."),
+        "decay": RenderingText("Decay", "Events add up and fade away, brighter against darker."),
+        "time-surface": RenderingText("Time surface", "The fresher a pixel's last event, the stronger its colour."),
+        "voxel": RenderingText("Voxel grid", "The colour of a pixel says when in the window its events came."),
+    }
+)
+"""What each rendering is called, in the order they are offered."""
+
+RENDERINGS: tuple[str, ...] = tuple(RENDERING_TEXTS)
+
+VOXEL_BINS = 5
+"""Bins of the voxel grid that is drawn, the number most used in the field (A. Z. Zhu et al. used 9, E2VID 5)."""
+
+_LEVELS = {"count": "amounts", "voxel": "amounts", "decay": "signed", "time-surface": "signed"}
+"""Which of a palette's tables a rendering's levels look up."""
+
+TAUS_IN_WINDOW = 3
+"""Time constants that fit in a window, so that its oldest events have faded to 5 %."""
+
+
+def draw(
+    events: EventArray,
+    rendering: str,
+    palette: Palette = EVENTGPT_PALETTE,
+    *,
+    width: int,
+    height: int,
+    start_us: int,
+    stop_us: int,
+) -> Picture:
+    """One picture, uint8 [height, width, 3], of the events with start_us <= t < stop_us. Raises UserError."""
+    shown = events.slice_time(start_us, stop_us)
+    return Painter(width, height, palette=palette, rendering=rendering).paint(shown, start_us, stop_us)
+
+
+class Painter:
+    """Pictures of one size and one kind, drawn in buffers that are used again. Not for two threads at once.
+
+    "eventgpt" has the model's colours whatever the palette, and an order that is guaranteed; the others may show either
+    of two events that share a pixel and a microsecond.
+    """
+
+    def __init__(
+        self, width: int, height: int, *, palette: Palette = EVENTGPT_PALETTE, rendering: str = "polarity"
+    ) -> None:
+        if width < 1 or height < 1:
+            raise UserError(f"A picture of {width} x {height} pixels cannot be drawn.")
+        if rendering not in RENDERING_TEXTS:
+            raise UserError(f"'{rendering}' is no way to draw events; there are {', '.join(RENDERINGS)}.")
+        self.width, self.height = width, height
+        self.palette, self.rendering = palette, rendering
+        self._pixels = width * height
+        # One spare, so that two pixels can be coloured at a time.
+        self._levels = np.zeros(self._pixels + self._pixels % 2, dtype=np.uint8)
+        self._colors = _of_two(palette, _LEVELS.get(rendering, "polarities"))
+        self._grid: npt.NDArray[np.float32] | None = None
+        painters: dict[str, Callable[[EventArray, int, int], Picture]] = {
+            "eventgpt": self._eventgpt,
+            "polarity": self._polarity,
+            "count": self._count,
+            "decay": self._decay,
+            "time-surface": self._time_surface,
+            "voxel": self._voxel,
+        }
+        self._paint = painters[rendering]
+
+    def paint(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """A new picture, uint8 [height, width, 3], of all `events`, which lie in start_us <= t < stop_us.
+
+        Events outside the canvas are left out.
+        """
+        return self._paint(inside(events, self.width, self.height), start_us, stop_us)
+
+    def _eventgpt(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        return render_events(events, width=self.width, height=self.height)
+
+    def _polarity(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        self._levels.fill(0)
+        self._levels[flat_index(events, self.width)] = events.p + np.uint8(1)
+        return self._colored()
+
+    def _count(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """level = 255 * log(1 + n) / log(1 + most)."""
+        counts = np.bincount(flat_index(events, self.width), minlength=self._pixels)
+        most = max(1, int(counts.max()))
+        scale = np.log1p(np.arange(most + 1)) * (255 / np.log1p(most))
+        np.take(scale.astype(np.uint8), counts, out=self._levels[: self._pixels], mode="clip")
+        return self._colored()
+
+    def _decay(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """v is the leaky sum; level = 128 + 127 * v / (0.5 + |v|): one fresh event is two thirds of the way."""
+        weights = _freshness(events, start_us, stop_us)
+        np.negative(weights, out=weights, where=events.p == 0)
+        total = np.bincount(flat_index(events, self.width), weights=weights, minlength=self._pixels)
+        value = total.astype(np.float32)
+        scale = np.abs(value)
+        scale += np.float32(0.5)
+        value /= scale
+        value *= np.float32(127)
+        value += np.float32(128.5)
+        self._levels[: self._pixels] = value
+        return self._colored()
+
+    def _time_surface(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """level = 128 +- 127 * exp(-age / tau) of a pixel's last event."""
+        if not events.is_sorted:
+            order = np.argsort(events.t_us, kind="stable")
+            events = EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
+        fresh = _freshness(events, start_us, stop_us)
+        np.negative(fresh, out=fresh, where=events.p == 0)
+        fresh *= np.float32(127)
+        fresh += np.float32(128.5)
+        self._levels.fill(128)
+        self._levels[flat_index(events, self.width)] = fresh.astype(np.uint8)
+        return self._colored()
+
+    def _voxel(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """level = where along the ramp the centre of a pixel's |V[b]| lies; see `voxel_grid`."""
+        if self._grid is None:
+            self._grid = np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
+        size = {"width": self.width, "height": self.height}
+        grid = voxel_grid(events, bins=VOXEL_BINS, start_us=start_us, stop_us=stop_us - 1, out=self._grid, **size)
+        touched = np.flatnonzero(np.bincount(flat_index(events, self.width), minlength=self._pixels))
+        strength = np.abs(grid.reshape(VOXEL_BINS, -1)[:, touched])
+        total = strength.sum(axis=0)
+        centre = np.arange(VOXEL_BINS, dtype=np.float32) @ strength
+        # Events of both kinds may cancel out to nothing: then there is nothing to show.
+        level = np.where(total > 1e-6, 1.5 + centre * (254 / (VOXEL_BINS - 1)) / np.maximum(total, 1e-6), 0)
+        self._levels.fill(0)
+        self._levels[touched] = level.astype(np.uint8)
+        return self._colored()
+
+    def _colored(self) -> Picture:
+        """The levels through the table of pairs, half the look-ups; an array of its own."""
+        colored = np.take(self._colors, self._levels.view(np.uint16), axis=0)
+        return colored.reshape(-1, 3)[: self._pixels].reshape(self.height, self.width, 3)
+
+
+class EventCanvas:
+    """Pictures of any time window of one recording at one canvas size, fast enough to play.
+
+    Sorts once if the recording is not in time order. Where a pixel fires twice in a window the later event is drawn in
+    all runs measured; numpy does not promise it, so models get `render_events`.
+    """
+
+    def __init__(
+        self,
+        events: EventArray,
+        *,
+        width: int | None = None,
+        height: int | None = None,
+        palette: Palette = EVENTGPT_PALETTE,
+        rendering: str = "polarity",
+    ) -> None:
+        self.width = max(1, events.width if width is None else width)
+        self.height = max(1, events.height if height is None else height)
+        self._painter = Painter(self.width, self.height, palette=palette, rendering=rendering)
+        kept = inside(events, self.width, self.height)
+        if not kept.is_sorted:
+            order = np.argsort(kept.t_us, kind="stable")
+            kept = EventArray(kept.x[order], kept.y[order], kept.t_us[order], kept.p[order])
+        self._events = kept
+
+    def set_style(self, *, palette: Palette | None = None, rendering: str | None = None) -> None:
+        """Draws otherwise from now on. Raises UserError for a rendering there is not."""
+        self._painter = Painter(
+            self.width,
+            self.height,
+            palette=palette or self._painter.palette,
+            rendering=rendering or self._painter.rendering,
+        )
+
+    def count(self, start_us: int, stop_us: int) -> int:
+        """Events with start_us <= t < stop_us."""
+        return len(self._window(start_us, stop_us))
+
+    def render(self, start_us: int, stop_us: int) -> Picture:
+        """Picture uint8 [height, width, 3] of the events with start_us <= t < stop_us."""
+        return self._painter.paint(self._window(start_us, stop_us), start_us, stop_us)
+
+    def _window(self, start_us: int, stop_us: int) -> EventArray:
+        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
+        return self._events.slice_count(int(start), max(int(start), int(stop)))
+
+
+def _freshness(events: EventArray, start_us: int, stop_us: int) -> npt.NDArray[np.float32]:
+    """exp(-(stop - t) / tau) of each event, tau a third of the window."""
+    ages = (events.t_us - stop_us).astype(np.float32)
+    ages *= np.float32(TAUS_IN_WINDOW / max(1, stop_us - start_us))
+    return np.exp(ages, out=ages)
+
+
+@lru_cache(maxsize=16)
+def _of_two(palette: Palette, levels: str) -> Colors:
+    """[65536, 6]: colours of two neighbours, by both their levels read as one uint16 in the machine's byte order."""
+    colors: Colors = getattr(palette, levels)
+    pairs = np.arange(1 << 16, dtype=np.uint16).view(np.uint8)
+    return np.take(colors, np.minimum(pairs, len(colors) - 1), axis=0).reshape(-1, 6)

@@ -1,0 +1,320 @@
+"""Renderings and the numbers behind them equal plain loops over events; no event is lost or counted twice."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.opening import open_recording
+from evprof.loaders.events.recording import EventsInMemory
+from evprof.loaders.pictures.palette import PALETTES
+from evprof.loaders.pictures.renderings import RENDERING_TEXTS, RENDERINGS, EventCanvas, Painter, draw
+from evprof.loaders.pictures.representations import (
+    count_image,
+    decay_image,
+    latest_times,
+    time_surface,
+    voxel_grid,
+)
+from evprof.loaders.pictures.windows import windows_by_count, windows_by_time
+
+Rows = list[tuple[int, int, int, int]]
+WIDTH, HEIGHT = 5, 3
+
+rows_of_events = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 1000), st.integers(0, 1)), min_size=1, max_size=80
+)
+
+
+def events_of(rows: Rows) -> EventArray:
+    return EventArray.from_columns(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+
+def many(count: int = 100_000, width: int = 640, height: int = 480) -> EventArray:
+    random = np.random.default_rng(3)
+    return EventArray.from_columns(
+        random.integers(0, width, count),
+        random.integers(0, height, count),
+        np.sort(random.integers(0, 100_000, count)),
+        random.integers(0, 2, count),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_of_events)
+def test_counts_equal_a_loop(rows: Rows) -> None:
+    expected = np.zeros((2, HEIGHT, WIDTH), int)
+    for x, y, _, p in rows:
+        expected[p, y, x] += 1
+    size: Any = {"width": WIDTH, "height": HEIGHT}
+    assert (count_image(events_of(rows), channels="polarity", **size) == expected).all()
+    assert (count_image(events_of(rows), **size) == expected.sum(axis=0)).all()
+    assert (count_image(events_of(rows), channels="signed", **size) == expected[1] - expected[0]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_of_events, st.floats(1, 500), st.integers(0, 1200))
+def test_fading_sums_and_surfaces_equal_a_loop(rows: Rows, tau: float, at: int) -> None:
+    total: Any = np.zeros((HEIGHT, WIDTH))
+    last = np.full((2, HEIGHT, WIDTH), -1)
+    for x, y, t, p in rows:
+        if t <= at:
+            total[y, x] += (1 if p else -1) * math.exp(-(at - t) / tau)
+            last[p, y, x] = max(last[p, y, x], t)
+    size: Any = {"width": WIDTH, "height": HEIGHT}
+    kept = [row for row in rows if row[2] <= at]
+    if kept:
+        assert (latest_times(events_of(kept), **size) == last).all()
+    np.testing.assert_allclose(decay_image(events_of(rows), tau_us=tau, at_us=at, **size), total, atol=1e-4)
+    fresh: Any = np.where(last < 0, 0, np.exp(-(at - last) / tau))
+    np.testing.assert_allclose(time_surface(events_of(rows), tau_us=tau, at_us=at, **size), fresh, atol=1e-4)
+    linear: Any = np.where(last < 0, 0, np.maximum(0, 1 - (at - last) / tau))
+    surface = time_surface(events_of(rows), tau_us=tau, at_us=at, decay="linear", **size)
+    np.testing.assert_allclose(surface, linear, atol=1e-4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of_events, st.integers(1, 9))
+def test_a_voxel_grid_equals_a_loop_and_adds_up(rows: Rows, bins: int) -> None:
+    first, last = min(t for _, _, t, _ in rows), max(t for _, _, t, _ in rows)
+    expected = np.zeros((bins, HEIGHT, WIDTH))
+    for x, y, t, p in rows:
+        place = (bins - 1) * (t - first) / max(1, last - first)
+        for index in range(bins):
+            expected[index, y, x] += (1 if p else -1) * max(0.0, 1 - abs(index - place))
+    grid = voxel_grid(events_of(rows), bins=bins, width=WIDTH, height=HEIGHT)
+    np.testing.assert_allclose(grid, expected, atol=1e-4)
+    signed = sum(1 if p else -1 for *_, p in rows)
+    assert grid.sum() == pytest.approx(signed, abs=1e-3)
+
+
+def test_a_large_voxel_grid_adds_up_and_leaves_the_events_alone() -> None:
+    events = many(1_200_000)
+    before = events.p.copy()
+    grid = voxel_grid(events, bins=5, width=640, height=480)
+    signed = int((events.p.astype(np.int64) * 2 - 1).sum())
+    assert float(grid.astype(np.float64).sum()) == pytest.approx(signed, abs=0.5)
+    assert (events.p == before).all()
+    again = voxel_grid(events, bins=5, width=640, height=480, out=grid)
+    assert again is grid
+    assert float(grid.astype(np.float64).sum()) == pytest.approx(signed, abs=0.5)
+
+
+def test_a_voxel_grid_of_a_window_leaves_out_what_lies_outside() -> None:
+    events = events_of([(0, 0, 0, 1), (1, 0, 50, 1), (2, 0, 100, 1)])
+    grid = voxel_grid(events, bins=2, start_us=40, stop_us=60, width=3, height=1)
+    assert grid.tolist() == [[[0, 0.5, 0]], [[0, 0.5, 0]]]
+
+
+def test_an_event_outside_the_canvas_counts_nowhere() -> None:
+    events = events_of([(4, 0, 0, 1), (0, 2, 5, 1), (0, 0, 9, 0)])
+    size: Any = {"width": 2, "height": 2}
+    assert count_image(events, **size).sum() == 1
+    assert voxel_grid(events, bins=3, **size).sum() == -1
+    assert (time_surface(events, tau_us=10.0, **size) > 0).sum() == 1
+    assert decay_image(events, tau_us=10.0, **size)[0, 0] == -1
+
+
+def test_senseless_numbers_are_refused() -> None:
+    events = events_of([(0, 0, 0, 1)])
+    for call in (
+        lambda: voxel_grid(events, bins=0),
+        lambda: time_surface(events, tau_us=0),
+        lambda: decay_image(events, tau_us=float("nan")),
+        lambda: count_image(events, width=0, height=3),
+        lambda: list(windows_by_time(events, 0)),
+        lambda: list(windows_by_count(events, 0)),
+        lambda: Painter(4, 4, rendering="nothing"),
+        lambda: Painter(0, 4),
+    ):
+        with pytest.raises(UserError):
+            call()
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of_events, st.integers(1, 300), st.booleans())
+def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, is_sorted: bool) -> None:
+    if is_sorted:
+        rows = sorted(rows, key=lambda row: row[2])
+    origin = min(t for _, _, t, _ in rows)
+    windows = list(windows_by_time(events_of(rows), window_us))
+    assert windows[0].start_us == origin
+    assert all(a.stop_us == b.start_us for a, b in pairwise(windows))
+    assert len(windows) == (max(t for _, _, t, _ in rows) - origin) // window_us + 1
+    for window in windows:
+        expected = [row for row in rows if window.start_us <= row[2] < window.stop_us]
+        found = window.events
+        columns = (found.x, found.y, found.t_us, found.p)
+        assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_of_events, st.integers(1, 90))
+def test_windows_of_a_number_of_events(rows: Rows, count: int) -> None:
+    parts = list(windows_by_count(events_of(rows), count))
+    assert [len(part.events) for part in parts[:-1]] == [count] * (len(parts) - 1)
+    assert np.concatenate([part.events.t_us for part in parts]).tolist() == [t for _, _, t, _ in rows]
+    assert all((part.events.t_us >= part.start_us).all() and (part.events.t_us < part.stop_us).all() for part in parts)
+
+
+class InChunks(EventsInMemory):
+    """A recording that hands out small chunks, as formats that stream do."""
+
+    def chunks(self):  # type: ignore[no-untyped-def]  # as its base says
+        whole = self.read()
+        for start in range(0, len(whole), 7):
+            yield whole.slice_count(start, start + 7)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of_events, st.integers(1, 400), st.integers(1, 20))
+def test_windows_of_an_open_recording_are_those_of_its_events(rows: Rows, window_us: int, count: int) -> None:
+    events = events_of(sorted(rows, key=lambda row: row[2]))
+    recording = InChunks(__file__, "npy", events)
+    for streamed, held in (
+        (windows_by_time(recording, window_us), windows_by_time(events, window_us)),
+        (windows_by_count(recording, count), windows_by_count(events, count)),
+    ):
+        found = [(part.start_us, part.stop_us, part.events.t_us.tolist()) for part in streamed]
+        assert found == [(part.start_us, part.stop_us, part.events.t_us.tolist()) for part in held]
+
+
+def test_a_little_lateness_is_put_right_and_much_is_told() -> None:
+    late = [(0, 0, t, 1) for t in [0, 10, 20, 30, 40, 50, 60, 55, 70, 80, 90, 100, 110, 120, 130]]
+    recording = InChunks(__file__, "npy", events_of(late))
+    windows = list(windows_by_time(recording, 20))
+    assert [part.events.t_us.tolist() for part in windows][2:4] == [[40, 50, 55], [60, 70]]
+    much = [(0, 0, t, 1) for t in [0, 100, 200, 300, 400, 500, 600, 50]]
+    with pytest.raises(UserError, match="backwards"):
+        list(windows_by_time(InChunks(__file__, "npy", events_of(much)), 20))
+
+
+def test_a_jump_of_an_age_makes_no_endless_windows() -> None:
+    events = events_of([(0, 0, 0, 1), (0, 0, 2**60, 1)])
+    for source in (events, InChunks(__file__, "npy", events)):
+        with pytest.raises(UserError, match="longer windows"):
+            list(windows_by_time(source, 1000))
+
+
+def test_windows_of_no_events() -> None:
+    assert list(windows_by_time(events_of([]), 10)) == []
+    assert list(windows_by_count(events_of([]), 10)) == []
+
+
+def test_a_file_is_read_once_for_all_its_windows(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=[1, 2, 3], y=[0, 0, 0], t=[0, 15, 40], p=[0, 1, 1])
+    with open_recording(tmp_path / "a.npz") as recording:
+        assert [len(part.events) for part in windows_by_time(recording, 10)] == [1, 1, 0, 0, 1]
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_offered() -> None:
+    assert RENDERINGS == ("eventgpt", "polarity", "count", "decay", "time-surface", "voxel")
+    assert all(text.title and text.sentence.endswith(".") for text in RENDERING_TEXTS.values())
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+@pytest.mark.parametrize("size", [(5, 3), (4, 2)])
+def test_every_rendering_shows_events_where_they_are(rendering: str, size: tuple[int, int]) -> None:
+    width, height = size
+    palette = PALETTES["eventgpt" if rendering == "eventgpt" else "dark"]
+    events = events_of([(1, 1, 10, 1), (3, 0, 90, 0), (4, 2, 50, 1)])
+    picture = draw(events, rendering, palette, width=width, height=height, start_us=0, stop_us=100)
+    assert picture.shape == (height, width, 3)
+    assert picture.dtype == np.uint8
+    hit = (picture != np.array(palette.none)).any(axis=2)
+    assert sorted(zip(*(axis.tolist() for axis in np.nonzero(hit)), strict=True)) == sorted(
+        {(1, 1), (0, 3), (2, 4)} & {(y, x) for y in range(height) for x in range(width)}
+    )
+    # Only the window asked for is drawn, and nothing is left of an earlier picture.
+    painter = EventCanvas(events, width=width, height=height, palette=palette, rendering=rendering)
+    assert (painter.render(0, 100) == picture).all()
+    late = painter.render(80, 100)
+    assert np.argwhere((late != np.array(palette.none)).any(axis=2)).tolist() == [[0, 3]]
+    assert (painter.render(0, 100) == picture).all()
+    assert (painter.render(200, 300) == np.array(palette.none)).all()
+
+
+def color(picture: np.ndarray, x: int, y: int) -> tuple[int, ...]:
+    return tuple(picture[y, x].tolist())
+
+
+def test_colours_mean_what_the_renderings_say() -> None:
+    palette = PALETTES["light"]
+    events = events_of(
+        [(0, 0, 1, 0), (1, 0, 1, 1), (2, 0, 1, 1), (2, 0, 2, 1), (2, 0, 3, 1), (3, 0, 99, 1), (4, 0, 99, 0)]
+    )
+    shown = {name: draw(events, name, palette, width=6, height=1, start_us=0, stop_us=100) for name in RENDERINGS}
+    assert [color(shown["polarity"], x, 0) for x in (0, 1, 5)] == [palette.darker, palette.brighter, palette.none]
+    assert color(shown["eventgpt"], 0, 0) == (0, 0, 255)
+    assert color(shown["count"], 2, 0) == palette.ramp[-1]
+    assert color(shown["count"], 1, 0) == tuple(palette.amounts[127].tolist())
+    # Old events have faded towards the background, fresh ones not; many add up.
+    distance = np.abs(shown["decay"].astype(int) - np.array(palette.none)).sum(axis=2)[0]
+    assert distance[5] == 0 < distance[1] < distance[2] < distance[3]
+    distance = np.abs(shown["time-surface"].astype(int) - np.array(palette.none)).sum(axis=2)[0]
+    assert distance[5] == 0 < distance[1] <= distance[2] < distance[3]
+    nearly = np.abs(shown["time-surface"][0, [4, 3]].astype(int) - [palette.darker, palette.brighter])
+    assert nearly.max() <= 8
+    # Early events have the ramp's beginning, late ones its end.
+    ramp = np.array([palette.ramp[0], palette.ramp[-1]])
+    assert np.abs(shown["voxel"][0, [0, 4]].astype(int) - ramp).max() <= 6
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_of_events)
+def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows) -> None:
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    for x, y, t, p in rows:
+        if (y, x) not in last or t >= last[y, x][0]:
+            last[y, x] = (t, p)
+    palette = PALETTES["eventgpt"]
+    picture = draw(events_of(rows), "time-surface", width=WIDTH, height=HEIGHT, start_us=0, stop_us=1001)
+    for (y, x), (t, p) in last.items():
+        step = 127 * math.exp(-3 * (1001 - t) / 1001)
+        exact = 128.5 + (step if p else -step)
+        near = palette.signed[[math.floor(exact - 1e-3), math.floor(exact + 1e-3)]].tolist()
+        assert picture[y, x].tolist() in near
+
+
+def test_canvases_change_style_and_pictures_are_their_own() -> None:
+    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), palette=PALETTES["dark"])
+    first = canvas.render(0, 20)
+    kept = first.copy()
+    canvas.set_style(palette=PALETTES["light"])
+    assert color(canvas.render(0, 20), 0, 0) == PALETTES["light"].darker
+    canvas.set_style(rendering="count")
+    assert color(canvas.render(0, 20), 0, 0) == PALETTES["light"].ramp[-1]
+    assert (first == kept).all()
+    with pytest.raises(UserError, match="no way to draw"):
+        canvas.set_style(rendering="oil")
+
+
+@pytest.mark.timing
+def test_a_live_frame_takes_less_than_a_millisecond() -> None:
+    limits_ms = {"polarity": 1.0, "eventgpt": 5.0, "count": 5.0, "decay": 5.0, "time-surface": 5.0, "voxel": 15.0}
+    events = many()
+    for rendering, limit_ms in limits_ms.items():
+        canvas = EventCanvas(events, width=640, height=480, rendering=rendering)
+        assert canvas.count(0, 100_000) == 100_000
+        taken = []
+        for _ in range(30):
+            before = time.perf_counter()
+            canvas.render(0, 100_000)
+            taken.append((time.perf_counter() - before) * 1e3)
+        assert min(taken) < limit_ms, (rendering, min(taken))
