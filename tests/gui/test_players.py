@@ -15,10 +15,12 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
+from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.file import VideoFile
-from ui.models.picture_feed import PictureFeed, event_pictures, video_pictures
-from ui.models.play_clock import PlayClock
+from ui.models.event_look import EventLook
+from ui.models.picture_feed import PictureFeed, PlayerInput, event_pictures, video_pictures
+from ui.models.play_clock import InputSpan, PlayClock
 from ui.theme import ThemeHolder
 from ui.views.event_player import EventPlayer
 from ui.views.frame_player import FramePlayer
@@ -35,14 +37,18 @@ class Counting:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.prepared: list[int] = []
         self.is_closed = False
         self.gate = threading.Event()
         self.gate.set()
 
-    def picture_at(self, position_us: int) -> Picture:
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         self.asked.append(position_us)
         self.gate.wait(5)
         return np.full((6, 8, 3), position_us % 251, dtype=np.uint8)
+
+    def prepare(self, position_us: int) -> None:
+        self.prepared.append(position_us)
 
     def close(self) -> None:
         self.is_closed = True
@@ -51,7 +57,7 @@ class Counting:
 def test_only_the_latest_wish_counts(wait_until: Wait) -> None:
     source = Counting()
     source.gate.clear()
-    feed = PictureFeed("x", lambda _: source)
+    feed = PictureFeed(PlayerInput("x"), lambda _: source)
     feed.want(1)
     wait_until(lambda: source.asked == [1])
     for wish in range(2, 50):
@@ -67,11 +73,11 @@ def test_a_paused_feed_opens_nothing(wait_until: Wait) -> None:
     opened: list[str] = []
     source = Counting()
 
-    def open_source(path: str) -> Counting:
-        opened.append(path)
+    def open_source(given: PlayerInput) -> Counting:
+        opened.append(given.path)
         return source
 
-    feed = PictureFeed("x", open_source)
+    feed = PictureFeed(PlayerInput("x"), open_source)
     feed.set_paused(True)
     feed.want(7)
     threading.Event().wait(0.1)
@@ -82,22 +88,22 @@ def test_a_paused_feed_opens_nothing(wait_until: Wait) -> None:
 
 
 def test_a_file_that_cannot_be_opened_becomes_a_sentence(wait_until: Wait) -> None:
-    def refuse(path: str) -> Counting:
-        raise UserError(f"{path}: is damaged.")
+    def refuse(given: PlayerInput) -> Counting:
+        raise UserError(f"{given.path}: is damaged.")
 
-    feed = PictureFeed("x.mp4", refuse)
+    feed = PictureFeed(PlayerInput("x.mp4"), refuse)
     feed.want(0)
     wait_until(lambda: feed.state.sentence == "x.mp4: is damaged.")
 
 
 def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str]) -> None:
     events = read_events(files["events"])
-    source = event_pictures(files["events"])
+    source = event_pictures(PlayerInput(files["events"]))
     assert source.duration_us == events.duration_us
     picture = source.picture_at(20_000)
-    start = (events.t_min_us or 0) + 20_000 - 5_000
-    shown: EventArray = events.slice_time(start, start + 5_001)
-    coloured = (picture != 255).any(axis=2)
+    start = (events.t_min_us or 0) + 20_000 - 10_000 + 1
+    shown: EventArray = events.slice_time(start, start + 10_000)
+    coloured = (picture != PALETTES["dark"].none).any(axis=2)
     assert len(shown) > 0
     wanted = np.zeros_like(coloured)
     wanted[shown.y, shown.x] = True
@@ -105,7 +111,7 @@ def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str])
 
 
 def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
-    source = video_pictures(files["video"])
+    source = video_pictures(PlayerInput(files["video"]))
     with VideoFile(files["video"]) as video:
         table = video.index()
         for index in (0, 7, 3, len(table) - 1):
@@ -121,7 +127,7 @@ def test_players_follow_the_clock(
     clock = PlayClock()
     player = player_type(themes, clock)
     player.show()
-    player.show_input(files[kind], None)
+    player.show_input(PlayerInput(files[kind]), None)
     wait_until(lambda: player.image is not None)
     first = player.image
     clock.seek(clock.duration_us * 2 // 3)
@@ -136,7 +142,7 @@ def test_players_are_still_while_a_run_is_measured(
     clock = PlayClock()
     player = VideoPlayer(themes, clock)
     player.show()
-    player.show_input(files["video"], None)
+    player.show_input(PlayerInput(files["video"]), None)
     wait_until(lambda: player.image is not None)
     clock.set_playing(True)
     wait_until(lambda: clock.position_us > 0)
@@ -161,7 +167,7 @@ def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
     player.show()
     told: list[str] = []
     player.failed.connect(told.append)
-    player.show_input(str(broken), None)
+    player.show_input(PlayerInput(str(broken)), None)
     wait_until(lambda: told)
     assert "broken.mp4" in told[0]
     assert player.note == told[0]
@@ -173,7 +179,7 @@ def test_a_player_opens_nothing_before_it_was_painted(
 ) -> None:
     """Opening files before the window's first picture would hold that picture up."""
     player = VideoPlayer(themes, PlayClock())
-    player.show_input(files["video"], None)
+    player.show_input(PlayerInput(files["video"]), None)
     application.processEvents()
     assert not [thread for thread in threading.enumerate() if thread.name == "evprof-pictures" and thread.is_alive()]
     player.show()
@@ -183,11 +189,11 @@ def test_a_player_opens_nothing_before_it_was_painted(
 
 def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_until: Wait) -> None:
     clock = PlayClock()
-    clock.set_duration("a", 100_000)
-    clock.set_duration("b", 40_000)
+    clock.set_span("a", InputSpan("events", 0, 100_000))
+    clock.set_span("b", InputSpan("video", 0, 40_000))
     clock.seek(10**9)
     assert clock.position_us == 100_000
-    clock.set_duration("a", None)
+    clock.set_span("a", None)
     assert (clock.duration_us, clock.position_us) == (40_000, 40_000)
     clock.set_playing(True)
     wait_until(lambda: 0 < clock.position_us < 40_000)
@@ -196,7 +202,7 @@ def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_
 
 def test_scrubbing_with_mouse_and_keys(themes: ThemeHolder) -> None:
     clock = PlayClock()
-    clock.set_duration("a", 1_000_000)
+    clock.set_span("a", InputSpan("events", 0, 1_000_000))
     scrubber = Scrubber(themes, clock)
     scrubber.resize(600, 24)
     scrubber.show()

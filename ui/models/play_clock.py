@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer, Signal
 
 TICK_MS = 33
@@ -9,20 +11,30 @@ RATES = (1.0, 0.25, 0.1)
 """Playing speeds on offer; event clips are often shorter than a blink."""
 
 
+@dataclass(frozen=True)
+class InputSpan:
+    """When one input is shown, in µs on the sample's clock. `what` is "events" or "video"."""
+
+    what: str
+    start_us: int
+    stop_us: int
+
+
 class PlayClock(QObject):
     """Position, playing and the rule that nothing plays while a run is measured.
 
     Signals:
-        position_changed(int): µs since the first event or frame.
+        position_changed(object): µs on the sample's clock.
         changed(): duration, speed, playing or suspension changed.
     """
 
-    position_changed = Signal(int)
+    position_changed = Signal(object)
     changed = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._durations: dict[object, int] = {}
+        self._spans: dict[object, InputSpan] = {}
+        self._part: tuple[int, int] | None = None
         self._position_us = 0
         self._rate = RATES[0]
         self._is_playing = False
@@ -39,9 +51,33 @@ class PlayClock(QObject):
         return self._position_us
 
     @property
+    def spans(self) -> list[InputSpan]:
+        """When each input is shown."""
+        return list(self._spans.values())
+
+    @property
+    def start_us(self) -> int:
+        """Where the position may begin: 0, or before it where a video begins earlier than the events."""
+        return min((0, *(span.start_us for span in self._spans.values())))
+
+    @property
+    def stop_us(self) -> int:
+        """The end of the input that ends last; 0 without any."""
+        return max((span.stop_us for span in self._spans.values()), default=0)
+
+    @property
     def duration_us(self) -> int:
-        """The longer of the two inputs; 0 without any."""
-        return max(self._durations.values(), default=0)
+        """From the first beginning to the last end; 0 without any input."""
+        return self.stop_us - self.start_us if self._spans else 0
+
+    @property
+    def overlap_us(self) -> tuple[int, int] | None:
+        """When inputs of both kinds are shown; None where one kind is alone, or they never meet."""
+        if len({span.what for span in self._spans.values()}) < 2:
+            return None
+        start = max(span.start_us for span in self._spans.values())
+        stop = min(span.stop_us for span in self._spans.values())
+        return (start, stop) if start < stop else None
 
     @property
     def rate(self) -> float:
@@ -58,21 +94,24 @@ class PlayClock(QObject):
         """Whether a run is being measured."""
         return self._is_suspended
 
-    def set_duration(self, owner: object, duration_us: int | None) -> None:
-        """One input's length; None takes it away."""
-        if self._durations.get(owner) == duration_us:
+    def set_span(self, owner: object, span: InputSpan | None) -> None:
+        """When one input is shown; None takes it away."""
+        if self._spans.get(owner) == span:
             return
-        if duration_us is None:
-            self._durations.pop(owner, None)
+        if span is None:
+            self._spans.pop(owner, None)
         else:
-            self._durations[owner] = duration_us
-        if self._position_us > self.duration_us:
-            self.seek(self.duration_us)
+            self._spans[owner] = span
+        self.seek(self._position_us)
         self.changed.emit()
 
+    def set_part(self, part: tuple[int, int] | None) -> None:
+        """What playing goes round in while it is inside of it; None: everything."""
+        self._part = part
+
     def seek(self, position_us: int) -> None:
-        """Goes to a position, kept inside the longer input."""
-        position_us = min(max(0, position_us), self.duration_us)
+        """Goes to a position, kept inside."""
+        position_us = min(max(self.start_us, position_us), self.stop_us)
         if position_us != self._position_us:
             self._position_us = position_us
             self.position_changed.emit(position_us)
@@ -82,8 +121,8 @@ class PlayClock(QObject):
         if is_playing == self._is_playing:
             return
         self._is_playing = is_playing
-        if is_playing and self._position_us >= self.duration_us:
-            self.seek(0)
+        if is_playing and self._position_us >= self.stop_us:
+            self.seek(self.start_us)
         self._run()
 
     def set_suspended(self, is_suspended: bool) -> None:
@@ -107,5 +146,7 @@ class PlayClock(QObject):
 
     def _tick(self) -> None:
         passed_us = int(self._since.restart() * 1000 * self._rate)
-        following = self._position_us + passed_us
-        self.seek(following if following <= self.duration_us else 0)
+        before, following = self._position_us, self._position_us + passed_us
+        if self._part is not None and self._part[0] <= before < self._part[1] <= following:
+            following = self._part[0]
+        self.seek(following if following <= self.stop_us else self.start_us)

@@ -22,14 +22,6 @@ MODE_NAMES = {
 }
 
 
-def input_path(run: RunLog, kind: str) -> str | None:
-    """Path of the run's `kind` ("events" or "video"), None when it had none."""
-    sample = run.info.sample
-    described = sample.get(kind)
-    path = described.get("path") if isinstance(described, dict) else sample.get(f"{kind}_path")
-    return str(path) if path else None
-
-
 def input_name(path: str) -> str:
     """The part of a path people go by."""
     return Path(path).name or path

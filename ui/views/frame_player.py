@@ -6,20 +6,18 @@ It pulls: the feed's thread makes pictures, the screen takes the latest when its
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from evprof.loaders.events.frames import is_there
+from ui.models.event_look import EventLook
 from ui.models.frame_pictures import FramePictures
-from ui.models.picture_feed import FeedState, PictureFeed, PictureSource
-from ui.models.play_clock import TICK_MS, PlayClock
+from ui.models.picture_feed import FeedState, PictureFeed, PictureSource, PlayerInput
+from ui.models.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.models.run_text import input_name
 from ui.theme import SMALL_PX, ThemeHolder
-
-_PATIENCE_TICKS = 90
-"""Ticks without news after which the timer rests until the next wish."""
 
 
 class FramePlayer(QWidget):
@@ -35,7 +33,7 @@ class FramePlayer(QWidget):
         self,
         themes: ThemeHolder,
         clock: PlayClock,
-        open_source: Callable[[str], PictureSource],
+        open_source: Callable[[PlayerInput], PictureSource],
         what: str,
         parent: QWidget | None = None,
     ) -> None:
@@ -48,9 +46,9 @@ class FramePlayer(QWidget):
         self._seen = FeedState()
         self._image: QImage | None = None
         self._frames: FramePictures | None = None
-        self._path: str | None = None
+        self._given: PlayerInput | None = None
+        self._length_us: int | None = None
         self._note = ""
-        self._quiet_ticks = 0
         self._is_painted = False
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
@@ -80,26 +78,38 @@ class FramePlayer(QWidget):
         """Whether the file is open and its picture not there yet."""
         if self._feed is None or self._clock.is_suspended:
             return False
-        state = self._feed.state
-        return state.serial == 0 or state.serial != self._seen.serial
+        serial = self._feed.state.serial
+        return serial == 0 or serial != self._seen.serial or self._feed.is_busy
 
     def sizeHint(self) -> QSize:
         return QSize(150, 112)
 
-    def show_input(self, path: str | None, frames: FramePictures | None) -> None:
+    @property
+    def given(self) -> PlayerInput | None:
+        """The file that is shown."""
+        return self._given
+
+    @property
+    def look(self) -> EventLook | None:
+        """How events are to be drawn; a video is shown as it is."""
+        return None
+
+    def show_input(self, given: PlayerInput | None, frames: FramePictures | None) -> None:
         """Shows a file, falling back to `frames` (the run's own) when it is gone or cannot be read."""
         self._frames = frames
-        if path != self._path:
+        before, self._given = self._given, given
+        if _file(given) != _file(before):
             self.close_feed()
-            self._path = path
             self._open()
+        elif given != before:
+            self._tell_span()
+            self._seek(self._clock.position_us)
         self.refresh()
 
     def refresh(self) -> None:
         """Notes frames that have come since; their length counts while there is no file."""
         if self._feed is None:
-            has_length = self._frames is not None and self._frames.records
-            self._clock.set_duration(self, self._frames.duration_us if has_length and self._frames else None)
+            self._tell_span()
         self.update()
 
     def close_feed(self) -> None:
@@ -109,19 +119,38 @@ class FramePlayer(QWidget):
             self._feed.close()
             self._feed = None
         self._image = None
+        self._length_us = None
         self._seen = FeedState()
-        self._clock.set_duration(self, None)
+        self._clock.set_span(self, None)
+
+    def ask_again(self) -> None:
+        """Wants the picture at the position anew, because it is to look different."""
+        self._seek(self._clock.position_us)
+
+    def _tell_span(self) -> None:
+        """When this input is shown; of a run whose file is gone, when its frames are."""
+        if self._length_us is not None and self._given is not None:
+            start = self._given.offset_us
+            self._clock.set_span(self, InputSpan(self._what, start, start + self._length_us))
+            return
+        frames = self._frames
+        if self._feed is not None or frames is None or not frames.records:
+            self._clock.set_span(self, None)
+            return
+        start = frames.moment_us(frames.origin_us)
+        self._clock.set_span(self, InputSpan(self._what, start, start + frames.duration_us))
 
     def _open(self) -> None:
         self._note = ""
-        if self._path is None:
+        given = self._given
+        if given is None:
             return
-        if not Path(self._path).exists():
+        if not is_there(given.path):
             has_frames = self._frames is not None and bool(self._frames.images)
             rest = "gone; these are the frames of the run" if has_frames else "not on this machine"
-            self._note = f"{input_name(self._path)} is {rest}"
+            self._note = f"{input_name(given.path)} is {rest}"
             return
-        self._feed = PictureFeed(self._path, self._open_source)
+        self._feed = PictureFeed(given, self._open_source)
         self._feed.set_paused(self._clock.is_suspended)
         if self._is_painted:
             self._seek(self._clock.position_us)
@@ -130,9 +159,8 @@ class FramePlayer(QWidget):
         self._seek(self._clock.position_us)
 
     def _seek(self, position_us: int) -> None:
-        if self._feed is not None and self._is_painted:
-            self._feed.want(position_us)
-            self._quiet_ticks = 0
+        if self._feed is not None and self._given is not None and self._is_painted:
+            self._feed.want(position_us - self._given.offset_us, self.look)
             if not self._clock.is_suspended:
                 self._timer.start()
         self.update()
@@ -142,23 +170,25 @@ class FramePlayer(QWidget):
             self._feed.set_paused(self._clock.is_suspended)
             if self._clock.is_suspended:
                 self._timer.stop()
-            elif self._seen.serial == 0:
+            elif self._feed.is_busy:
                 self._timer.start()
         self.update()
 
     def _take(self) -> None:
-        self._quiet_ticks += 1
         feed = self._feed
-        if feed is None or self._quiet_ticks > _PATIENCE_TICKS:
+        if feed is None:
             self._timer.stop()
             return
-        state = feed.state
+        # Asked for in this order: what comes between the two is still seen.
+        is_busy, state = feed.is_busy, feed.state
+        if not is_busy:
+            self._timer.stop()
         if state.serial == self._seen.serial:
             return
         self._seen = state
-        self._quiet_ticks = 0
-        if state.duration_us is not None:
-            self._clock.set_duration(self, state.duration_us)
+        if state.duration_us is not None and state.duration_us != self._length_us:
+            self._length_us = state.duration_us
+            self._tell_span()
         if state.picture is None:
             self._note = state.sentence
             self._image = None
@@ -214,3 +244,8 @@ class FramePlayer(QWidget):
 
     def _redraw(self) -> None:
         self.update()
+
+
+def _file(given: PlayerInput | None) -> tuple[str, str | None] | None:
+    """What has to be opened; where it lies on the clock does not matter for that."""
+    return None if given is None else (given.path, given.times_path)

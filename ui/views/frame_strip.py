@@ -138,7 +138,7 @@ class FrameStrip(QWidget):
             # An event slice shows what led up to its end, a video frame itself.
             moment = record.end_us if self._pictures.column.role == DRAFT else record.start_us
             self._clock.set_playing(False)
-            self._clock.seek(moment - self._pictures.origin_us)
+            self._clock.seek(self._pictures.moment_us(moment))
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):

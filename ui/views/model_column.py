@@ -13,14 +13,16 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QSta
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
+from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.metrics.decoding import output_length
 from evprof.view.columns import Column
 from evprof.view.settings_text import kind_read
 from ui.models.frame_pictures import FramePictures
+from ui.models.picture_feed import PlayerInput
 from ui.models.play_clock import PlayClock
 from ui.models.provenance import has_pieces, lacking, provenance_tip
-from ui.models.run_text import chips, counters, input_path, short_chips, stage_now
+from ui.models.run_text import chips, counters, short_chips, stage_now
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
 from ui.views.counter_row import CounterRow
@@ -183,8 +185,8 @@ class ModelColumn:
         """What is shown."""
         return self._column
 
-    def show_column(self, column: Column | None, sample_path: str | None = None) -> None:
-        """Shows one model of a run, or, before any run, just the input at `sample_path`."""
+    def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
+        """Shows one model of a run, or, before any run, just the input of a sample."""
         is_new = column != self._column
         if is_new:
             self._column = column
@@ -196,7 +198,9 @@ class ModelColumn:
             self.strip.show_column(column)
             self.text.show_column(column)
         self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
-        self.player.show_input(input_path(column.run, self._kind) if column else sample_path, self.pictures)
+        if column is not None:
+            sample = Sample.from_facts(column.run.info.sample)
+        self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
         self.refresh()
 
     def _show_player(self, kind: str) -> None:

@@ -9,7 +9,6 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import Column
 from ui.models.play_clock import PlayClock
-from ui.models.run_text import input_path
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
 from ui.views.model_column import ModelColumn
@@ -60,17 +59,13 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: Column | None, b: Column | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
-        self.left.show_column(a, self._path_beside(b, "events"))
-        self.right.show_column(b, self._path_beside(a, "video"))
+        self.left.show_column(a, self._sample_beside(b))
+        self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
 
-    def _path_beside(self, other: Column | None, kind: str) -> str | None:
-        """The input of a column without a run: the other column's run had it, or the sample to run next has it."""
-        if other is not None:
-            return input_path(other.run, kind)
-        if self._sample is None:
-            return None
-        return self._sample.events_path if kind == "events" else self._sample.video_path
+    def _sample_beside(self, other: Column | None) -> Sample | None:
+        """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
+        return self._sample if other is None else Sample.from_facts(other.run.info.sample)
 
     @property
     def is_idle(self) -> bool:

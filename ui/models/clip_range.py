@@ -1,0 +1,108 @@
+"""Which part of a sample the next run takes, and how a person changes it by hand; it knows no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+PRESETS_US = (50_000, 1_000_000, 5_000_000, 20_000_000)
+"""Lengths on offer: what EventGPT was made for, and what people ask about videos."""
+
+LEAST_US = 1_000
+"""The shortest part that hands can make."""
+
+MODEL_US = 50_000
+"""What EventGPT was made for."""
+
+LONG_US = 100_000
+"""From here on its own program refuses."""
+
+
+@dataclass(frozen=True)
+class ClipRange:
+    """A part of what lasts `whole_us`; `start_us` and `length_us` both None: all of it.
+
+    These are a sample's `start_us` and `duration_us`: either may be None by itself, too.
+    """
+
+    whole_us: int = 0
+    start_us: int | None = None
+    length_us: int | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is cut away."""
+        return self.start_us is None and self.length_us is None
+
+    @property
+    def begin_us(self) -> int:
+        """Where it starts."""
+        return self.start_us or 0
+
+    @property
+    def end_us(self) -> int:
+        """Where it stops: the end of everything, unless a length was chosen."""
+        return max(self.whole_us, self.begin_us) if self.length_us is None else self.begin_us + self.length_us
+
+    @property
+    def length_words(self) -> str:
+        """How much it is: `all`, `50 ms`, `1.25 s`."""
+        return "all" if self.is_all else duration_words(self.end_us - self.begin_us)
+
+    @property
+    def words(self) -> str:
+        """`50 ms at 1.20 s`; `all` without a clip."""
+        if self.is_all:
+            return "all"
+        if self.length_us is None:
+            return f"from {moment_words(self.begin_us)}"
+        return f"{self.length_words} at {moment_words(self.begin_us)}"
+
+    def all(self) -> Self:
+        """Without a clip."""
+        return type(self)(self.whole_us)
+
+    def from_here(self, position_us: int, length_us: int | None) -> Self:
+        """So much from a moment on, moved back as far as the end asks for; None: up to the end."""
+        if length_us is None:
+            return self._made(position_us, self.whole_us)
+        start = max(0, min(position_us, self.whole_us - length_us))
+        return self._made(start, min(start + length_us, max(self.whole_us, start)))
+
+    def with_begin(self, position_us: int) -> Self:
+        """The left handle goes to a moment; the right one stays."""
+        end = min(self.end_us, self.whole_us)
+        return self._made(min(position_us, end - LEAST_US), end)
+
+    def with_end(self, position_us: int) -> Self:
+        """The right handle goes to a moment; the left one stays."""
+        return self._made(self.begin_us, max(position_us, self.begin_us + LEAST_US))
+
+    def moved(self, begin_us: int) -> Self:
+        """As long as before, elsewhere."""
+        length = self.end_us - self.begin_us
+        start = max(0, min(begin_us, self.whole_us - length))
+        return self._made(start, start + length)
+
+    def _made(self, start_us: int, stop_us: int) -> Self:
+        """What reaches from one end to the other is no clip."""
+        start, stop = max(0, start_us), min(stop_us, self.whole_us)
+        if stop - start < LEAST_US:
+            return self.all()
+        if start == 0 and stop >= self.whole_us:
+            return self.all()
+        return type(self)(self.whole_us, start or None, None if stop >= self.whole_us else stop - start)
+
+
+def duration_words(duration_us: int) -> str:
+    """`50 ms`, `1 s`, `12.5 s`: as few figures as tell it."""
+    if duration_us < 1_000_000:
+        return f"{round(duration_us / 1000, 1):g} ms"
+    return f"{round(duration_us / 1_000_000, 2):g} s"
+
+
+def moment_words(time_us: int) -> str:
+    """`120 ms`, `3.25 s`."""
+    if abs(time_us) < 1_000_000:
+        return f"{round(time_us / 1000, 1):g} ms"
+    return f"{time_us / 1_000_000:.2f} s"
