@@ -42,7 +42,7 @@ _DATA_SUFFIXES = {
 
 
 class Inspect(Command):
-    """Describe a recording, video, list of samples, checkpoint, session, trace or result file; nothing is run.
+    """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
@@ -96,7 +96,8 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
     from evprof.cli.legacy_report import describe_legacy
     from evprof.cli.manifest_report import describe_manifest
-    from evprof.loaders.probe import inspect_events, inspect_video, probe
+    from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
+    from evprof.loaders.probe import probe
     from evprof.session.schema import APPLICATION_ID
 
     kind = probe(path, session_id=APPLICATION_ID)
@@ -108,6 +109,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     describers: dict[str, Callable[[str], dict[str, Any]]] = {
         "events": inspect_events,
         "video": inspect_video,
+        "sequence": inspect_sequence,
         "manifest": describe_manifest,
         "legacy": describe_legacy,
         "session": _session,
@@ -197,6 +199,6 @@ def _trace(path: str) -> dict[str, Any]:
 def _save_frames(options: argparse.Namespace, kind: str) -> list[str]:
     if kind not in ("events", "video"):
         raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
-    from evprof.loaders.probe import save_model_frames
+    from evprof.loaders.model_frames import save_model_frames
 
     return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]

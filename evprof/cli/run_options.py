@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
-from evprof.core.sample import Sample
+from evprof.core.sample import Sample, clip_name
 from evprof.core.switches import (
     ATTENTIONS,
     CACHES,
@@ -30,8 +30,9 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is asked about: inputs, prompt, models, mode."""
     group = parser.add_argument_group("what to run")
-    group.add_argument("--events", metavar="PATH", help=".npy, .npz, or a folder of PNG event frames")
-    group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens")
+    group.add_argument("--events", metavar="PATH", help="an event recording, or a folder of PNG event frames")
+    group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens, or a folder of pictures")
+    group.add_argument("--sample", metavar="DIR", help="a folder of an event recording and its video, such as DSEC's")
     group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
     group.add_argument(
         "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
@@ -44,6 +45,17 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         choices=MODES,
         help="default: side-by-side with both inputs, draft with events only, target with video",
     )
+    add_clip_options(parser)
+
+
+def add_clip_options(parser: argparse.ArgumentParser) -> None:
+    """Adds which part of the recordings is meant, and how their clocks relate."""
+    group = parser.add_argument_group("which part of it")
+    group.add_argument("--start-ms", type=float, metavar="A", help="clip: begin A ms after the earliest event")
+    group.add_argument("--duration-ms", type=float, metavar="B", help="clip: take B ms (default: to the end)")
+    group.add_argument("--video-offset-ms", type=float, metavar="C", help="when the video begins on the events' clock")
+    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
+    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
 def add_generation_options(parser: argparse.ArgumentParser) -> None:
@@ -150,20 +162,78 @@ def question_of(options: argparse.Namespace) -> Question:
     """
     if options.prompt is not None:
         _check_prompt(options.prompt)
+    sample = clip_of(_whole(options), options)
+    return Question(sample, options.mode or inferred_mode(sample))
+
+
+def _whole(options: argparse.Namespace) -> Sample:
+    """The sample that is asked about, whole."""
+    given = {"prompt": options.prompt} if options.prompt is not None else {}
+    if options.sample is not None:
+        if options.events is not None or options.video is not None:
+            raise UserError("--sample names events and video itself; leave --events and --video out.", exit_code=USAGE)
+        from evprof.loaders.sequences.sequence import open_sequence
+
+        return replace(open_sequence(str(existing(options.sample, "--sample"))).sample(), **given)
     if options.events is None and options.video is None:
         from evprof.loaders.bundled import bundled_sample
 
-        sample = bundled_sample()
-        if options.prompt is not None:
-            sample = replace(sample, prompt=options.prompt)
-    else:
-        sample = Sample(
-            events_path=existing(options.events, "--events"),
-            video_path=existing(options.video, "--video"),
-            prompt=options.prompt or Sample().prompt,
-            name=Path(options.events or options.video).stem,
+        return replace(bundled_sample(), **given)
+    return Sample(
+        events_path=existing(options.events, "--events"),
+        video_path=existing(options.video, "--video"),
+        name=Path(options.events or options.video).stem,
+        **given,
+    )
+
+
+def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
+    """The part of a sample that the clip options name, under a name of its own; the sample itself without any.
+
+    Raises UserError (exit code 2) for options that the sample has no use for, or numbers that are no time.
+    """
+    for option, half, what in (
+        ("video_offset_ms", sample.video_path, "video"),
+        ("video_times", sample.video_path, "video"),
+        ("rectify", sample.events_path, "event recording"),
+    ):
+        if getattr(options, option) is not None and half is None:
+            raise UserError(f"--{option.replace('_', '-')} needs a {what}, and there is none.", exit_code=USAGE)
+    start_us, duration_us = (_us(options, name) for name in ("start_ms", "duration_ms"))
+    offset_us = _us(options, "video_offset_ms")
+    if (start_us, duration_us) != (None, None):
+        _check_has_times(sample)
+        sample = replace(sample, start_us=start_us, duration_us=duration_us)
+        sample = replace(sample, name=clip_name(sample.name, start_us or 0))
+    found = replace(
+        sample,
+        video_offset_us=sample.video_offset_us if offset_us is None else offset_us,
+        video_times_path=existing(options.video_times, "--video-times") or sample.video_times_path,
+        rectify_path=existing(options.rectify, "--rectify") or sample.rectify_path,
+    )
+    found.validate()
+    return found
+
+
+def _us(options: argparse.Namespace, name: str) -> int | None:
+    value: float | None = getattr(options, name)
+    if value is None:
+        return None
+    if not abs(value) < 1e12:
+        raise UserError(f"--{name.replace('_', '-')} must be a time in ms, not {value}.", exit_code=USAGE)
+    return round(value * 1000)
+
+
+def _check_has_times(sample: Sample) -> None:
+    from evprof.loaders.events.frames import is_frame_set
+
+    path = sample.events_path
+    if path is not None and (Path(path).is_dir() or is_frame_set(path)):
+        raise UserError(
+            f"--events: the pictures in '{path}' carry no times, so no clip can be cut from them; leave --start-ms and "
+            "--duration-ms out.",
+            exit_code=USAGE,
         )
-    return Question(sample, options.mode or inferred_mode(sample))
 
 
 def _check_prompt(prompt: str) -> None:

@@ -25,6 +25,16 @@ def clip_frames(video: VideoSource, sample: Sample, count: int) -> VideoFrames:
     return video.read_uniform(count, sample.window_us(-sample.video_offset_us))
 
 
+def read_clip(sample: Sample) -> EventArray:
+    """The events that the sample means, from its file. Raises UserError."""
+    from evprof.loaders.events.opening import open_recording
+
+    if sample.events_path is None:
+        raise UserError(f"'{sample.name}' has no event recording.")
+    with open_recording(sample.events_path) as recording:
+        return clip_events(recording, sample)
+
+
 def _place(sample: Sample) -> str:
     return f"in {sample.clip_text}" if sample.duration_us is not None else f"{sample.clip_text} on"
 

@@ -1,40 +1,46 @@
-"""Says what a path holds, by content and not by suffix, and describes recordings and videos for `evprof inspect`."""
+"""Says what a path holds, by content and not by suffix; what is in it is told by `inspection`."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
-from evprof.loaders.events.formats import format_of
-from evprof.loaders.events.frames import EventFrames, frame_paths, is_frame_set, load_event_frames
-from evprof.loaders.events.opening import EventSource, first_bytes, open_events, open_recording, read_events
+from evprof.loaders.events.formats import FORMATS, format_of
+from evprof.loaders.events.frames import frame_paths, is_frame_set
+from evprof.loaders.events.opening import first_bytes, read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
-from evprof.loaders.pictures.png import encode_png
-from evprof.loaders.pictures.render import EVENTGPT_FRAMES, render_event_frames
-from evprof.loaders.videos.file import VideoFile, probe_video
+from evprof.loaders.pictures.png import read_png
+from evprof.loaders.pictures.render import Picture
+from evprof.loaders.sequences.folder_content import folder_content
+from evprof.loaders.sequences.sequence import find_sequence, open_sequence
+from evprof.loaders.videos.file import VideoFile
+from evprof.loaders.videos.folder import picture_paths
 
-KINDS = ("events", "video", "manifest", "checkpoint", "session", "trace", "legacy")
+KINDS = ("events", "video", "sequence", "manifest", "checkpoint", "session", "trace", "legacy")
 
-ACCEPTED = (
-    "event recordings (.npy, .npz, a folder of PNG event frames), videos, lists of samples (CSV, JSON or TOML with "
-    "columns events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), "
-    "sessions (.evprof), torch traces (.pt.trace.json, .gz) and result files of earlier scripts (.json)"
-)
-"""What `probe` can tell apart, for sentences."""
+
+def accepted() -> str:
+    """What `probe` can tell apart, for sentences."""
+    formats = ", ".join(form.title for form in FORMATS)
+    return (
+        f"event recordings ({formats}, a folder of PNG event frames), videos and folders of pictures, folders with an "
+        "event recording and its video (DSEC's, or any pair), lists of samples (CSV, JSON or TOML with columns events "
+        "and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), sessions (.evprof), "
+        "torch traces (.pt.trace.json, .gz) and result files of earlier scripts (.json)"
+    )
+
 
 _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
 
-VIDEO_FRAMES = 8
-"""Video-LLaVA's number of frames."""
-
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
-_TRUSTED_SPAN_US = 100_000
+_EVENT_FRAME_SHARE = 0.5
+"""Least share of one exact colour in a drawn event frame: photographs have noise, event frames a background."""
 
 
 def probe(path: str | Path, *, session_id: int | None = None) -> str:
@@ -46,15 +52,14 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
     if found.is_dir():
         return _probe_folder(found)
     if is_frame_set(found):
-        frame_paths(found)
-        return "events"
+        return _kind_of_picture(frame_paths(found)[0])
     start = first_bytes(path)
     if format_of(start) is not None:
         return "events"
     if start.startswith(SQLITE_MAGIC):
         if session_id is None or int.from_bytes(start[68:72], "big") == session_id:
             return "session"
-        raise UserError(f"{path}: is a SQLite database but no evprof session; accepted are {ACCEPTED}.")
+        raise UserError(f"{path}: is a SQLite database but no evprof session; accepted are {accepted()}.")
     return _text_kind(found, start) or _video_kind(found)
 
 
@@ -76,19 +81,41 @@ def _video_kind(path: Path) -> str:
             raise
         if path.suffix.lower() in (".npy", ".npz"):
             read_events(path)
-        raise UserError(f"{path}: is of no known kind; accepted are {ACCEPTED}.") from None
+        raise UserError(f"{path}: is of no known kind; accepted are {accepted()}.") from None
 
 
 def _probe_folder(folder: Path) -> str:
     if (folder / "config.json").is_file():
         return "checkpoint"
+    if find_sequence(folder) is not None:
+        return "sequence"
     try:
-        frame_paths(folder)
+        paths = picture_paths(folder)
     except UserError:
+        content = folder_content(folder)
+        if content.events:
+            open_sequence(folder)  # says which of them it cannot choose from
+        if folder in content.picture_folders:
+            raise
         raise UserError(
-            f"{folder}: the folder holds neither a config.json nor PNG event frames; accepted are {ACCEPTED}."
+            f"{folder}: the folder holds neither a config.json, nor an event recording, nor pictures; accepted are "
+            f"{accepted()}."
         ) from None
-    return "events"
+    return _kind_of_picture(paths[0])
+
+
+def _kind_of_picture(path: Path) -> str:
+    return "events" if path.suffix.lower() == ".png" and is_event_frame(read_png(path)) else "video"
+
+
+def is_event_frame(picture: Picture) -> bool:
+    """Whether a picture is drawn from events: half of it or more has one and the same colour.
+
+    A blank picture is one, too; a photograph of a dark night has noise and is none.
+    """
+    colours = picture.reshape(-1, 3).astype(np.uint32)
+    packed = colours[:, 0] << 16 | colours[:, 1] << 8 | colours[:, 2]
+    return bool(np.unique(packed, return_counts=True)[1].max() >= _EVENT_FRAME_SHARE * len(packed))
 
 
 def _is_trace(path: Path, start: bytes) -> bool:
@@ -106,109 +133,3 @@ def _is_trace(path: Path, start: bytes) -> bool:
     if head.lstrip()[:1] not in (b"{", b"["):
         return False
     return any(word in head for word in (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"ph"'))
-
-
-def inspect_events(path: str | Path) -> dict[str, Any]:
-    """The `inspect` document of an event recording; what a folder of frames cannot say is None. Raises UserError."""
-    if Path(path).is_dir() or is_frame_set(path):
-        source = load_event_frames(path)
-        return _document(path, "events", _frame_problems(source)) | {
-            "format": "frames",
-            "events": None,
-            "width": max(frame.shape[1] for frame in source.frames),
-            "height": max(frame.shape[0] for frame in source.frames),
-            "duration_us": None,
-            "t_min_us": None,
-            "t_max_us": None,
-            "positive_fraction": None,
-            "frames": len(source.frames),
-        }
-    with open_recording(path) as recording:
-        events = recording.read()
-        info = recording.info
-    return _document(path, "events", [*info.problems, *event_problems(events)]) | {
-        "format": info.format,
-        "events": len(events),
-        "width": info.width or events.width,
-        "height": info.height or events.height,
-        "duration_us": events.duration_us,
-        "t_min_us": events.t_min_us,
-        "t_max_us": events.t_max_us,
-        "positive_fraction": events.positive_fraction,
-    }
-
-
-def inspect_video(path: str | Path) -> dict[str, Any]:
-    """The `inspect` document of a video. Raises UserError."""
-    info = probe_video(path)
-    problems = [] if info.frames > 1 else ["The video holds a single frame; every sampled frame will be this one."]
-    return _document(path, "video", problems) | {
-        "codec": info.codec,
-        "frames": info.frames,
-        "width": info.width,
-        "height": info.height,
-        "duration_ms": info.duration_ms,
-        "gop_frames": info.gop_frames,
-    }
-
-
-def _document(path: str | Path, kind: str, problems: list[str]) -> dict[str, Any]:
-    return {"schema_version": 1, "path": str(path), "kind": kind, "problems": problems}
-
-
-def event_problems(events: EventArray) -> list[str]:
-    """What a reader of results from these events should know."""
-    problems: list[str] = []
-    duration_us = events.duration_us or 0
-    if not events.is_sorted:
-        problems.append("The events are not in time order; event frames are cut in file order, as EventGPT does.")
-    if duration_us >= _TRUSTED_SPAN_US:
-        problems.append(
-            f"The recording spans {duration_us / 1000:.1f} ms; EventGPT was made for 50 ms and its own code refuses "
-            "100 ms or more."
-        )
-    if duration_us == 0:
-        problems.append("All events carry the same time.")
-    if len(events) < EVENTGPT_FRAMES:
-        problems.append(f"{len(events)} events are too few for EventGPT's {EVENTGPT_FRAMES} event frames.")
-    return problems
-
-
-def _frame_problems(source: EventFrames) -> list[str]:
-    sizes = {frame.shape[:2] for frame in source.frames}
-    return [] if len(sizes) == 1 else [f"The event frames have {len(sizes)} different sizes."]
-
-
-def save_model_frames(path: str | Path, count: int | None, folder: str | Path) -> list[Path]:
-    """Writes the frames a model would be shown, before its own resizing, as lossless PNGs; returns their paths.
-
-    Events become `count` (default 5) EventGPT renderings, a video or a folder of frames `count` (default 8; all)
-    evenly spread ones. Files are called `frame_00.png` on; raises UserError before overwriting any that is there.
-    """
-    kind = probe(path)
-    if kind == "video":
-        with VideoFile(path) as video:
-            video.index()
-            frames = video.read_uniform(VIDEO_FRAMES if count is None else count).frames
-    elif kind == "events":
-        frames = _event_pictures(open_events(path, count), count)
-    else:
-        raise UserError(f"{path}: is a {kind}, which has no frames; give an event recording or a video.")
-    target = Path(folder)
-    paths = [target / f"frame_{index:0{max(2, len(str(len(frames) - 1)))}d}.png" for index in range(len(frames))]
-    taken = next((existing for existing in paths if existing.exists()), None)
-    if taken is not None:
-        raise UserError(f"{taken}: already there; give --save-frames an empty folder.")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for frame_path, frame in zip(paths, frames, strict=True):
-            frame_path.write_bytes(encode_png(frame))
-    except OSError as error:
-        raise UserError(f"{folder}: frames cannot be written there ({error.strerror or error}).") from None
-    return paths
-
-
-def _event_pictures(source: EventSource, count: int | None) -> list[Any]:
-    if isinstance(source, EventFrames):
-        return list(source.frames)
-    return list(render_event_frames(source, EVENTGPT_FRAMES if count is None else count))

@@ -61,7 +61,7 @@ class DrawnFrames:
 
     def draw(self, cells: Sequence[SuiteCell], samples: Sequence[Sample]) -> list[str]:
         """Draws what is not there yet; returns what could not be drawn, in sentences."""
-        from evprof.loaders.probe import save_model_frames
+        from evprof.loaders.model_frames import save_event_frames
 
         problems: dict[str, None] = {}
         for cell in cells:
@@ -72,7 +72,7 @@ class DrawnFrames:
                 if Path(wanted.events_path).is_dir():
                     continue
                 try:
-                    save_model_frames(sample.events_path, _count(cell), wanted.events_path)
+                    save_event_frames(sample, _count(cell), wanted.events_path)
                 except UserError as error:
                     problems[f"No event frames could be drawn of '{sample.name}': {error.sentence}"] = None
         return list(problems)

@@ -1,0 +1,1 @@
+"""Folders in which a lab keeps one recording: the events, what a camera saw beside them, and both their clocks."""
