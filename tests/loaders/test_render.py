@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,3 +110,69 @@ def test_too_few_events_and_empty_canvases_are_refused() -> None:
         slice_bounds(3, 4)
     with pytest.raises(UserError, match="empty"):
         render_events(events_of([]))
+
+
+def doubly_hit(count: int = 130_000, width: int = 640, height: int = 480) -> EventArray:
+    """Moving edges and noise: a third of the events are on pixels that fired before, often with the other sign."""
+    random = np.random.default_rng(11)
+    edge = np.sort(random.integers(0, width, count))
+    x = np.where(random.random(count) < 0.5, edge, random.integers(0, width, count))
+    return EventArray.from_columns(
+        x, random.integers(0, height, count), random.integers(0, 50_000, count), random.integers(0, 2, count)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000, 60_000, 200_000])
+@pytest.mark.parametrize("canvas", [None, (64, 48), (100, 20)])
+def test_few_and_many_events_are_drawn_alike(count: int, canvas: tuple[int, int] | None) -> None:
+    """Both ways of drawing, on both sides of the number where one takes over from the other."""
+    events = doubly_hit(count, 160, 120)
+    width, height = canvas or (None, None)
+    rows = list(zip(events.x.tolist(), events.y.tolist(), events.t_us.tolist(), events.p.tolist(), strict=True))
+    assert (render_events(events, width=width, height=height) == loop(rows, width, height)).all()
+
+
+def test_an_assignment_that_keeps_an_earlier_event_is_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numpy may leave any of several events on a pixel; here it does, and the picture is the same."""
+
+    class Careless(np.ndarray):
+        """Assigns backwards, so that the first event of a pixel stays."""
+
+        def __setitem__(self, where: Any, values: Any) -> None:
+            super().__setitem__(where[::-1], np.asarray(values)[::-1])
+
+    events = doubly_hit(2000, 80, 60)
+    expected = render_events(events)
+    real = np.empty
+
+    def careless(shape: Any, dtype: Any) -> Any:
+        return real(shape, dtype).view(Careless)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty", careless)
+        drawn = render_events(events)
+    assert (drawn == expected).all()
+
+
+@pytest.mark.timing
+def test_frames_are_fifty_times_faster_than_the_loop() -> None:
+    """Against one assignment of a colour per event, EventGPT's way of drawing."""
+    parts = list(doubly_hit().split_equal_count(5))
+    blue, red = [0, 0, 255], [255, 0, 0]
+
+    def drawn_one_by_one(part: EventArray) -> np.ndarray:
+        picture = np.full((part.height, part.width, 3), 255, dtype=np.uint8)
+        for x, y, p in zip(part.x, part.y, part.p, strict=True):
+            picture[y, x] = np.array(blue) if p == 0 else np.array(red)
+        return picture
+
+    begin = time.perf_counter()
+    expected = [drawn_one_by_one(part) for part in parts]
+    loop_s = time.perf_counter() - begin
+    taken = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        frames = [render_events(part) for part in parts]
+        taken.append(time.perf_counter() - begin)
+    assert all((frame == other).all() for frame, other in zip(frames, expected, strict=True))
+    assert loop_s / min(taken) >= 50, f"{loop_s / min(taken):.0f} times"
