@@ -137,7 +137,7 @@ def _sequence(content: FolderContent) -> Sequence | None:
     if path is None:
         return None
     pictures = video is not None and video in content.picture_folders
-    rectify = _first(content.rectify_maps, content, [lambda map_path: map_path.parent == path.parent])
+    rectify = _first(content.rectify_maps, [lambda map_path: map_path.parent == path.parent])
     is_rectified = pictures and video is not None and "rectified" in words(video, content.root)
     return Sequence(
         folder=str(content.root),
@@ -175,7 +175,6 @@ def _paired(content: FolderContent, events: list[Path]) -> tuple[Path | None, Pa
     folders = [folder for folder in content.picture_folders if not _NO_EVENTS & set(words(folder, content.root))]
     return events[0], _first(
         _left(folders, content),
-        content,
         [
             lambda folder: "rectified" in words(folder, content.root),
             lambda folder: bool({"images", "image"} & set(words(folder, content.root))),
@@ -188,8 +187,7 @@ def _times(content: FolderContent) -> str | None:
     """The text with the pictures' times: the middle of each exposure before its begin and end."""
     plain = [path for path in content.times if not _NO_EVENTS & set(words(path, content.root))]
     found = _first(
-        _left(plain, content),
-        content,
+        [path for path in plain if "right" not in words(path, content.root)] or plain,
         [
             lambda path: {"image", "images"} & set(words(path, content.root)) and not _is_exposure(path, content),
             lambda path: not _is_exposure(path, content) and "events" not in words(path, content.root),
@@ -213,7 +211,7 @@ def _left(paths: list[Path], content: FolderContent) -> list[Path]:
     )
 
 
-def _first(paths: Iterable[Path], content: FolderContent, wishes: Iterable[Callable[[Path], object]]) -> Path | None:
+def _first(paths: Iterable[Path], wishes: Iterable[Callable[[Path], object]]) -> Path | None:
     """The first path that the first wish holds for, then the second, …; None when no wish holds for any."""
     listed = list(paths)
     return next((path for wish in wishes for path in listed if wish(path)), None)
