@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evprof.loaders.events.hdf5.container import begins_as_hdf5
 from evprof.loaders.events.recording import Recording
 
 HEAD_BYTES = 4096
@@ -42,9 +43,24 @@ def _starts(*magics: bytes) -> Callable[[bytes], bool]:
     return lambda head: head.startswith(magics)
 
 
+def _prophesee(form: str) -> Callable[[bytes], bool]:
+    def begins(head: bytes) -> bool:
+        if not head.startswith(b"%"):
+            return False
+        header = importlib.import_module("evprof.loaders.events.prophesee.header")
+        return bool(header.names(form, head))
+
+    return begins
+
+
 FORMATS: tuple[Format, ...] = (
     Format("npy", "NumPy .npy (EventGPT's dict, structured, N x 4)", _starts(NPY_MAGIC), "evprof.loaders.events.npy"),
     Format("npz", "NumPy .npz", _starts(ZIP_MAGIC), "evprof.loaders.events.npz"),
+    Format("h5", "HDF5 (DSEC, M3ED and relatives)", begins_as_hdf5, "evprof.loaders.events.hdf5.recording"),
+    Format("evt2", "Prophesee RAW, EVT2", _prophesee("evt2"), "evprof.loaders.events.prophesee.raw"),
+    Format("evt2.1", "Prophesee RAW, EVT2.1", _prophesee("evt2.1"), "evprof.loaders.events.prophesee.raw"),
+    Format("evt3", "Prophesee RAW, EVT3", _prophesee("evt3"), "evprof.loaders.events.prophesee.raw"),
+    Format("dat", "Prophesee DAT", _prophesee("dat"), "evprof.loaders.events.prophesee.dat"),
 )
 """In the order they are tried."""
 

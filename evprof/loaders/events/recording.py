@@ -107,10 +107,7 @@ class Recording(ABC):
         for chunk in chunks:
             total += len(chunk)
             if total > MOST_EVENTS:
-                raise UserError(
-                    f"{self.path}: holds more than the {MOST_EVENTS // 1_000_000} million events that are read at "
-                    "once; name a part of it with --start-ms and --duration-ms."
-                )
+                raise too_many(self.path)
             yield chunk
 
 
@@ -159,6 +156,14 @@ class EventsInMemory(Recording):
     def close(self) -> None:
         """Forgets the events."""
         self._events = NO_EVENTS
+
+
+def too_many(path: str) -> UserError:
+    """What to say to whoever wants more than MOST_EVENTS at once."""
+    return UserError(
+        f"{path}: holds more than the {MOST_EVENTS // 1_000_000} million events that are read at once; name a part of "
+        "it with --start-ms and --duration-ms."
+    )
 
 
 def joined(chunks: Iterable[EventArray]) -> EventArray:

@@ -1,0 +1,171 @@
+"""Event recordings in HDF5 (DSEC, M3ED and relatives): what they hold, and windows of them by time and by count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evprof.core.events import EventArray
+from evprof.loaders.events.hdf5.container import open_file, sentences
+from evprof.loaders.events.hdf5.layouts import Layout, layout_of
+from evprof.loaders.events.hdf5.times import TimeColumn
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, Recording, RecordingInfo, too_many
+
+_SCANNED_EVENTS = 8 * CHUNK_EVENTS
+"""Recordings up to this long are looked through whole for a window once their time is known to run backwards."""
+
+
+def open_recording(path: str | Path) -> Recording:
+    """An HDF5 recording, no events of which are read yet. Raises UserError."""
+    file = open_file(path)
+    try:
+        with sentences(str(path)):
+            return Hdf5Recording(str(path), file, layout_of(file, str(path)))
+    except BaseException:
+        file.close()
+        raise
+
+
+class Hdf5Recording(Recording):
+    """Events of one layout of an open file.
+
+    A window costs the chunks it touches: its ends are found through the millisecond index, or by bisection. Where time
+    runs backwards, recordings up to 8 million events are searched whole; of longer ones a window holds what lies
+    within one block of the place its time would have if they were in order.
+    """
+
+    def __init__(self, path: str, file: Any, layout: Layout) -> None:
+        self.path = path
+        self._file = file
+        self._layout = layout
+        self._arrays = {id(column.stored): column.stored for column in layout.columns.values()}
+        self._times = TimeColumn(layout.columns["t"], layout.index)
+        block = layout.columns["t"].stored.block_rows
+        self._piece = max(block, CHUNK_EVENTS // block * block)
+        self._ends: tuple[int | None, int | None] | None = None
+
+    @property
+    def info(self) -> RecordingInfo:
+        """Reads the time column's ends on first use, and all of it up to a million events."""
+        layout = self._layout
+        first, last = self._surveyed()
+        details = dict(layout.details)
+        if self._times.in_seconds:
+            details["time_unit"] = "seconds"
+        info = RecordingInfo(layout.format, len(self._times), layout.width, layout.height, first, last, details)
+        unwritten = max(stored.unwritten_rows for stored in self._arrays.values())
+        told = [f"{unwritten:,} events were never written to the file and read as zeros."] if unwritten else []
+        return replace(info, problems=(*layout.problems, *self._times.problems, *told))
+
+    @property
+    def bytes_read(self) -> int:
+        """Packed bytes of the chunks that were read, and of the index."""
+        index = self._layout.index
+        return sum(stored.bytes_read for stored in self._arrays.values()) + (index.bytes_read if index else 0)
+
+    def chunks(self) -> Iterator[EventArray]:
+        """About a million events at a time, whole chunks of the file."""
+        last: int | None = None
+        for start in range(0, len(self._times), self._piece):
+            events = self._read(start, min(start + self._piece, len(self._times)))
+            if last is not None and events.t_us[0] < last:
+                self._times.note_disorder()
+            last = int(events.t_us[-1])
+            yield events
+
+    def read(self) -> EventArray:
+        """All events. Raises UserError when there are none, or more than MOST_EVENTS."""
+        if not len(self._times):
+            return super().read()
+        return self._filled(0, len(self._times))
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        """Events with start_us <= t < stop_us on the recording's own clock, in file order."""
+        self._surveyed()
+        offset = self._layout.offset_us
+        with sentences(self.path):
+            start = self._times.first_not_before(start_us - offset)
+            stop = self._times.first_not_before(stop_us - offset)
+        if start_us >= stop_us:
+            return NO_EVENTS
+        if self._times.is_sorted:
+            events = self._filled(start, stop)
+            if self._times.is_sorted:
+                return events
+        if len(self._times) <= _SCANNED_EVENTS:
+            return super().read_time(start_us, stop_us)
+        block = self._layout.columns["t"].stored.block_rows
+        low, high = max(0, min(start, stop) - block), min(len(self._times), max(start, stop) + block)
+        return self._filled(low, high).slice_time(start_us, stop_us)
+
+    def read_count(self, start: int, stop: int) -> EventArray:
+        """Events start…stop-1 of the file's order, as far as there are any."""
+        return self._filled(max(0, start), min(stop, len(self._times)))
+
+    def close(self) -> None:
+        """Lets go of the file; may be called twice."""
+        with sentences(self.path):
+            self._file.close()
+
+    def _surveyed(self) -> tuple[int | None, int | None]:
+        """Earliest and latest time on the recording's clock, as far as they are known; found once."""
+        if self._ends is None:
+            with sentences(self.path):
+                self._ends = self._survey()
+        return self._ends
+
+    def _survey(self) -> tuple[int | None, int | None]:
+        times, offset = self._times, self._layout.offset_us
+        if 0 < len(times) <= CHUNK_EVENTS:
+            t = times.between(0, len(times))
+            if (t[1:] < t[:-1]).any():
+                times.note_disorder()
+            return int(t.min()) + offset, int(t.max()) + offset
+        ends = times.ends()
+        if ends is None:
+            return None, None
+        if ends[1] < ends[0]:
+            times.note_disorder()
+        return (ends[0] + offset, ends[1] + offset) if times.is_sorted else (None, None)
+
+    def _filled(self, start: int, stop: int) -> EventArray:
+        """Events start…stop-1, copied into one array piece by piece."""
+        count = stop - start
+        if count > MOST_EVENTS:
+            raise too_many(self.path)
+        if count <= self._piece:
+            return self._read(start, stop) if count > 0 else NO_EVENTS
+        whole = EventArray(
+            np.empty(count, np.uint16), np.empty(count, np.uint16), np.empty(count, np.int64), np.empty(count, np.uint8)
+        )
+        last: int | None = None
+        place = 0
+        while place < count:
+            # Pieces end where blocks of the file do, so that none is unpacked twice.
+            until = min(stop, ((start + place) // self._piece + 1) * self._piece) - start
+            events = self._read(start + place, start + until)
+            part = slice(place, until)
+            whole.x[part], whole.y[part], whole.t_us[part], whole.p[part] = events.x, events.y, events.t_us, events.p
+            if last is not None and events.t_us[0] < last:
+                self._times.note_disorder()
+            last = int(events.t_us[-1])
+            place = until
+        return whole
+
+    def _read(self, start: int, stop: int) -> EventArray:
+        """Events start…stop-1, of which there are some."""
+        with sentences(self.path):
+            rows = {key: stored.rows(start, stop) for key, stored in self._arrays.items()}
+            columns = self._layout.columns
+            x, y, p = (columns[name].of(rows[id(columns[name].stored)]) for name in "xyp")
+            t_us = self._times.microseconds(rows[id(columns["t"].stored)])
+            if self._layout.offset_us:
+                t_us += self._layout.offset_us
+            events = EventArray.from_columns(x, y, t_us, p, source=self.path)
+        if not events.is_sorted:
+            self._times.note_disorder()
+        return events

@@ -1,0 +1,244 @@
+"""One array of an HDF5 file, read by rows: only the chunks that are asked for, each checked before it is unpacked.
+
+It knows nothing of events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.loaders.events.hdf5.container import is_dataset, printable
+from evprof.loaders.events.hdf5.filters import Filter, Pipeline, pipeline_of
+
+BLOCK_ROWS = 65_536
+"""Rows that are unpacked and kept together, about: small chunks are read several at a time."""
+
+_KEPT_BYTES = 8 << 20
+"""Unpacked blocks kept per array, at least one."""
+
+_SMALL_BYTES = 64 << 20
+_MAX_RATIO = 200
+"""Real recordings shrink 2 to 30 times; larger arrays that shrink more than this are taken for bombs."""
+
+_MOST_CHUNK_BYTES = 32 << 20
+
+
+class StoredArray:
+    """An array of numbers, of one or more dimensions or with named fields; its first dimension counts rows.
+
+    Raises UserError for whatever cannot be read safely: data kept in other files, types that are no numbers, sizes
+    that the file cannot hold. Other errors of h5py come through; callers have `sentences` around them.
+    """
+
+    def __init__(self, dataset: Any, place: str, name: str) -> None:
+        self.name = f"{name}[{printable(place)}]"
+        if not is_dataset(dataset):
+            raise UserError(f"{self.name}: is a group where a dataset is expected; export the recording again.")
+        self._dataset = dataset
+        self._plan = dataset.id.get_create_plist()
+        self._check_home()
+        self._check_type()
+        self.shape: tuple[int, ...] = tuple(int(length) for length in dataset.shape or ())
+        self.dtype: np.dtype[Any] = dataset.dtype
+        self.chunk = tuple(int(length) for length in dataset.chunks) if dataset.chunks else None
+        self._file_bytes = os.stat(dataset.file.filename).st_size
+        self.pipeline = self._checked_pipeline()
+        self._check_size()
+        rows = self.chunk[0] if self.chunk and self.shape else 1
+        self.block_rows = max(1, -(-BLOCK_ROWS // rows)) * rows
+        self._kept: OrderedDict[int, npt.NDArray[Any]] = OrderedDict()
+        self.bytes_read = 0
+        self.unwritten_rows = 0
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether a single row costs unpacking a block."""
+        return self.pipeline is not None
+
+    @property
+    def compression(self) -> str:
+        """`none`, `gzip`, `blosc zstd`, …"""
+        return "none" if self.pipeline is None else self.pipeline.title
+
+    def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Rows start…stop-1, a copy; both must lie within the array."""
+        if self.pipeline is None:
+            found: npt.NDArray[Any] = self._dataset[start:stop]
+            self.bytes_read += found.nbytes
+            return found
+        out = np.empty((stop - start, *self.shape[1:]), self.dtype)
+        for block in range(start // self.block_rows, -(-stop // self.block_rows)):
+            first = block * self.block_rows
+            last = min(first + self.block_rows, len(self))
+            low, high = max(start, first), min(stop, last)
+            if (low, high) == (first, last) and stop - start > self.block_rows and block not in self._kept:
+                self._unpack(first, last, out[low - start : high - start])
+            else:
+                out[low - start : high - start] = self._block(block, first, last)[low - first : high - first]
+        return out
+
+    def _block(self, block: int, first: int, last: int) -> npt.NDArray[Any]:
+        """A block from those kept, or unpacked and kept instead of the one used longest ago."""
+        kept = self._kept.pop(block, None)
+        if kept is None:
+            kept = np.empty((last - first, *self.shape[1:]), self.dtype)
+            while self._kept and (len(self._kept) + 1) * kept.nbytes > _KEPT_BYTES:
+                self._kept.popitem(last=False)
+            self._unpack(first, last, kept)
+        self._kept[block] = kept
+        return kept
+
+    def _unpack(self, first: int, last: int, out: npt.NDArray[Any]) -> None:
+        """Fills `out` with the rows of whole chunks."""
+        assert self.chunk is not None
+        assert self.pipeline is not None
+        here = self.pipeline.unpacked_here
+        across = [range(0, length, step) for length, step in zip(self.shape[1:], self.chunk[1:], strict=True)]
+        for row in range(first, last, self.chunk[0]):
+            for rest in _places(across):
+                self._unpack_chunk((row, *rest), out, first, here)
+        if not here:
+            self._dataset.read_direct(out, np.s_[first:last])
+
+    def _unpack_chunk(self, at: tuple[int, ...], out: npt.NDArray[Any], first: int, here: bool) -> None:
+        """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
+        assert self.chunk is not None
+        assert self.pipeline is not None
+        target = out[
+            tuple(
+                slice(begin - origin, min(begin - origin + step, length))
+                for begin, origin, step, length in zip(
+                    at, (first, *[0] * (len(at) - 1)), self.chunk, out.shape, strict=True
+                )
+            )
+        ]
+        stored = self._raw_chunk(at)
+        if stored is None:
+            self.unwritten_rows += len(target)
+            if here:
+                target[...] = self._dataset.fillvalue
+            return
+        mask, raw = stored
+        self.bytes_read += len(raw)
+        if not here:
+            self.pipeline.check(mask, raw)
+            return
+        whole = self.pipeline.unpack(mask, raw).view(self.dtype).reshape(self.chunk)
+        target[...] = whole[tuple(slice(0, length) for length in target.shape)]
+
+    def _raw_chunk(self, at: tuple[int, ...]) -> tuple[int, bytes] | None:
+        """A chunk's filter mask and packed bytes; None if it was never written."""
+        try:
+            mask, raw = self._dataset.id.read_direct_chunk(at)
+        except (OSError, RuntimeError, ValueError):
+            if self._dataset.id.get_chunk_info_by_coord(at).byte_offset is None:
+                return None
+            raise
+        return int(mask), raw
+
+    def _check_home(self) -> None:
+        import h5py
+
+        if self._plan.get_layout() == h5py.h5d.VIRTUAL or self._dataset.is_virtual:
+            raise UserError(
+                f"{self.name}: is a virtual dataset, made of other files, which are not opened; copy it into one file "
+                "with h5repack."
+            )
+        if self._plan.get_external_count():
+            raise UserError(
+                f"{self.name}: keeps its numbers in another file, which is not opened; copy it into one file with "
+                "h5repack."
+            )
+
+    def _check_type(self) -> None:
+        kind = self._dataset.id.get_type()
+        if not _is_plain(kind) or not _is_number(self._dataset.dtype):
+            told = printable(str(self._dataset.dtype), 60)
+            raise UserError(f"{self.name}: holds {told} where plain numbers are expected; export the recording again.")
+
+    def _checked_pipeline(self) -> Pipeline | None:
+        plan = self._plan
+        steps = [plan.get_filter(number) for number in range(plan.get_nfilters())]
+        if not steps or self.chunk is None:
+            return None
+        filters = [Filter(int(step[0]), tuple(int(value) for value in step[2])) for step in steps]
+        chunk_bytes = _product(self.chunk) * self.dtype.itemsize
+        if chunk_bytes > max(_MOST_CHUNK_BYTES, min(2 * self._file_bytes, 1 << 30)):
+            raise UserError(
+                f"{self.name}: is kept in chunks of {chunk_bytes / 2**20:,.0f} MiB; rewrite it in smaller ones with "
+                "`h5repack -l CHUNK=65536`."
+            )
+        return pipeline_of(filters, self.dtype.itemsize, chunk_bytes, self.name)
+
+    def _check_size(self) -> None:
+        unpacked = _product(self.shape) * self.dtype.itemsize
+        if unpacked > _SMALL_BYTES and unpacked > _MAX_RATIO * self._file_bytes:
+            raise UserError(
+                f"{self.name}: claims {_product(self.shape):,} numbers in a file of {self._file_bytes:,} bytes; the "
+                "file is damaged, or was made to fill the memory."
+            )
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of each row: of a field by name, of a table's column by number, or with None the row itself."""
+
+    stored: StoredArray
+    key: str | int | None = None
+
+    def of(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Its part of rows that were read."""
+        if self.key is None:
+            return rows
+        part: npt.NDArray[Any] = rows[self.key] if isinstance(self.key, str) else rows[:, self.key]
+        return part
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its numbers."""
+        return self.stored.dtype[self.key] if isinstance(self.key, str) else self.stored.dtype
+
+
+def _places(across: list[range]) -> list[tuple[int, ...]]:
+    places: list[tuple[int, ...]] = [()]
+    for steps in across:
+        places = [(*place, step) for place in places for step in steps]
+    return places
+
+
+def _product(lengths: tuple[int, ...]) -> int:
+    """Without the overflow that numpy's product of such claims would have."""
+    product = 1
+    for length in lengths:
+        product *= length
+    return product
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether an HDF5 type is a number without unused bits, or a compound of such."""
+    import h5py
+
+    if isinstance(kind, h5py.h5t.TypeCompoundID):
+        members = range(kind.get_nmembers())
+        return len(members) <= 64 and all(_is_plain(kind.get_member_type(number)) for number in members)
+    if isinstance(kind, h5py.h5t.TypeEnumID):
+        kind = kind.get_super()
+    if isinstance(kind, h5py.h5t.TypeIntegerID):
+        return bool(kind.get_precision() == 8 * kind.get_size() and kind.get_size() <= 8)
+    return isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() in (2, 4, 8)
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    if dtype.names is not None:
+        return all(_is_number(dtype[name]) for name in dtype.names)
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
