@@ -72,7 +72,22 @@ def test_quoted_cells_may_hold_lines_and_delimiters(data: Path) -> None:
     assert found.rows == 1
 
 
-@pytest.mark.parametrize(("field", "synonym"), [(field, name) for field, names in SYNONYMS.items() for name in names])
+def _jpeg() -> bytes:
+    from io import BytesIO
+
+    from PIL import Image
+
+    file = BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "JPEG")
+    return file.getvalue()
+
+
+JPEG = _jpeg()
+
+PLAIN = ("events", "video", "prompt", "reference", "name")
+
+
+@pytest.mark.parametrize(("field", "synonym"), [(field, name) for field in PLAIN for name in SYNONYMS[field]])
 def test_columns_have_synonyms_whatever_their_case(data: Path, field: str, synonym: str) -> None:
     spelled = synonym.replace("_", " ").title()
     values = {"events": "a.npy", "video": "a.mp4", "prompt": "Who?", "reference": "Me.", "name": "n"}
@@ -142,8 +157,7 @@ def test_what_is_missing_is_told_and_the_rest_stays(data: Path) -> None:
     assert found.rows == 6
     assert found.problems == (
         "Row 1: its video 'gone.mp4' is not there; the sample has only its events.",
-        "Row 4: its video 'frames' is a folder of frames, which cannot be read as a video yet; the sample has only its "
-        "events.",
+        "Row 4: its video 'frames' is a folder without pictures; the sample has only its events.",
         "Row 2: its events 'gone.npy' are not there; the sample has only its video.",
         "Row 3: is left out, because its events 'gone.npy' are not there and its video 'gone.mp4' is not there.",
     )
@@ -304,3 +318,69 @@ def test_two_thousand_rows_are_there_at_once(tmp_path: Path) -> None:
     assert len(found.samples) == 2220
     assert sum(sample.video_path is None for sample in found.samples) == 222
     assert taken_s < 1.0
+
+
+def test_clips_are_cut_in_any_unit_and_told_apart_by_where_they_begin(data: Path) -> None:
+    found = listed(
+        data,
+        "events,start_ms,duration_ms,video_offset_ms,video\na.npy,12500,50,-20.125,a.mp4\na.npy,12550,50,,\na.npy,,,,\n",
+    )
+    first, second, whole = found.samples
+    assert (first.start_us, first.duration_us, first.video_offset_us) == (12_500_000, 50_000, -20_125)
+    assert (second.start_us, second.duration_us, second.video_offset_us) == (12_550_000, 50_000, 0)
+    assert not whole.is_clip
+    assert [sample.name for sample in found.samples] == ["a 12.50 s", "a 12.55 s", "a"]
+    assert found.problems == ()
+    rows = [
+        {"events": "a.npy", "name": "bus", "Start S": 0.1, "duration us": "50000"},
+        {"events": "b.npy", "name": "bus"},
+    ]
+    rows.append({"events": "a.npy", "name": "bus", "Start S": 0.1000005, "duration us": 7})
+    spelled = listed(data, json.dumps(rows), "l.json").samples
+    assert [(sample.start_us, sample.duration_us) for sample in spelled] == [
+        (100_000, 50_000),
+        (None, None),
+        (100_000, 7),
+    ]
+    assert [sample.name for sample in spelled] == ["bus", "bus (2)", "bus 0.10 s"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "clause"),
+    [
+        ({"start_ms": "soon"}, "because its start_ms should be a time, not 'soon'"),
+        ({"duration_s": "1e400"}, "because its duration_s should be a time"),
+        ({"duration_s": True}, "because its duration_s should be a time"),
+        ({"start_ms": -3}, "A clip starts at 0 ms or later, not at -3 ms"),
+        ({"duration_ms": 0}, "A clip lasts longer than 0 ms"),
+        ({"rectify": "gone.h5"}, "because its rectify 'gone.h5' is not there"),
+        ({"video_times": ["x"]}, "its video_times should be a path, not a list"),
+        ({"sequence": "nowhere"}, "its sequence 'nowhere' is not there"),
+    ],
+)
+def test_a_row_whose_clip_cannot_be_is_left_out_and_told(data: Path, cells: dict[str, object], clause: str) -> None:
+    found = listed(data, json.dumps([{"events": "a.npy"} | cells, {"events": "b.npy"}]), "l.json")
+    assert [sample.name for sample in found.samples] == ["b"]
+    assert found.problems[0].startswith("Row 1: is left out, because")
+    assert clause in found.problems[0]
+
+
+def test_a_row_may_name_a_folder_with_a_recording_and_its_video(data: Path) -> None:
+    import numpy as np
+
+    folder = data / "drive"
+    (folder / "frames").mkdir(parents=True)
+    np.savez(folder / "scene.npz", x=[1, 2], y=[1, 2], t=[5_000_000, 6_000_000], p=[0, 1])
+    for number in range(3):
+        (folder / "frames" / f"{number}.jpg").write_bytes(JPEG)
+    (folder / "image_timestamps.txt").write_text("5100000\n5200000\n5300000\n")
+    for column in ("sequence", "events"):
+        found = listed(data, f"{column},start_ms,duration_ms\ndrive,100,50\ndrive,150,50\n")
+        sample = found.samples[0]
+        assert sample.events_path == str(folder / "scene.npz")
+        assert sample.video_path == str(folder / "frames")
+        assert sample.video_times_path == str(folder / "image_timestamps.txt")
+        assert (sample.video_offset_us, sample.start_us) == (100_000, 100_000)
+        assert [sample.name for sample in found.samples] == ["drive 0.10 s", "drive 0.15 s"]
+        assert found.problems == ()
+        assert probe(found.path) == "manifest"

@@ -225,17 +225,15 @@ def test_a_video_is_looked_for_in_mp4_and_then_in_video(tmp_path: Path, reads: R
     assert [sample.video_path for sample in only.samples] == [None, None]
 
 
-def test_a_folder_of_frames_is_told_unless_there_is_a_video(tmp_path: Path, reads: Reader) -> None:
+def test_a_folder_of_frames_is_a_video(tmp_path: Path, reads: Reader) -> None:
     put(tmp_path, "event_npy/drive/02.npy", "video/drive/02/0.png")
     found = reads(ENTRY, ENTRY | {"id": 2, "event_data": "drive/02.npy", "video_data": "drive/02"})
-    assert found.samples[1].video_path is None
-    assert found.problems == (
-        "Row 2: its video 'video/drive/02' is a folder of frames, which cannot be read as a video yet; the sample has "
-        "only its events.",
-    )
-    folder = reads(ENTRY, video_from="video")
-    assert folder.samples[0].video_path is None
-    assert "folder of frames" in folder.problems[0]
+    assert found.samples[1].video_path == str(tmp_path / "video" / "drive" / "02")
+    assert found.problems == ()
+    put(tmp_path, "video/drive/03/notes.txt", "event_npy/drive/03.npy")
+    empty = reads(ENTRY | {"id": 3, "event_data": "drive/03.npy", "video_data": "drive/03"})
+    assert empty.samples[0].video_path is None
+    assert "is a folder without pictures" in empty.problems[0]
 
 
 def test_what_is_missing_is_named(tmp_path: Path, reads: Reader) -> None:

@@ -1,16 +1,20 @@
-"""Samples from the rows of a list in evprof's own columns: events, video, prompt, reference, name."""
+"""Samples from the rows of a list in evprof's own columns: recordings, texts, and which part is meant."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
-from evprof.core.sample import Sample
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample, clip_name
+from evprof.loaders.manifests.clip_cells import TIMES, time_columns, time_us
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
 from evprof.loaders.manifests.problems import Problems, shown
 from evprof.loaders.manifests.rows import Row
+from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequence
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "events": ("events", "event", "events_path", "event_path", "events_file", "event_file", "npy"),
@@ -18,8 +22,15 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "question", "query", "instruction"),
     "reference": ("reference", "answer", "reference_answer", "ground_truth", "expected"),
     "name": ("name", "id", "sample", "sample_name", "sample_id"),
+    "sequence": ("sequence", "sequence_path", "sequence_folder"),
+    "video_times": ("video_times", "video_times_path", "timestamps"),
+    "rectify": ("rectify", "rectify_path", "rectify_map"),
+    **{field: time_columns(field) for field in TIMES},
 }
 """What a column may be called, the preferred name first; capitals, blanks and hyphens make no difference."""
+
+HALVES = frozenset({"events", "video", "sequence"})
+"""Columns of which a list of samples has one at least."""
 
 LONGEST_TEXT = 100_000
 LONGEST_NAME = 200
@@ -41,7 +52,7 @@ def column_name(key: str) -> str:
 
 
 def known_columns(keys: Mapping[str, object]) -> set[str]:
-    """Which of events, video, prompt, reference and name the keys of a row give."""
+    """Which of our columns the keys of a row give."""
     return {_FIELDS[column_name(key)] for key in keys if column_name(key) in _FIELDS}
 
 
@@ -51,6 +62,10 @@ class Names:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._next: dict[str, int] = {}
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a row has that name already."""
+        return name in self._next
 
     def unique(self, number: int, name: str, *, is_given: bool) -> str:
         """The name, or the name with the first free number behind it when another row has it.
@@ -136,6 +151,15 @@ def usable(row: int, events: Half, video: Half, problems: Problems) -> bool:
     return True
 
 
+def _cut(sample: Sample, clip: Mapping[str, int]) -> Sample:
+    return replace(
+        sample,
+        start_us=clip.get("start_us"),
+        duration_us=clip.get("duration_us"),
+        video_offset_us=clip.get("video_offset_us", sample.video_offset_us),
+    )
+
+
 def left_out(row: Row, problems: Problems) -> None:
     """Tells a row that is no table of names and values."""
     problems.add(
@@ -149,6 +173,7 @@ class ListedSamples:
 
     def __init__(self, files: Counterparts, texts: SampleTexts, names: Names, problems: Problems) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
+        self._sequences: dict[str, Sequence | None] = {}
         self._unknown: set[str] = set()
         self.without_prompt = 0
         self.has_prompts = False
@@ -159,26 +184,107 @@ class ListedSamples:
         if not isinstance(row.values, dict):
             left_out(row, self._problems)
             return
-        cells = self._cells(row.values)
-        self.has_columns = self.has_columns or bool(cells.keys() & {"events", "video"})
-        name = self._texts.name(cells.get("name"), self._first_path(cells))
-        name = self._names.unique(row.number, name, is_given="name" in cells)
-        events, video = self._events(cells.get("events")), self._video(cells.get("video"))
-        if not usable(row.number, events, video, self._problems):
+        keyed = self._cells(row.values)
+        cells = {field: value for field, (_, value) in keyed.items()}
+        self.has_columns = self.has_columns or bool(cells.keys() & HALVES)
+        clip, wrong = self._clip(keyed)
+        name = self._name(row.number, cells, clip)
+        try:
+            found = None if wrong else self._recordings(row.number, cells)
+            if found is not None:
+                found = _cut(found, clip)
+                found.validate()
+        except ValueError as error:
+            found, wrong = None, f"because {error}."
+        except UserError as error:
+            found, wrong = None, f"because: {error.sentence}"
+        if wrong:
+            self._problems.add(LEFT_OUT, f"Row {row.number}: is left out, {wrong}")
+        if found is None or wrong:
             return
         prompt = self._texts.text(row.number, cells.get("prompt"), "prompt")
         self.has_prompts = self.has_prompts or prompt is not None
         self.without_prompt += prompt is None
-        yield Sample(
-            events_path=events.path,
-            video_path=video.path,
+        yield replace(
+            found,
             prompt=prompt or Sample().prompt,
             name=name,
             reference=self._texts.text(row.number, cells.get("reference"), "reference answer"),
         )
 
-    def _cells(self, values: dict[str, object]) -> dict[str, object]:
-        """The row by our names; of two columns that say the same the preferred one counts."""
+    def _name(self, number: int, cells: Mapping[str, object], clip: Mapping[str, int]) -> str:
+        """As the row says; clips of one recording are told apart by where they begin."""
+        name = self._texts.name(cells.get("name"), self._first_path(cells))
+        is_clip = bool(clip.keys() & {"start_us", "duration_us"})
+        if is_clip and ("name" not in cells or self._names.is_taken(name)):
+            return self._names.unique(number, clip_name(name, clip.get("start_us", 0)), is_given=False)
+        return self._names.unique(number, name, is_given="name" in cells)
+
+    def _recordings(self, number: int, cells: Mapping[str, object]) -> Sample | None:
+        """The halves that a row names, whole; None, told, when it has none. Raises ValueError and UserError."""
+        listed = self._sequence(cells)
+        events, video = self._events(cells.get("events")), self._video(cells.get("video"))
+        if listed is not None:
+            if events.path is None or events.path == listed.folder:
+                events = Half(listed.events_path)
+            if video == NOTHING and listed.video_path is not None:
+                video = Half(listed.video_path)
+        if not usable(number, events, video, self._problems):
+            return None
+        found = Sample(events_path=events.path, video_path=video.path)
+        if listed is not None and (found.events_path, found.video_path) == (listed.events_path, listed.video_path):
+            found = listed.sample()
+        times, rectify = (self._file(cells.get(field), field) for field in ("video_times", "rectify"))
+        return replace(
+            found,
+            video_times_path=times or found.video_times_path,
+            rectify_path=rectify or found.rectify_path,
+        )
+
+    def _sequence(self, cells: Mapping[str, object]) -> Sequence | None:
+        """The folder that a row names as a whole, in its own column or as its events."""
+        given = cells.get("sequence")
+        is_asked = isinstance(given, str) and bool(given.strip())
+        value = given if is_asked else cells.get("events")
+        if path_problem(value, "sequence") or not isinstance(value, str) or not value.strip():
+            return None
+        folder = self._files.plain_folder(value.strip())
+        if folder is None:
+            if is_asked:
+                raise ValueError(f"its sequence '{shown(value.strip())}' is not there, or no folder of a recording")
+            return None
+        if folder not in self._sequences:
+            self._sequences[folder] = open_sequence(folder) if is_asked else find_sequence(folder)
+        found = self._sequences[folder]
+        return None if found is None else replace(found, folder=folder)
+
+    def _file(self, value: object, what: str) -> str | None:
+        """A file beside the recordings. Raises ValueError when it is not there."""
+        problem = path_problem(value, what)
+        if problem:
+            raise ValueError(problem)
+        if not isinstance(value, str) or not value.strip():
+            return None
+        path = self._files.file(value.strip())
+        if path is None:
+            raise ValueError(f"its {what} '{shown(value.strip())}' is not there")
+        return path
+
+    @staticmethod
+    def _clip(keyed: Mapping[str, tuple[str, object]]) -> tuple[dict[str, int], str]:
+        """The times that a row gives, by the fields of a sample, and why they are none."""
+        try:
+            given = {
+                TIMES[field]: time_us(column_name(key), value)
+                for field, (key, value) in keyed.items()
+                if field in TIMES
+            }
+        except ValueError as error:
+            return {}, f"because {error}."
+        return {field: value for field, value in given.items() if value is not None}, ""
+
+    def _cells(self, values: dict[str, object]) -> dict[str, tuple[str, object]]:
+        """The row by our names, with the names it has; of two columns that say the same the preferred one counts."""
         found: dict[str, tuple[int, str, object]] = {}
         for key, value in values.items():
             field = _FIELDS.get(column_name(key))
@@ -192,7 +298,7 @@ class ListedSamples:
                 self._problems.once(f"Column '{shown(lost)}' is left out, because '{shown(kept)}' gives the {field}.")
             if given is None or rank < given[0]:
                 found[field] = (rank, key, value)
-        return {field: value for field, (_, _, value) in found.items()}
+        return {field: (key, value) for field, (_, key, value) in found.items()}
 
     def _tell_unknown(self, key: str) -> None:
         if key not in self._unknown and len(self._unknown) < _UNKNOWN_TOLD:
@@ -201,7 +307,7 @@ class ListedSamples:
 
     @staticmethod
     def _first_path(cells: Mapping[str, object]) -> str:
-        paths = (cells.get("events"), cells.get("video"))
+        paths = (cells.get("sequence"), cells.get("events"), cells.get("video"))
         return next((path for path in paths if isinstance(path, str) and path), "")
 
     def _events(self, value: object) -> Half:

@@ -76,23 +76,40 @@ class Counterparts:
         return None
 
     def video(self, candidates: Iterable[str]) -> Half:
-        """The first candidate that is a file; a folder is told as what cannot be read."""
-        folder = None
+        """The first candidate that is a file, else the first folder or numbered set of pictures; others are told."""
+        folder = pictures = None
         tried = list(candidates)
         for candidate in tried:
             for path in self._spellings(candidate):
                 match self._listing.kind(path):
                     case "file":
                         return Half(path)
+                    case "folder" if self._listing.has_video_pictures(path):
+                        pictures = pictures or path
                     case "folder":
                         folder = folder or candidate
+                    case _ if self._pictures(path):
+                        pictures = pictures or path
+        if pictures is not None:
+            return Half(pictures)
         if folder is not None:
-            return Half(None, f"its video '{shown(folder)}' is a folder of frames, which cannot be read as a video yet")
+            return Half(None, f"its video '{shown(folder)}' is a folder without pictures")
         return Half(None, f"its video '{shown(tried[0])}' is not there") if tried else NOTHING
 
     def file(self, candidate: str) -> str | None:
         """The path of an existing file."""
         return next((path for path in self._spellings(candidate) if self._listing.kind(path) == FILE), None)
+
+    def plain_folder(self, candidate: str) -> str | None:
+        """The path of an existing folder that holds no pictures itself."""
+        return next(
+            (
+                path
+                for path in self._spellings(candidate)
+                if self._listing.kind(path) == FOLDER and not self._listing.has_video_pictures(path)
+            ),
+            None,
+        )
 
     def picture_set(self, folder: str, prefix: str) -> tuple[str, int]:
         """The name of the set of PNG files of `folder` called `prefix`, a number and `.png`, and how many there are."""

@@ -12,6 +12,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from evprof.loaders.sequences.folder_content import PICTURE_SUFFIXES
+
 FILE, FOLDER, OTHER = "file", "folder", "other"
 
 MAX_LISTED = 200_000
@@ -20,6 +22,7 @@ MAX_LISTED = 200_000
 MAX_KEPT = 2_000_000
 """Entries remembered in all, before those of the folders seen so far are let go."""
 
+_PICTURES = tuple(PICTURE_SUFFIXES)
 _NUMBERED = re.compile(r"(.*?)[0-9]+\.png", re.IGNORECASE | re.DOTALL)
 
 
@@ -32,6 +35,11 @@ class _Folder:
     def folded(self) -> set[str]:
         """Names as a file system sees them that does not tell case or Unicode forms apart."""
         return {_folded(name) for name in self.names}
+
+    @cached_property
+    def has_video_pictures(self) -> bool:
+        """Whether any file is a picture."""
+        return any(kind == FILE and name.lower().endswith(_PICTURES) for name, kind in self.names.items())
 
     @cached_property
     def numbered(self) -> dict[str, int]:
@@ -72,6 +80,10 @@ class FolderListing:
         """How many PNG files lie in a folder."""
         listed = self._folder(folder)
         return sum(kind == FILE and name[-4:].lower() == ".png" for name, kind in listed.names.items())
+
+    def has_video_pictures(self, folder: str) -> bool:
+        """Whether a folder holds pictures of any kind that is read as a video's frames."""
+        return self._folder(folder).has_video_pictures
 
     def _folder(self, path: str) -> _Folder:
         found = self._folders.get(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.manifests.columns import ListedSamples, Names, SampleTexts, column_name, known_columns
+from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
 from evprof.loaders.manifests.counterparts import Counterparts
 from evprof.loaders.manifests.instruction_json import (
     MARKS,
@@ -115,10 +115,10 @@ def is_manifest(path: str | Path) -> bool:
     if any(key.endswith(_RESULT_KEYS) for key in keys):
         return False
     if form != CSV:
-        return bool(keys & MARKS) or bool(known_columns(first) & {"events", "video"})
+        return bool(keys & MARKS) or bool(known_columns(first) & HALVES)
     # One word on the first line of a text does not make it a table.
-    halves = known_columns(first) & {"events", "video"} or keys & MARKS
-    return bool(halves) and (len(keys) > 1 or keys <= {"events", "video"})
+    halves = known_columns(first) & HALVES or keys & MARKS
+    return bool(halves) and (len(keys) > 1 or keys <= HALVES)
 
 
 class _Reading:
