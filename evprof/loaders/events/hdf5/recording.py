@@ -15,6 +15,9 @@ from evprof.loaders.events.hdf5.layouts import Layout, layout_of
 from evprof.loaders.events.hdf5.times import TimeColumn
 from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, Recording, RecordingInfo, too_many
 
+_PIECE_EVENTS = 1 << 17
+"""Events that are cast and checked at a time: few enough to stay in a processor's cache, twice as fast as a million."""
+
 _SCANNED_EVENTS = 8 * CHUNK_EVENTS
 """Recordings up to this long are looked through whole for a window once their time is known to run backwards."""
 
@@ -45,7 +48,8 @@ class Hdf5Recording(Recording):
         self._arrays = {id(column.stored): column.stored for column in layout.columns.values()}
         self._times = TimeColumn(layout.columns["t"], layout.index)
         block = layout.columns["t"].stored.block_rows
-        self._piece = max(block, CHUNK_EVENTS // block * block)
+        self._piece = max(block, _PIECE_EVENTS // block * block)
+        self._chunk = max(self._piece, CHUNK_EVENTS // self._piece * self._piece)
         self._ends: tuple[int | None, int | None] | None = None
 
     @property
@@ -70,8 +74,8 @@ class Hdf5Recording(Recording):
     def chunks(self) -> Iterator[EventArray]:
         """About a million events at a time, whole chunks of the file."""
         last: int | None = None
-        for start in range(0, len(self._times), self._piece):
-            events = self._read(start, min(start + self._piece, len(self._times)))
+        for start in range(0, len(self._times), self._chunk):
+            events = self._filled(start, min(start + self._chunk, len(self._times)))
             if last is not None and events.t_us[0] < last:
                 self._times.note_disorder()
             last = int(events.t_us[-1])

@@ -1,0 +1,212 @@
+"""Writes events as HDF5 the way DSEC keeps them, as a stream: memory stays that of a few chunks.
+
+It knows nothing of where the events come from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.recording import joined
+from evprof.loaders.paths import reason
+
+COMPRESSIONS = ("blosc-zstd", "blosc-lz4", "gzip", "lzf", "none")
+"""The first is DSEC's own; reading `gzip`, `lzf` and `none` needs h5py alone."""
+
+CHUNK_ROWS = 65_536
+_GATHERED_EVENTS = 4 * CHUNK_ROWS
+_MOST_INDEX = 500_000_000
+_LARGEST_T = 2**32 - 1
+
+
+def write_dsec(
+    path: str | Path,
+    chunks: Iterable[EventArray],
+    *,
+    compression: str = "blosc-zstd",
+    t_offset_us: int | None = None,
+) -> int:
+    """Writes `/events/{x,y,t,p}`, `/ms_to_idx` and `/t_offset`; returns how many events.
+
+    `t` is kept relative to `t_offset_us` (None: the first event's time), in 32 bits as DSEC does, in 64 from the first
+    event on that lies more than 71 minutes behind it. `ms_to_idx[m]` is the first event with t >= 1000 m, for every m
+    up to the last event. The file appears under its name only when it is complete, and replaces one that was there.
+
+    Raises UserError for events whose time runs backwards (the index could not be right: sort them before), for those
+    before `t_offset_us`, for none at all, and when the file cannot be written. Errors of `chunks` come through.
+    """
+    target = Path(path)
+    options = _compression_options(compression, str(path))
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with _file(partial, str(path)) as file:
+            writer = _DsecFile(file, options, t_offset_us, str(path))
+            for events in _gathered(chunks):
+                with _sentences(str(path)):
+                    writer.append(events)
+            if not writer.count:
+                raise UserError(f"{path}: there are no events to write; nothing was written.")
+            with _sentences(str(path)):
+                file.close()
+                os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return writer.count
+
+
+class _DsecFile:
+    """The datasets of a file that is being written."""
+
+    def __init__(self, file: Any, options: dict[str, Any], t_offset_us: int | None, name: str) -> None:
+        self._file = file
+        self._options = options
+        self._offset = t_offset_us
+        self._name = name
+        self._last_us: int | None = None
+        self.count = 0
+        for column, dtype in (("x", np.uint16), ("y", np.uint16), ("t", np.uint32), ("p", np.uint8)):
+            self._create(f"events/{column}", np.dtype(dtype))
+        self._create("ms_to_idx", np.dtype(np.uint64))
+
+    def append(self, events: EventArray) -> None:
+        """Adds events that follow those before in time. Raises UserError otherwise."""
+        t = events.t_us
+        if self._offset is None:
+            self._offset = int(t[0])
+        if self.count == 0:
+            self._file.create_dataset("t_offset", data=np.int64(self._offset))
+        self._check(t)
+        relative = t - self._offset
+        if relative[-1] > _LARGEST_T and self._file["events/t"].dtype == np.uint32:
+            self._widen()
+        self._index(relative)
+        for column, values in (("x", events.x), ("y", events.y), ("t", relative), ("p", events.p)):
+            self._extend(f"events/{column}", values)
+        self.count += len(events)
+        self._last_us = int(t[-1])
+
+    def _check(self, t_us: npt.NDArray[np.int64]) -> None:
+        backwards = np.flatnonzero(t_us[1:] < t_us[:-1])
+        number = (
+            int(backwards[0]) + 1
+            if len(backwards)
+            else 0
+            if self._last_us is not None and t_us[0] < self._last_us
+            else None
+        )
+        if number is not None:
+            raise UserError(
+                f"{self._name}: time runs backwards at event {self.count + number:,}, and DSEC's millisecond index "
+                "needs time order; sort the events by time first."
+            )
+        if self._offset is not None and t_us[0] < self._offset:
+            raise UserError(
+                f"{self._name}: the first event is at {int(t_us[0]):,} µs, before the time offset of "
+                f"{self._offset:,} µs; choose an earlier one.",
+                exit_code=USAGE,
+            )
+
+    def _index(self, relative_us: npt.NDArray[np.int64]) -> None:
+        """Continues ms_to_idx to the last of these events, a bounded piece at a time."""
+        start, stop = len(self._file["ms_to_idx"]), int(relative_us[-1]) // 1000 + 1
+        if stop > _MOST_INDEX:
+            raise UserError(
+                f"{self._name}: the last events lie {stop / 1000:,.0f} s behind the time offset, too far for an index "
+                "by milliseconds; choose an offset near the first event.",
+                exit_code=USAGE,
+            )
+        for begin in range(start, stop, 16 * CHUNK_ROWS):
+            marks = np.arange(begin, min(begin + 16 * CHUNK_ROWS, stop), dtype=np.int64) * 1000
+            self._extend("ms_to_idx", np.searchsorted(relative_us, marks, side="left") + self.count)
+
+    def _extend(self, place: str, values: npt.NDArray[Any]) -> None:
+        dataset = self._file[place]
+        before = len(dataset)
+        dataset.resize((before + len(values),))
+        dataset[before:] = values.astype(dataset.dtype, copy=False)
+
+    def _create(self, place: str, dtype: np.dtype[Any]) -> Any:
+        return self._file.create_dataset(
+            place, shape=(0,), maxshape=(None,), chunks=(CHUNK_ROWS,), dtype=dtype, **self._options
+        )
+
+    def _widen(self) -> None:
+        """Makes the time column one of 64 bits."""
+        self._file.move("events/t", "events/t32")
+        narrow = self._file["events/t32"]
+        self._create("events/t", np.dtype(np.uint64))
+        for start in range(0, len(narrow), _GATHERED_EVENTS):
+            self._extend("events/t", narrow[start : start + _GATHERED_EVENTS])
+        del self._file["events/t32"]
+
+
+def _gathered(chunks: Iterable[EventArray]) -> Iterator[EventArray]:
+    """The same events in pieces of some size: every write has its price."""
+    waiting: list[EventArray] = []
+    count = 0
+    for chunk in chunks:
+        if len(chunk):
+            waiting.append(chunk)
+            count += len(chunk)
+        if count >= _GATHERED_EVENTS:
+            yield joined(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield joined(waiting)
+
+
+def _compression_options(compression: str, name: str) -> dict[str, Any]:
+    if compression not in COMPRESSIONS:
+        raise UserError(
+            f"{name}: there is no compression '{compression}'; choose one of {', '.join(COMPRESSIONS)}.",
+            exit_code=USAGE,
+        )
+    if compression == "none":
+        return {}
+    if not compression.startswith("blosc-"):
+        return {"compression": compression, "shuffle": True} | (
+            {"compression_opts": 1} if compression == "gzip" else {}
+        )
+    try:
+        import hdf5plugin
+    except ImportError:
+        raise UserError(
+            f"{name}: compressing with {compression} needs hdf5plugin; install it with `pip install hdf5plugin`, or "
+            "choose gzip."
+        ) from None
+    codec: Any = compression.removeprefix("blosc-")
+    return dict(hdf5plugin.Blosc(cname=codec, clevel=1, shuffle=hdf5plugin.Blosc.SHUFFLE))
+
+
+@contextmanager
+def _file(partial: Path, name: str) -> Iterator[Any]:
+    try:
+        import h5py
+    except ImportError:
+        raise UserError(f"{name}: writing HDF5 needs h5py; install it with `pip install h5py`.") from None
+    with _sentences(name):
+        file = h5py.File(partial, "w")
+    try:
+        yield file
+    finally:
+        with _sentences(name):
+            file.close()
+
+
+@contextmanager
+def _sentences(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"{name}: cannot be written ({reason(error)}); check the folder, its permissions and the free space."
+        ) from None
