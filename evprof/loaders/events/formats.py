@@ -61,6 +61,9 @@ FORMATS: tuple[Format, ...] = (
     Format("evt2.1", "Prophesee RAW, EVT2.1", _prophesee("evt2.1"), "evprof.loaders.events.prophesee.raw"),
     Format("evt3", "Prophesee RAW, EVT3", _prophesee("evt3"), "evprof.loaders.events.prophesee.raw"),
     Format("dat", "Prophesee DAT", _prophesee("dat"), "evprof.loaders.events.prophesee.dat"),
+    Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4"),
+    Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
+    Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
 )
 """In the order they are tried."""
 

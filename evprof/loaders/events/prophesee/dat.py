@@ -1,0 +1,113 @@
+"""DAT: records of 8 bytes, a 32-bit time in µs and a word of column, row and polarity.
+
+Version 2 has 14 bits of column and of row, then the polarity in bit 28; version 1 has 9 and 8 bits, then the polarity
+in bit 17. The time rolls over each 71.6 minutes: it has when it falls by half of that or more; a smaller fall is time
+running backwards and kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from evprof.core.errors import UserError
+from evprof.loaders.events.prophesee.columns import GrowingColumns
+from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
+from evprof.loaders.events.prophesee.header import Header
+from evprof.loaders.events.prophesee.word_recording import (
+    BLOCK_WORDS,
+    Block,
+    Decoded,
+    WordRecording,
+    Words,
+    first_bytes_after,
+    header_of,
+)
+from evprof.loaders.events.recording import Recording
+
+TIME_BITS = 32
+RECORD_BYTES = 8
+CHANGES = (0x00, 0x0C)
+"""Types of records that are changes of contrast."""
+
+_LAYOUTS = {1: (0x1FF, 9, 0xFF, 17), 2: (0x3FFF, 14, 0x3FFF, 28)}
+
+
+class Dat:
+    """The decoder of one version; `offset_us` is added to every time."""
+
+    name = "dat"
+    word = np.dtype("<u8")
+    start = HighTime()
+
+    def __init__(self, version: int, offset_us: int = 0) -> None:
+        self._layout = _LAYOUTS[version]
+        self._offset_us = offset_us
+
+    def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
+        """See `Decoder`."""
+        halves = words.view("<u4").reshape(-1, 2)
+        x, y, t_us, p = columns.next(len(words))
+        last = _in_order(halves[:, 0], state)
+        if last is None:
+            t_us[:], state = unwrapped(halves[:, 0], state, TIME_BITS)
+        else:
+            t_us[:] = halves[:, 0]
+            if state.loops:
+                t_us += state.loops << TIME_BITS
+            state = HighTime(last, state.loops)
+        if self._offset_us:
+            t_us += self._offset_us
+        x_mask, y_shift, y_mask, p_shift = self._layout
+        address = np.ascontiguousarray(halves[:, 1])
+        x[:] = address & x_mask
+        y[:] = (address >> y_shift) & y_mask
+        p[:] = (address >> p_shift) & 1
+        return Decoded(state, 0)
+
+    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
+        """See `Decoder`."""
+        raw = np.ascontiguousarray(words.view("<u4")[::2])
+        if len(raw) == 0:
+            return Block(None, None, False), state
+        before = current(state, TIME_BITS)
+        offset = (state.loops << TIME_BITS) + self._offset_us
+        if (last := _in_order(raw, state)) is not None:
+            return Block(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
+        times, state = unwrapped(raw, state, TIME_BITS)
+        is_backwards = bool((times[1:] < times[:-1]).any()) or (before is not None and times[0] < before)
+        return Block(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
+
+
+def _in_order(raw: Words, state: HighTime) -> int | None:
+    """The last time of a block whose times only ever grow, from the one before it on; None otherwise."""
+    if len(raw) == 0 or (state.high is not None and raw[0] < state.high) or not (raw[1:] >= raw[:-1]).all():
+        return None
+    return int(raw[-1])
+
+
+def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recording:
+    """An open DAT file. Raises UserError."""
+    header = header_of(path)
+    kind, size = _record(path, header)
+    if size != RECORD_BYTES:
+        raise UserError(
+            f"{path}: its records are {size} bytes long, where DAT has {RECORD_BYTES}; the file is damaged."
+        )
+    if kind not in CHANGES:
+        raise UserError(
+            f"{path}: holds records of type 0x{kind:02X} (triggers are 0x0E), not pixel changes; give the CD file."
+        )
+    text = header.lines.get("version", "2")
+    if text not in ("1", "1.0", "2", "2.0"):
+        raise UserError(f"{path}: is DAT of version '{text[:20]}'; versions 1 and 2 are read.")
+    return WordRecording(path, header, header.length + 2, Dat(int(text[0]), header.offset_us), block_words)
+
+
+def _record(path: str | Path, header: Header) -> tuple[int, int]:
+    """Type and size of a record, the two bytes behind the header lines."""
+    found = first_bytes_after(path, header, 2)
+    if len(found) < 2:
+        raise UserError(f"{path}: ends within its header; copy or record it again.")
+    return found[0], found[1]

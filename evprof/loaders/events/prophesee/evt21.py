@@ -1,0 +1,81 @@
+"""EVT2.1: 64-bit words; one half is as in EVT2, the other says which of 32 neighbouring pixels had the event.
+
+Sensors write the word either as a little-endian number, whose upper half is the one of EVT2, or with the halves
+swapped, which headers call `legacy`. What the header leaves open, the first words decide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evprof.loaders.events.prophesee.columns import GrowingColumns
+from evprof.loaders.events.prophesee.evt2 import TIME_HIGH, HighTime, base_times, scan_highs
+from evprof.loaders.events.prophesee.word_recording import Block, Decoded, Words
+
+_KNOWN_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
+
+
+class Evt21:
+    """The decoder, of words as pairs of halves; `is_legacy`: the half as in EVT2 comes first."""
+
+    name = "evt2.1"
+    word = np.dtype("<u8")
+    start = HighTime()
+
+    def __init__(self, is_legacy: bool, offset_us: int = 0) -> None:
+        self._half = 0 if is_legacy else 1
+        self._offset_us = offset_us
+
+    def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
+        """See `Decoder`. The pixels of a word come from the lowest bit up."""
+        head, mask = self._halves(words)
+        at = np.flatnonzero((head >> 28) == TIME_HIGH)
+        is_event = head < 0x2000_0000
+        vectors, masks = head[is_event], mask[is_event]
+        firsts = np.searchsorted(np.flatnonzero(is_event), at)
+        base, lost, state = base_times(head[at] & 0x0FFF_FFFF, firsts, len(vectors), state, self._offset_us)
+        dropped = int(np.bitwise_count(masks[:lost]).sum(dtype=np.int64))
+        vectors, masks = vectors[lost:], masks[lost:]
+        if len(vectors) and int(((vectors >> 11) & 0x7FF).max()) > 0x7FF - 31:
+            dropped += _cut(vectors, masks)
+        bits = np.flatnonzero(np.unpackbits(np.ascontiguousarray(masks).view(np.uint8), bitorder="little"))
+        of = bits >> 5
+        x, y, t_us, p = columns.next(len(bits))
+        np.take(base + ((vectors >> 22) & 63), of, out=t_us, mode="clip")
+        np.take(((vectors >> 11) & 0x7FF).astype(np.uint16), of, out=x, mode="clip")
+        x += (bits & 31).astype(np.uint16)
+        np.take((vectors & 0x7FF).astype(np.uint16), of, out=y, mode="clip")
+        np.take((vectors >> 28).astype(np.uint8), of, out=p, mode="clip")
+        return Decoded(state, dropped)
+
+    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
+        """See `Decoder`."""
+        head, _ = self._halves(words)
+        is_high = (head >> 28) == TIME_HIGH
+        return scan_highs(head[is_high] & 0x0FFF_FFFF, state, self._offset_us)
+
+    def _halves(self, words: Words) -> tuple[Words, Words]:
+        halves = words.view("<u4").reshape(-1, 2)
+        return np.ascontiguousarray(halves[:, self._half]), np.ascontiguousarray(halves[:, 1 - self._half])
+
+
+def _cut(vectors: Words, masks: Words) -> int:
+    """Takes pixels beyond the 2048 there can be out of `masks`; how many."""
+    room = 2048 - ((vectors >> 11) & 0x7FF).astype(np.int64)
+    allowed = ((np.int64(1) << np.minimum(room, 32)) - 1).astype(np.uint32)
+    lost = int(np.bitwise_count(masks & ~allowed).sum(dtype=np.int64))
+    masks &= allowed
+    return lost
+
+
+def looks_legacy(words: Words) -> bool:
+    """Whether the first of each word's halves rather holds a type that exists, with times among them."""
+    halves = words.view("<u4").reshape(-1, 2)
+
+    def score(half: int) -> tuple[float, float, float]:
+        kinds = halves[:, half] >> 28
+        highs = (halves[:, half][kinds == TIME_HIGH] & 0x0FFF_FFFF).astype(np.int64)
+        forward = float((np.diff(highs) >= 0).mean()) if len(highs) > 1 else 0.0
+        return float(_KNOWN_TYPES[kinds].mean()), forward, len(highs) / len(kinds)
+
+    return len(halves) > 0 and score(0) > score(1)

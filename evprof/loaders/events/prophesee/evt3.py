@@ -1,0 +1,223 @@
+"""EVT3: 16-bit words, each of which changes a state or makes events of it.
+
+Type in bits 12-15, content below: 0 row; 2 event at a column (11 bits) with polarity (bit 11); 3 base column and
+polarity of the vectors that follow; 4 and 5 vectors of 12 and 8 neighbouring pixels, lowest bit first, that move the
+base on; 6 lower and 8 upper 12 bits of the time. Type 1 is a row of something else than contrast: its events are
+skipped, and so are triggers (10), others (14) and their continuations (7, 15).
+
+An upper part of the time that changes sets the lower to 0. One that falls by half of its range or more is a roll-over
+(each 16.8 s); a smaller fall is time running backwards and kept, as OpenEB's decoder keeps it. Events before the first
+upper part, the first row or (vectors) the first base are left out, and so are columns above 2047.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.loaders.events.prophesee.columns import GrowingColumns
+from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
+from evprof.loaders.events.prophesee.word_recording import Block, Decoded, Words
+
+TIME_BITS = 12
+LOW_BITS = 12
+
+_NO_ROW = 0xFFFF
+_FAR_COLUMN = 4096
+_TAIL_WORDS = 1024
+
+# By kind, 2 (one event), 3 (base of vectors), 4 and 5 (vectors): which pixels, and how far the base moves.
+_MASK_AND = np.array([0, 0, 0xFFF, 0xFF], np.uint16)
+_MASK_OR = np.array([1, 0, 0, 0], np.uint16)
+_STEPS = np.array([0, 0, 12, 8], np.int32)
+
+_ALL_MASKS = np.arange(4096, dtype=np.uint16)
+_PIXELS = (np.flatnonzero((_ALL_MASKS[:, None] >> np.arange(12)) & 1) % 12).astype(np.uint8)
+_PIXELS_AT = np.cumsum(np.bitwise_count(_ALL_MASKS), dtype=np.int64) - np.bitwise_count(_ALL_MASKS)
+
+_Ints = npt.NDArray[np.int64]
+
+
+class Evt3State(NamedTuple):
+    """What the words before a block left: time, row (0xFFFF: none that counts), vectors' base column and polarity.
+
+    Without a base `base` is _FAR_COLUMN: what lies there is left out.
+    """
+
+    time: HighTime = HighTime()
+    low_us: int = 0
+    row: int = _NO_ROW
+    base: int = _FAR_COLUMN
+    polarity: int = 0
+
+
+class Evt3:
+    """The decoder; `offset_us` is added to every time."""
+
+    name = "evt3"
+    word = np.dtype("<u2")
+    start = Evt3State()
+
+    def __init__(self, offset_us: int = 0) -> None:
+        self._offset_us = offset_us
+
+    def decode(self, words: Words, state: Evt3State, columns: GrowingColumns) -> Decoded[Evt3State]:
+        """See `Decoder`."""
+        words, skipped = _from_first_time(words, state)
+        if len(words) == 0:
+            return Decoded(state, skipped)
+        kinds = (words >> 12).astype(np.uint8)
+        times_at, times, clock, low_us = _times(words, kinds, state)
+        rows_at = np.flatnonzero(kinds < 2)
+        rows = words[rows_at]
+        rows = np.where(rows < 0x1000, rows & 0x7FF, _NO_ROW).astype(np.uint16)
+
+        makes = (kinds - 2) < 4  # kinds 2 to 5; the others wrap around or lie above
+        at = np.flatnonzero(makes)
+        made_before = np.cumsum(makes, dtype=np.int32)
+        rows_from, times_from = made_before[rows_at], made_before[times_at]
+        made, content = kinds[at] - 2, words[at] & 0xFFF
+        masks = (content & _MASK_AND[made]) | _MASK_OR[made]
+        column, polarity, base = _columns(made, content, state)
+        dropped = skipped + _leave_out_rows(masks, rows, rows_from, state) + _leave_out_columns(masks, column)
+
+        counts = np.bitwise_count(masks)
+        events_before = np.zeros(len(masks) + 1, np.int64)
+        np.cumsum(counts, out=events_before[1:])
+        x, y, t_us, p = columns.next(int(events_before[-1]))
+        # The pixels of all masks lie one after the other in a table; an event's place is its number plus its word's.
+        place = np.repeat(_PIXELS_AT[masks] - events_before[:-1], counts)
+        place += np.arange(len(x))
+        np.add(np.repeat(column.astype(np.uint16), counts), _PIXELS.take(place), out=x)
+        p[:] = np.repeat(polarity, counts)
+        y[:] = _in_force(rows, events_before[rows_from], len(x), state.row)
+        np.add(_in_force(times, events_before[times_from], len(x), _now_us(state) or 0), self._offset_us, out=t_us)
+        last_row = int(rows[-1]) if len(rows) else state.row
+        return Decoded(Evt3State(clock, low_us, last_row, *base), dropped)
+
+    def scan(self, words: Words, state: Evt3State) -> tuple[Block, Evt3State]:
+        """See `Decoder`."""
+        words, _ = _from_first_time(words, state, is_counting=False)
+        if len(words) == 0:
+            now = _now_us(state)
+            bound = None if now is None else now + self._offset_us
+            return Block(bound, bound, False), state
+        kinds = (words >> 12).astype(np.uint8)
+        _, times, clock, low_us = _times(words, kinds, state)
+        if (now := _now_us(state)) is not None:
+            times = np.concatenate(([now], times))
+        row = state.row
+        if (last := _last(kinds < 2)) is not None:
+            row = int(words[last]) & 0x7FF if kinds[last] == 0 else _NO_ROW
+        base, polarity, first = state.base, state.polarity, 0
+        if (last := _last(kinds == 3)) is not None:
+            base, polarity, first = int(words[last]) & 0x7FF, int(words[last]) >> 11 & 1, last
+        moved = kinds[first:]
+        base += 12 * int(np.count_nonzero(moved == 4)) + 8 * int(np.count_nonzero(moved == 5))
+        after = Evt3State(clock, low_us, row, min(base, _FAR_COLUMN), polarity)
+        low, high = int(times.min()) + self._offset_us, int(times.max()) + self._offset_us
+        return Block(low, high, bool((times[1:] < times[:-1]).any())), after
+
+
+def _now_us(state: Evt3State) -> int | None:
+    high = current(state.time, TIME_BITS)
+    return None if high is None else (high << LOW_BITS) + state.low_us
+
+
+def _from_first_time(words: Words, state: Evt3State, *, is_counting: bool = True) -> tuple[Words, int]:
+    """The words that have a time, and how many events those before them would have been."""
+    if state.time.high is not None or len(words) == 0:
+        return words, 0
+    is_high = (words >> 12) == 8
+    first = int(is_high.argmax()) if is_high.any() else len(words)
+    if not is_counting:
+        return words[first:], 0
+    kinds = (words[:first] >> 12).astype(np.uint8) - 2
+    made = kinds < 4
+    kinds, content = kinds[made], words[:first][made] & 0xFFF
+    masks = (content & _MASK_AND[kinds]) | _MASK_OR[kinds]
+    return words[first:], int(np.bitwise_count(masks).sum(dtype=np.int64))
+
+
+def _times(words: Words, kinds: Words, state: Evt3State) -> tuple[_Ints, _Ints, HighTime, int]:
+    """Where the time changes, to what in µs, and what the last words leave. There is a time before, or words[0] is."""
+    at = np.flatnonzero((kinds == 6) | (kinds == 8))
+    found = words[at]
+    is_high = found >= 0x8000
+    highs, clock = np.empty(0, np.int64), state.time
+    before = current(state.time, TIME_BITS)
+    if is_high.any():
+        highs, clock = unwrapped(found[is_high] & 0xFFF, state.time, TIME_BITS)
+    in_force = np.concatenate(([-1 if before is None else before], highs))
+    is_repeated = in_force[1:] == in_force[:-1]
+    times = in_force[np.cumsum(is_high)] << LOW_BITS
+    lows = (found & 0xFFF).astype(np.int64)
+    lows[is_high] = 0
+    times += lows
+    if is_repeated.any():
+        # Said again, as sensors do: nothing changes, and the lower part stays.
+        changes = ~is_high
+        changes[is_high] = ~is_repeated
+        at, times = at[changes], times[changes]
+    low_us = int(times[-1]) & 0xFFF if len(times) else state.low_us
+    return at, times, clock, low_us
+
+
+def _columns(made: Words, content: Words, state: Evt3State) -> tuple[Words, Words, tuple[int, int]]:
+    """Column of each word's lowest pixel, its polarity, and the base (column, polarity) that the words leave."""
+    moved = np.cumsum(_STEPS[made], dtype=np.int32)
+    is_base = made == 1
+    bases_at = np.flatnonzero(is_base)
+    bases = content[bases_at]
+    origins = (bases & 0x7FF) - moved[bases_at]
+    firsts = np.concatenate(([0], bases_at))
+    lengths = np.diff(firsts, append=len(made))
+    column = np.repeat(np.concatenate(([state.base], origins)).astype(np.int32), lengths)
+    column += moved
+    column -= _STEPS[made]
+    polarity = np.repeat(np.concatenate(([state.polarity], bases >> 11)).astype(np.uint8), lengths)
+    after = int(origins[-1] if len(origins) else state.base) + (int(moved[-1]) if len(moved) else 0)
+    base = min(after, _FAR_COLUMN), int(bases[-1] >> 11) if len(bases) else state.polarity
+    single = made == 0
+    np.copyto(column, content & 0x7FF, where=single)
+    np.copyto(polarity, content >> 11, where=single, casting="unsafe")
+    return column, polarity, base
+
+
+def _in_force(values: npt.NDArray[Any], firsts: npt.NDArray[Any], count: int, before: int) -> npt.NDArray[Any]:
+    """For each of `count` things the last of `values` before it; value i applies from thing firsts[i] on."""
+    lengths = np.diff(np.concatenate(([0], firsts)), append=count)
+    return np.repeat(np.concatenate((np.array([before], values.dtype), values)), lengths)
+
+
+def _leave_out_rows(masks: Words, rows: Words, rows_from: Words, state: Evt3State) -> int:
+    """Takes pixels of words without a row out of `masks`; how many."""
+    if state.row != _NO_ROW and not (rows == _NO_ROW).any():
+        return 0
+    without = _in_force(rows, rows_from, len(masks), state.row) == _NO_ROW
+    dropped = int(np.bitwise_count(masks[without]).sum(dtype=np.int64))
+    masks[without] = 0
+    return dropped
+
+
+def _leave_out_columns(masks: Words, column: Words) -> int:
+    """Takes pixels beyond column 2047 out of `masks`; how many."""
+    if len(masks) == 0 or int(column.max()) <= 2048 - 12:
+        return 0
+    room = np.clip(2048 - column, 0, 12)
+    allowed = ((1 << room) - 1).astype(np.uint16)
+    dropped = int(np.bitwise_count(masks & ~allowed).sum(dtype=np.int64))
+    masks &= allowed
+    return dropped
+
+
+def _last(where: npt.NDArray[np.bool_]) -> int | None:
+    """The last place that is set; looked for at the end first, where it mostly is."""
+    tail = max(0, len(where) - _TAIL_WORDS)
+    found = np.flatnonzero(where[tail:])
+    if len(found):
+        return tail + int(found[-1])
+    found = np.flatnonzero(where[:tail])
+    return int(found[-1]) if len(found) else None

@@ -1,0 +1,285 @@
+"""Recordings that are a row of words of one width, read and decoded block by block; no format is known here.
+
+A window needs an index of blocks: the decoder's state before each and the times in it. It is made on the first need
+by a scan that looks at little more than the words that carry time, and kept while the recording is open. Files are
+read, never mapped: a file that shrinks while it is mapped would end the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.prophesee.columns import GrowingColumns
+from evprof.loaders.events.prophesee.header import LONGEST_HEADER, Header, read_header
+from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
+from evprof.loaders.paths import readable_file, reason
+
+BLOCK_WORDS = 1 << 17
+"""Words decoded at once: intermediate arrays stay in the processor's cache, three to four times faster than all."""
+
+SCANNED_BYTES = 1 << 30
+"""Files up to this size are scanned for what they hold when asked what they are: some tenths of a second."""
+
+Words = npt.NDArray[Any]
+State = TypeVar("State")
+
+
+class Block(NamedTuple):
+    """What a scan says of a block: bounds of its times in µs (None without any), and whether time ran backwards."""
+
+    low_us: int | None
+    high_us: int | None
+    is_backwards: bool
+
+
+class Decoded(NamedTuple, Generic[State]):
+    """The state behind a block, and how many of its events were left out because they have no time or address."""
+
+    state: State
+    dropped: int
+
+
+class Decoder(Protocol[State]):
+    """A format. A state is all that decoding a block needs from those before it; immutable."""
+
+    name: str
+    word: np.dtype[Any]
+    start: State
+
+    def decode(self, words: Words, state: State, columns: GrowingColumns) -> Decoded[State]:
+        """Appends a block's events to `columns`."""
+
+    def scan(self, words: Words, state: State) -> tuple[Block, State]:
+        """Only what an index needs."""
+
+
+@dataclass
+class _Index(Generic[State]):
+    """States before the blocks 0…len(blocks), and what is known of each."""
+
+    states: list[State]
+    blocks: list[Block]
+
+
+class WordRecording(Recording, Generic[State]):
+    """An open file of words behind a header."""
+
+    def __init__(
+        self, path: str | Path, header: Header, start: int, decoder: Decoder[State], block_words: int = BLOCK_WORDS
+    ) -> None:
+        found = readable_file(path)
+        self.path = str(path)
+        self._header = header
+        self._start = start
+        self._decoder = decoder
+        self._block_words = block_words
+        self._bytes_read = start
+        self._index: _Index[State] = _Index([decoder.start], [])
+        self._counts: dict[int, int] = {}
+        self._dropped: dict[int, int] = {}
+        self._outside = False
+        self._bounds: tuple[int | None, int | None] | None = None
+        try:
+            # Unbuffered: blocks go straight into arrays.
+            self._file = found.open("rb", buffering=0)
+            self._size = found.stat().st_size
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+        self._words = max(0, self._size - start) // decoder.word.itemsize
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes asked for so far."""
+        return self._bytes_read
+
+    @property
+    def info(self) -> RecordingInfo:
+        """Size and camera from the header; times when the file is small enough to be scanned or already was."""
+        low, high = (None, None)
+        if self._size <= SCANNED_BYTES or self._is_indexed:
+            low, high = self._time_bounds()
+        width, height = self._header.size or (None, None)
+        return RecordingInfo(
+            self._decoder.name, self._known_count(), width, height, low, high, self._header.details, self._problems()
+        )
+
+    def chunks(self) -> Iterator[EventArray]:
+        """Events block by block."""
+        state = self._decoder.start
+        for block in range(self._blocks):
+            events, state = self._decode(block, state)
+            if len(events):
+                yield events
+
+    def read(self) -> EventArray:
+        """All events, decoded into one place."""
+        columns = GrowingColumns()
+        for _ in self._bounded(self._appended(columns)):
+            pass
+        if len(columns) == 0:
+            raise UserError(f"{self.path}: the recording holds no events.")
+        return columns.since(0)
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        """Looks only at blocks that have times of the window."""
+        return joined(self._bounded(self._within(start_us, stop_us)))
+
+    def read_count(self, start: int, stop: int) -> EventArray:
+        """Counts the blocks before the first one asked for, once."""
+        return joined(self._bounded(self._counted(max(0, start), stop)))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self._words // self._block_words)
+
+    @property
+    def _is_indexed(self) -> bool:
+        return len(self._index.blocks) == self._blocks
+
+    def _read_words(self, block: int) -> Words:
+        """A block as it lies in the file; shorter when the file has shrunk."""
+        if self._file.closed:
+            raise UserError(f"{self.path}: the recording was closed; open it again.")
+        first = block * self._block_words
+        words = np.empty(min(self._block_words, self._words - first), self._decoder.word)
+        view = memoryview(words.view(np.uint8).data)
+        filled = 0
+        try:
+            self._file.seek(self._start + first * words.itemsize)
+            while filled < len(view) and (count := self._file.readinto(view[filled:])):
+                filled += count
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be read ({reason(error)}); check the disk.") from None
+        self._bytes_read += filled
+        return words[: filled // words.itemsize]
+
+    def _decode(self, block: int, state: State) -> tuple[EventArray, State]:
+        return self._append(block, state, GrowingColumns())
+
+    def _append(self, block: int, state: State, columns: GrowingColumns) -> tuple[EventArray, State]:
+        before = len(columns)
+        after, self._dropped[block] = self._decoder.decode(self._read_words(block), state, columns)
+        events = columns.since(before)
+        self._counts[block] = len(events)
+        if len(events) and self._header.size:
+            width, height = self._header.size
+            self._outside = self._outside or bool(events.x.max() >= width or events.y.max() >= height)
+        if block + 1 == len(self._index.states):
+            self._index.states.append(after)
+        return events, after
+
+    def _appended(self, columns: GrowingColumns) -> Iterator[EventArray]:
+        state = self._decoder.start
+        for block in range(self._blocks):
+            events, state = self._append(block, state, columns)
+            yield events
+            if block % 16 == 0:
+                # A little more than it will be if the rest is like what was read.
+                columns.make_room(min(len(columns) * self._blocks * 17 // (16 * (block + 1)), MOST_EVENTS))
+
+    def _scan(self) -> _Index[State]:
+        """Brings the index to its end."""
+        index = self._index
+        for block in range(len(index.blocks), self._blocks):
+            found, state = self._decoder.scan(self._read_words(block), index.states[block])
+            index.blocks.append(found)
+            if block + 1 == len(index.states):
+                index.states.append(state)
+        return index
+
+    def _within(self, start_us: int, stop_us: int) -> Iterator[EventArray]:
+        index = self._scan()
+        for block, (low, high, _) in enumerate(index.blocks):
+            if low is not None and high is not None and low < stop_us and high >= start_us:
+                events, _ = self._decode(block, index.states[block])
+                yield events if start_us <= low and high < stop_us else events.slice_time(start_us, stop_us)
+
+    def _counted(self, start: int, stop: int) -> Iterator[EventArray]:
+        passed = 0
+        for block in range(self._blocks):
+            if passed >= stop:
+                return
+            count = self._counts.get(block)
+            if count is None or passed + count > start:
+                events, _ = self._decode(block, self._index.states[block])
+                count = len(events)
+                yield events.slice_count(max(0, start - passed), max(0, stop - passed))
+            passed += count
+
+    def _known_count(self) -> int | None:
+        return sum(self._counts.values()) if len(self._counts) == self._blocks else None
+
+    def _time_bounds(self) -> tuple[int | None, int | None]:
+        """Exact first and last time: the scan's bounds say in which blocks they must be looked for."""
+        if self._bounds is None:
+            blocks = [(number, block) for number, block in enumerate(self._scan().blocks)]
+            low: int | None = None
+            high: int | None = None
+            for number, block in sorted(blocks, key=lambda each: _or(each[1].low_us, 1 << 62)):
+                if block.low_us is None or (low is not None and block.low_us >= low):
+                    break
+                if (found := self._decode(number, self._index.states[number])[0].t_min_us) is not None:
+                    low = found if low is None else min(low, found)
+            for number, block in sorted(blocks, key=lambda each: -_or(each[1].high_us, -(1 << 62))):
+                if block.high_us is None or (high is not None and block.high_us <= high):
+                    break
+                if (found := self._decode(number, self._index.states[number])[0].t_max_us) is not None:
+                    high = found if high is None else max(high, found)
+            self._bounds = low, high
+        return self._bounds
+
+    def _problems(self) -> tuple[str, ...]:
+        problems = []
+        if rest := (self._size - self._start) % self._decoder.word.itemsize:
+            problems.append(
+                f"The file ends in the middle of a word ({rest} bytes of it are there); what is whole is read."
+            )
+        if dropped := sum(self._dropped.values()):
+            problems.append(
+                f"{dropped:,} events come before the stream's first time or address, or have an impossible address, "
+                "and are left out."
+            )
+        if any(block.is_backwards for block in self._index.blocks):
+            problems.append("Time runs backwards in places; events are kept in the file's order.")
+        if self._outside:
+            width, height = self._header.size or (0, 0)
+            problems.append(
+                f"Some events lie outside the {width}x{height} pixels that the header names; they are kept."
+            )
+        return tuple(problems)
+
+
+def _or(value: int | None, other: int) -> int:
+    return other if value is None else value
+
+
+def header_of(path: str | Path) -> Header:
+    """The header lines of a file. Raises UserError when it cannot be read."""
+    found = readable_file(path)
+    try:
+        with found.open("rb") as file:
+            return read_header(file.read(LONGEST_HEADER))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+
+
+def first_bytes_after(path: str | Path, header: Header, count: int) -> bytes:
+    """Up to `count` bytes that follow the header lines. Raises UserError when they cannot be read."""
+    try:
+        with readable_file(path).open("rb") as file:
+            file.seek(header.length)
+            return file.read(count)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
