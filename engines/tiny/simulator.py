@@ -3,6 +3,9 @@
 An ideal sensor (E. Mueggler et al. 2017; H. Rebecq et al. 2018): a pixel fires each time its log intensity has moved by
 the threshold C since its last event. Between two samples log intensity is taken as linear in time, so event times are
 exact for such ramps. Shot noise is added apart, in :func:`background`.
+
+Users' videos go through `evprof.loaders.simulation`. This one stays because the bundled models were trained on exactly
+what it gives, and that one differs in the last bit: float64 levels, and times rounded up instead of to the nearest.
 """
 
 from __future__ import annotations
