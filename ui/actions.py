@@ -27,6 +27,7 @@ ENTRIES: tuple[Entry | None, ...] = (
     None,
     Entry("open_events", "Open events…", "Ctrl+E"),
     Entry("open_video", "Open video…", "Ctrl+Shift+E"),
+    Entry("open_sequence", "Open sequence…", "Ctrl+Shift+O"),
     Entry("settings", "Settings…", "Ctrl+,"),
     Entry("run", "Run", "Ctrl+R"),
     Entry("stop", "Stop", "Ctrl+."),
@@ -60,7 +61,7 @@ MOUSE = (
     ("drag", "select a time range"),
     ("click", "select a span or a token"),
     ("double-click", "zoom to a span; beside one: fit"),
-    ("drop files", "open events, videos, sessions, results (.json)"),
+    ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
 

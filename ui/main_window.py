@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
+from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
@@ -26,6 +26,7 @@ from ui.layout import Body, rule, side_panel
 from ui.models.cells import cell_of
 from ui.models.figures import NO_CELLS
 from ui.models.recent import Recent
+from ui.opening import Opener
 from ui.results import Results
 from ui.run_controller import Host, RunController
 from ui.run_following import RunFollowing
@@ -35,6 +36,7 @@ from ui.theme import GRID, Theme, ThemeHolder
 from ui.toolbar import Toolbar
 from ui.trace_viewer import TraceViewer
 from ui.views.comparison import ComparisonPanel
+from ui.views.drop_overlay import DropOverlay
 from ui.views.inspector import Inspector
 from ui.views.message_bar import MessageBar
 from ui.views.model_pair import ModelPair
@@ -92,7 +94,7 @@ class MainWindow(QMainWindow):
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
         recent = self._recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
-        self.pair = ModelPair(self.selection, self.holder)
+        self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder)
         self.comparison = ComparisonPanel(self.holder)
@@ -117,6 +119,8 @@ class MainWindow(QMainWindow):
         column.addWidget(self.body, 1)
         column.addWidget(self.status)
         self.setCentralWidget(ground)
+        self.drop_overlay = DropOverlay(self.holder, self)
+        self.opener = Opener(self)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -163,6 +167,8 @@ class MainWindow(QMainWindow):
         toolbar.run_requested.connect(self.submit)
         toolbar.stop_requested.connect(self.controller.stop)
         toolbar.sample_opened.connect(self.show_sample)
+        toolbar.paths_chosen.connect(self.open_paths)
+        self.opener.seen.connect(self.drop_overlay.show_opening)
         toolbar.export_requested.connect(self.exporting.ask)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
@@ -175,6 +181,7 @@ class MainWindow(QMainWindow):
             "save_session": lambda: self.exporting.ask("session"),
             "open_events": self.toolbar.browse_events,
             "open_video": self.toolbar.browse_video,
+            "open_sequence": self.toolbar.browse_sequence,
             "settings": self.toolbar.open_settings,
             "run": self.toolbar.run,
             "stop": self.controller.stop,
@@ -308,7 +315,12 @@ class MainWindow(QMainWindow):
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is being read any more."""
-        return self.session.is_idle and self.pair.is_idle and not self.comparison.errand.is_busy
+        return (
+            self.session.is_idle
+            and self.pair.is_idle
+            and not self.opener.is_busy
+            and not self.comparison.errand.is_busy
+        )
 
     # Qt's own.
 
@@ -338,24 +350,34 @@ class MainWindow(QMainWindow):
             super().keyReleaseEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files are welcome."""
-        if any(url.isLocalFile() for url in event.mimeData().urls()):
+        """Files and folders are welcome; what they hold is looked at while they are above the window."""
+        paths = _local_paths(event.mimeData())
+        if paths:
             event.acceptProposedAction()
+            self.drop_overlay.show_paths(paths)
+            self.opener.look(paths)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        """They went elsewhere."""
+        self.drop_overlay.hide()
+        self.opener.forget()
+        super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Opens what was dropped."""
-        self.open_paths([url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()])
+        self.drop_overlay.hide()
+        self.open_paths(_local_paths(event.mimeData()))
         event.acceptProposedAction()
 
     def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
-        """Opens files of any kind; what cannot be opened is told in the message bar.
+        """Opens files and folders of any kind, soon; what cannot be opened is told in the message bar.
 
-        `waits`: reads before returning and raises UserError instead (pictures).
+        `waits`: opens before returning and raises UserError instead (pictures).
         """
-        # Imported here: every kind of file has its reader, and none is needed for the first paint.
-        from ui.opening import open_paths
-
-        open_paths(self, paths, waits=waits)
+        if waits:
+            self.opener.open_now(paths)
+        else:
+            self.opener.open(paths)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
@@ -365,7 +387,12 @@ class MainWindow(QMainWindow):
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
+        self.opener.close()
         self.comparison.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
+
+
+def _local_paths(data: QMimeData) -> list[str]:
+    return [url.toLocalFile() for url in data.urls() if url.isLocalFile()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -12,15 +11,15 @@ from evprof.loaders.manifests.manifest import cut_sentence, read_manifest
 MOST_LISTED = 200
 
 
-def listed_samples(path: str, post: Callable[[str], None]) -> list[Sample]:
-    """The first samples of a manifest; its problems are posted as one sentence. Raises UserError without samples."""
+def listed_samples(path: str) -> tuple[list[Sample], str]:
+    """The first samples of a manifest, and its problems in one sentence. Raises UserError without samples."""
     found = read_manifest(path, limit=MOST_LISTED)
     problems = list(found.problems)
     if not found.samples:
         raise UserError(" ".join([f"{path}: no sample of the list can be used.", *problems[:1]]))
-    if problems:
-        cut = cut_sentence(found.rows)
-        first = cut if cut in problems else problems[0]
-        more = f" {len(problems) - 1:,} more to know: evprof inspect tells all." if len(problems) > 1 else ""
-        post(f"{Path(path).name}: {first}{more}")
-    return list(found.samples)
+    if not problems:
+        return list(found.samples), ""
+    cut = cut_sentence(found.rows)
+    first = cut if cut in problems else problems[0]
+    more = f" {len(problems) - 1:,} more to know: evprof inspect tells all." if len(problems) > 1 else ""
+    return list(found.samples), f"{Path(path).name}: {first}{more}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,9 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import MODES, ModelChoice
 from evprof.core.sample import Sample
+from evprof.loaders.bundled import assets_folder
 from ui.icons import icon
+from ui.models.file_filters import event_filters, video_filters
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.models.run_text import mode_name
@@ -61,9 +63,6 @@ EXPORTS = (
 )
 """What can be exported, and what the menu calls it."""
 
-_EVENT_FILTER = "Event recordings (*.npy *.npz);;All files (*)"
-_VIDEO_FILTER = "Videos (*.mp4 *.avi *.mkv *.mov *.webm *.m4v *.mpg);;All files (*)"
-
 
 class Toolbar(QFrame):
     """One row. It says in words why Run is not possible, and greys what lacks its input.
@@ -72,6 +71,7 @@ class Toolbar(QFrame):
         run_requested(object): a validated RunRequest; whoever submits it numbers it.
         stop_requested(): end the running request.
         sample_opened(object): the Sample that the person put together from files.
+        paths_chosen(object): paths picked in a file dialog, to be opened whatever they hold.
         export_requested(str): a key of EXPORTS.
         tensorboard_requested(): open the latest torch trace.
         failed(str): a sentence, when something could not be taken.
@@ -80,6 +80,7 @@ class Toolbar(QFrame):
     run_requested = Signal(object)
     stop_requested = Signal()
     sample_opened = Signal(object)
+    paths_chosen = Signal(object)
     export_requested = Signal(str)
     tensorboard_requested = Signal()
     failed = Signal(str)
@@ -115,14 +116,19 @@ class Toolbar(QFrame):
     # Parts
 
     def _make_inputs(self) -> None:
-        self.events = ToolButton("Events", "Open an event recording or a folder of event frames (Ctrl+E)")
+        self.events = ToolButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
         menu = QMenu(self.events)
-        menu.addAction("Event recording (.npy, .npz)…").triggered.connect(self.browse_events)
-        menu.addAction("Folder of event frames (.png)…").triggered.connect(self._browse_event_folder)
+        menu.addAction("Event recording…").triggered.connect(self.browse_events)
+        menu.addAction("Folder of event frames…").triggered.connect(self._browse_event_folder)
+        menu.addAction("Sequence: a folder with events and video…").triggered.connect(self.browse_sequence)
         self.events.setMenu(menu)
         self.events.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.video = ToolButton("Video", "Open the matching video (Ctrl+Shift+E)")
-        self.video.clicked.connect(self.browse_video)
+        self.video = ToolButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
+        menu = QMenu(self.video)
+        menu.addAction("Video…").triggered.connect(self.browse_video)
+        menu.addAction("Folder of pictures…").triggered.connect(self._browse_picture_folder)
+        self.video.setMenu(menu)
+        self.video.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
 
     def _make_models(self) -> None:
         self._popovers: dict[str, ModelPopover] = {}
@@ -286,21 +292,42 @@ class Toolbar(QFrame):
         self.run_requested.emit(request)
 
     def browse_events(self) -> None:
-        """Asks for an event recording."""
-        path, _ = QFileDialog.getOpenFileName(self, "Open events", "", _EVENT_FILTER)
-        if path:
-            self.open_events(path)
-
-    def _browse_event_folder(self) -> None:
-        path = QFileDialog.getExistingDirectory(self, "Open a folder of event frames")
-        if path:
-            self.open_events(path)
+        """Asks for event recordings."""
+        paths, _ = QFileDialog.getOpenFileNames(self, "Open events", self._place(), event_filters())
+        self._choose(paths)
 
     def browse_video(self) -> None:
-        """Asks for a video."""
-        path, _ = QFileDialog.getOpenFileName(self, "Open video", "", _VIDEO_FILTER)
+        """Asks for videos."""
+        paths, _ = QFileDialog.getOpenFileNames(self, "Open video", self._place(), video_filters())
+        self._choose(paths)
+
+    def browse_sequence(self) -> None:
+        """Asks for a folder that holds a recording and its video."""
+        path = QFileDialog.getExistingDirectory(self, "Open a sequence: events and video", self._place())
+        self._choose([path])
+
+    def _browse_event_folder(self) -> None:
+        path = QFileDialog.getExistingDirectory(self, "Open a folder of event frames", self._place())
+        if path:
+            self.open_events(path)
+
+    def _browse_picture_folder(self) -> None:
+        path = QFileDialog.getExistingDirectory(self, "Open a folder of pictures as a video", self._place())
         if path:
             self.open_video(path)
+
+    def _choose(self, paths: Sequence[str]) -> None:
+        chosen = [path for path in paths if path]
+        if chosen:
+            self.paths_chosen.emit(chosen)
+
+    def _place(self) -> str:
+        """Dialogs begin where the open sample lies, unless it came with the program."""
+        sample = self.form.sample
+        path = sample.events_path or sample.video_path
+        if path is None or Path(path).is_relative_to(assets_folder()):
+            return ""
+        return str(Path(path).parent)
 
     def open_events(self, path: str) -> None:
         """Takes an event recording or a folder of event frames."""
@@ -309,6 +336,12 @@ class Toolbar(QFrame):
     def open_video(self, path: str) -> None:
         """Takes a video."""
         self._take_sample(self.form.open_video(path))
+
+    def open_sample(self, sample: Sample) -> None:
+        """Takes a whole sample; one without a question of its own is asked the present one."""
+        is_asked = sample.prompt != Sample().prompt
+        self.form.sample = sample if is_asked else replace(sample, prompt=self.form.sample.prompt)
+        self._take_sample(self.form.sample)
 
     def _take_sample(self, sample: Sample) -> None:
         self._recent.note_sample(sample)

@@ -6,6 +6,7 @@ import os
 import pickle
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -125,7 +126,7 @@ def goes_on(window: MainWindow, files: dict[str, str], application: QApplication
 
 
 def drop(window: MainWindow, *paths: Path) -> None:
-    """Lets files fall on the window, as a file manager does."""
+    """Lets files fall on the window, as a file manager does, and waits until they were looked at."""
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
     window.dropEvent(
@@ -137,6 +138,11 @@ def drop(window: MainWindow, *paths: Path) -> None:
             Qt.KeyboardModifier.NoModifier,
         )
     )
+    deadline = time.monotonic() + 10
+    while window.opener.is_busy:
+        assert time.monotonic() < deadline, "it was never opened"
+        QApplication.processEvents()
+        time.sleep(0.005)
 
 
 def told(window: MainWindow) -> list[str]:
@@ -158,7 +164,7 @@ UNKNOWN = {
     "text.evprof": "is of no known kind",
     "sound.mp4": "has no video track",
     "cut.mp4": "cut short",
-    "no-pictures": "neither a config.json nor PNG",
+    "no-pictures": "neither a config.json, nor an event recording, nor pictures.",
 }
 
 

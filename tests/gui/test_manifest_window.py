@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ from evprof.loaders.bundled import bundled_samples
 from ui.main_window import MainWindow
 from ui.manifest_opening import MOST_LISTED
 from ui.theme import ThemeHolder
+
+Wait = Callable[..., None]
 
 
 @pytest.fixture
@@ -44,28 +46,34 @@ def write(folder: Path, recording: Path, count: int, tail: str = "") -> Path:
     return path
 
 
-def test_samples_of_a_list_stand_on_top(window: MainWindow, tmp_path: Path, recording: Path) -> None:
+def test_samples_of_a_list_stand_on_top(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:
     before = len(window.samples.samples)
     window.open_paths([str(write(tmp_path, recording, 3, "1.npy,Another question?,again\n"))])
+    wait_until(lambda: not window.opener.is_busy)
     assert [sample.name for sample in window.samples.samples[:3]] == ["n0", "n1", "n2"]
     assert len(window.samples.samples) == before + 3
     assert window.messages.shown is None
     assert window.toolbar.sample.prompt == "Question 0?"
     assert window.toolbar.sample.events_path == str(tmp_path / "0.npy")
     window.open_paths([str(tmp_path / "list.csv")])
+    wait_until(lambda: not window.opener.is_busy)
     assert len(window.samples.samples) == before + 3
 
 
-def test_a_long_list_is_cut_and_that_is_said(window: MainWindow, tmp_path: Path, recording: Path) -> None:
+def test_a_long_list_is_cut_and_that_is_said(
+    window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait
+) -> None:
     before = len(window.samples.samples)
     window.open_paths([str(write(tmp_path, recording, MOST_LISTED + 5))])
+    wait_until(lambda: not window.opener.is_busy)
     assert len(window.samples.samples) == before + MOST_LISTED
     assert window.messages.shown is not None
     assert window.messages.shown.sentence == "list.csv: Only the first 200 rows of the list were read."
 
 
-def test_problems_are_one_sentence(window: MainWindow, tmp_path: Path, recording: Path) -> None:
+def test_problems_are_one_sentence(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:
     window.open_paths([str(write(tmp_path, recording, 1, "gone.npy,What?,\nalso-gone.npy,,\n"))])
+    wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is not None
     assert window.messages.shown.sentence == (
         "list.csv: Row 2: is left out, because its events 'gone.npy' are not there. "
@@ -73,17 +81,18 @@ def test_problems_are_one_sentence(window: MainWindow, tmp_path: Path, recording
     )
 
 
-def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, recording: Path) -> None:
+def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:
     path = write(tmp_path, recording, 0, "gone.npy,What?,\n")
     before = window.samples.samples
     with pytest.raises(UserError, match="no sample of the list can be used"):
         window.open_paths([str(path)], waits=True)
     window.open_paths([str(path)])
+    wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is not None
     assert window.samples.samples == before
 
 
-def test_the_frames_of_one_clip_can_be_run(window: MainWindow, tmp_path: Path) -> None:
+def test_the_frames_of_one_clip_can_be_run(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
     from evprof.loaders.model_frames import save_model_frames
 
     save_model_frames(bundled_samples()[0].events_path or "", 5, tmp_path / "drive")
@@ -91,6 +100,7 @@ def test_the_frames_of_one_clip_can_be_run(window: MainWindow, tmp_path: Path) -
         path.rename(path.with_name(f"7_{int(path.stem[-2:])}.png"))
     (tmp_path / "list.csv").write_text("events\ndrive/7_*.png\n")
     window.open_paths([str(tmp_path / "list.csv")])
+    wait_until(lambda: not window.opener.is_busy)
     assert window.toolbar.sample.events_path == str(tmp_path / "drive" / "7_*.png")
     assert window.toolbar.form.problem == ""
     for path in (tmp_path / "drive").iterdir():

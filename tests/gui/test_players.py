@@ -34,6 +34,7 @@ class Counting:
     """A source that counts what is asked of it."""
 
     duration_us = 1_000_000
+    is_drawn = True
 
     def __init__(self) -> None:
         self.asked: list[int] = []

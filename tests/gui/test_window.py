@@ -294,17 +294,18 @@ def test_the_same_pictures_with_the_samples_gone(
     assert {window.holder.theme.stage(name).name() for name in ("prefill", "decode", "verify", "draft")} <= colors
 
 
-def test_a_foreign_file_is_refused_in_a_sentence(window: MainWindow, tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused_in_a_sentence(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no recording", encoding="utf-8")
     window.open_paths([str(path)])
+    wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is not None
     assert "notes.txt" in window.messages.shown.sentence
     with pytest.raises(UserError):
         window.open_paths([str(path)], waits=True)
 
 
-def test_files_dropped_become_the_sample(window: MainWindow, files: dict[str, str]) -> None:
+def test_files_dropped_become_the_sample(window: MainWindow, files: dict[str, str], wait_until: Wait) -> None:
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(files["events"]), QUrl.fromLocalFile(files["video"])])
     event = QDropEvent(
@@ -315,6 +316,7 @@ def test_files_dropped_become_the_sample(window: MainWindow, files: dict[str, st
         Qt.KeyboardModifier.NoModifier,
     )
     window.dropEvent(event)
+    wait_until(lambda: not window.opener.is_busy)
     assert (window.toolbar.sample.events_path, window.toolbar.sample.video_path) == (files["events"], files["video"])
 
 

@@ -26,7 +26,9 @@ LONGEST_EDGE = 640
 
 
 class PictureSource(Protocol):
-    """An open input. Used by one thread only."""
+    """An open input. Used by one thread only. `is_drawn`: its pictures are drawn here, as a look says."""
+
+    is_drawn: bool
 
     @property
     def duration_us(self) -> int:
@@ -63,6 +65,8 @@ class PlayerInput:
 class EventPictures:
     """Events of the last moment before a position, held or read in blocks."""
 
+    is_drawn = True
+
     def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
         self._artist = EventArtist(windows)
@@ -85,6 +89,7 @@ class FolderPictures:
     """A folder of event frames: no times are known, so they share 100 ms each."""
 
     FRAME_US = 100_000
+    is_drawn = False
 
     def __init__(self, frames: EventFrames) -> None:
         self._frames = frames.frames
@@ -103,6 +108,8 @@ class FolderPictures:
 
 class VideoPictures:
     """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
+
+    is_drawn = False
 
     def __init__(self, given: PlayerInput) -> None:
         from evprof.loaders.videos.player import VideoPlayer
@@ -150,6 +157,7 @@ class FeedState:
     position_us: int = 0
     duration_us: int | None = None
     sentence: str = ""
+    is_drawn: bool = False
 
 
 class PictureFeed:
@@ -232,7 +240,14 @@ class PictureFeed:
         try:
             while wanted is not None:
                 picture = source.picture_at(wanted.position_us, wanted.look)
-                self._answer(FeedState(self._state.serial + 1, picture, wanted.position_us, source.duration_us), wanted)
+                state = FeedState(
+                    self._state.serial + 1,
+                    picture,
+                    wanted.position_us,
+                    source.duration_us,
+                    is_drawn=source.is_drawn,
+                )
+                self._answer(state, wanted)
                 if self._is_at_leisure():
                     source.prepare(wanted.position_us)
                 wanted = self._next_wish()

@@ -12,12 +12,16 @@ from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.loaders.events.frames import is_there
+from ui.models.clip_range import moment_words
 from ui.models.event_look import EventLook
 from ui.models.frame_pictures import FramePictures
 from ui.models.picture_feed import FeedState, PictureFeed, PictureSource, PlayerInput
 from ui.models.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.models.run_text import input_name
 from ui.theme import SMALL_PX, ThemeHolder
+
+_BESIDE_OPACITY = 0.35
+"""Of the first or last picture while the position lies outside the input."""
 
 
 class FramePlayer(QWidget):
@@ -50,6 +54,7 @@ class FramePlayer(QWidget):
         self._length_us: int | None = None
         self._note = ""
         self._is_painted = False
+        self._is_drawn = False
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._take)
@@ -119,7 +124,9 @@ class FramePlayer(QWidget):
             self._feed.close()
             self._feed = None
         self._image = None
+        self._is_drawn = False
         self._length_us = None
+        self.picture_placed(None)
         self._seen = FeedState()
         self._clock.set_span(self, None)
 
@@ -196,7 +203,29 @@ class FramePlayer(QWidget):
         else:
             height, width, _ = state.picture.shape
             self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()
+        self._is_drawn = state.is_drawn
+        self.picture_placed(self.picture_place())
         self.update()
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the picture was drawn here, and so can look otherwise."""
+        return self._is_drawn and self._image is not None
+
+    def picture_place(self) -> QRectF | None:
+        """Where the picture stands; None without one."""
+        image = self.image
+        if image is None or image.isNull():
+            return None
+        screen = self._screen()
+        size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
+        return QRectF(screen.left(), screen.top(), size.width(), size.height())
+
+    def picture_placed(self, place: QRectF | None) -> None:
+        """For players with something on their picture's edge."""
+
+    def _screen(self) -> QRectF:
+        return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
@@ -210,9 +239,8 @@ class FramePlayer(QWidget):
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
-        screen = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        image = self.image
-        if image is None or image.isNull():
+        screen, place, image = self._screen(), self.picture_place(), self.image
+        if place is None or image is None:
             painter.fillRect(screen, theme.raised)
             painter.setPen(theme.text_dim)
             painter.setFont(theme.font(SMALL_PX))
@@ -221,15 +249,27 @@ class FramePlayer(QWidget):
                 screen.adjusted(8, 8, -8, -8), int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap), text
             )
             return
-        size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
-        place = QRectF(screen.left(), screen.top(), size.width(), size.height())
+        beside = self._beside()
+        painter.setOpacity(_BESIDE_OPACITY if beside else 1.0)
         painter.drawImage(place, image)
+        painter.setOpacity(1.0)
         painter.setPen(QPen(theme.line, 1))
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")
-        elif self._note:
-            self._caption(painter, place, self._note)
+        elif self._note or beside:
+            self._caption(painter, place, self._note or beside)
+
+    def _beside(self) -> str:
+        """What to say where the position lies outside this input; empty inside."""
+        if self._length_us is None or self._given is None:
+            return ""
+        place = self._clock.position_us - self._given.offset_us
+        if place < 0:
+            return f"{self._what} from {moment_words(self._given.offset_us)} on"
+        if place > self._length_us:
+            return f"{self._what} up to {moment_words(self._given.offset_us + self._length_us)}"
+        return ""
 
     def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
         theme = self._themes.theme

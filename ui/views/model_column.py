@@ -18,6 +18,7 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.metrics.decoding import output_length
 from evprof.view.columns import Column
 from evprof.view.settings_text import kind_read
+from ui.look_choice import LookChoice
 from ui.models.frame_pictures import FramePictures
 from ui.models.picture_feed import PlayerInput
 from ui.models.play_clock import PlayClock
@@ -137,12 +138,14 @@ class ModelHead(QWidget):
 class ModelColumn:
     """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`. Not a widget itself."""
 
-    def __init__(self, side: str, selection: Selection, themes: ThemeHolder, clock: PlayClock) -> None:
-        """`side` is "draft" (left, events) or "target" (right, video)."""
+    def __init__(
+        self, side: str, selection: Selection, themes: ThemeHolder, clock: PlayClock, look: LookChoice | None = None
+    ) -> None:
+        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn."""
         self.side = side
         self.head = ModelHead(side)
         self._players: dict[str, FramePlayer] = {
-            "events": EventPlayer(themes, clock),
+            "events": EventPlayer(themes, clock, look),
             "video": VideoPlayer(themes, clock),
         }
         self._kind = _KINDS[side]

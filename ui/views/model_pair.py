@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import Column
+from ui.look_choice import LookChoice
 from ui.models.play_clock import PlayClock
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
@@ -24,12 +25,20 @@ class ModelPair(QWidget):
 
     failed = Signal(str)
 
-    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        themes: ThemeHolder,
+        settings: QSettings | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`settings` remember how events are drawn; None: nothing is remembered."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.clock = PlayClock(self)
-        self.left = ModelColumn(DRAFT, selection, themes, self.clock)
-        self.right = ModelColumn(TARGET, selection, themes, self.clock)
+        self.look = LookChoice(settings, self)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock, self.look)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock, self.look)
         self.scrubber = Scrubber(themes, self.clock)
         for column in (self.left, self.right):
             for player in column.players:
