@@ -5,7 +5,6 @@ It knows nothing of where the events come from.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
+from evprof.core.whole_file import whole_path
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
 
@@ -34,8 +34,12 @@ def write_dsec(
     *,
     compression: str = "blosc-zstd",
     t_offset_us: int | None = None,
+    width: int | None = None,
+    height: int | None = None,
 ) -> int:
     """Writes `/events/{x,y,t,p}`, `/ms_to_idx` and `/t_offset`; returns how many events.
+
+    The sensor's size, where it is given, becomes the attributes `width` and `height` of `/events`.
 
     `t` is kept relative to `t_offset_us` (None: the first event's time), in 32 bits as DSEC does, in 64 from the first
     event on that lies more than 71 minutes behind it. `ms_to_idx[m]` is the first event with t >= 1000 m, for every m
@@ -44,22 +48,17 @@ def write_dsec(
     Raises UserError for events whose time runs backwards (the index could not be right: sort them before), for those
     before `t_offset_us`, for none at all, and when the file cannot be written. Errors of `chunks` come through.
     """
-    target = Path(path)
-    options = _compression_options(compression, str(path))
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with _file(partial, str(path)) as file:
-            writer = _DsecFile(file, options, t_offset_us, str(path))
-            for events in _gathered(chunks):
-                with _sentences(str(path)):
-                    writer.append(events)
-            if not writer.count:
-                raise UserError(f"{path}: there are no events to write; nothing was written.")
-            with _sentences(str(path)):
-                file.close()
-                os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    name = str(path)
+    options = _compression_options(compression, name)
+    with _sentences(name), whole_path(Path(path)) as unfinished:
+        with _file(unfinished, name) as file:
+            writer = _DsecFile(file, options, t_offset_us, name)
+            if width and height:
+                file["events"].attrs.update(width=width, height=height)
+            for events in _gathered(_passed_on(chunks)):
+                writer.append(events)
+        if not writer.count:
+            raise UserError(f"{path}: there are no events to write; nothing was written.")
     return writer.count
 
 
@@ -188,24 +187,35 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _file(partial: Path, name: str) -> Iterator[Any]:
+def _file(path: Path, name: str) -> Iterator[Any]:
     try:
         import h5py
     except ImportError:
         raise UserError(f"{name}: writing HDF5 needs h5py; install it with `pip install h5py`.") from None
-    with _sentences(name):
-        file = h5py.File(partial, "w")
+    file = h5py.File(path, "w", locking=False)
     try:
         yield file
     finally:
-        with _sentences(name):
-            file.close()
+        file.close()
+
+
+class _SourceError(Exception):
+    """Carries an error of whoever gives the events past the sentences about writing."""
+
+
+def _passed_on(chunks: Iterable[EventArray]) -> Iterator[EventArray]:
+    try:
+        yield from chunks
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _SourceError from error
 
 
 @contextmanager
 def _sentences(name: str) -> Iterator[None]:
     try:
         yield
+    except _SourceError as error:
+        raise error.__cause__ or error from None
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(
             f"{name}: cannot be written ({reason(error)}); check the folder, its permissions and the free space."
