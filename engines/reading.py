@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from engines.model import EVENTS, VIDEO, HostInputs
-from engines.timing import StageClock
+from engines.timing import Span, StageClock
 from evprof.core.errors import USAGE, UserError
+from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 
 SPAN_LIMIT_US = 100_000
@@ -49,7 +50,7 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
         raise UserError("This model reads events and the sample has none; add --events PATH.", exit_code=USAGE)
     if Path(path).is_dir() or is_frame_set(path):
         return _read_frames(path, count, spans)
-    from evprof.loaders.clips import clip_events
+    from evprof.loaders.clips import clip_events, rectified
     from evprof.loaders.events.opening import open_recording
 
     with ExitStack() as opened:
@@ -57,9 +58,17 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
             recording = opened.enter_context(open_recording(path))
         with spans.child("read") as span:
             events = clip_events(recording, sample)
-            for name in ("x", "y", "t_us", "p"):
-                span.output(name, getattr(events, name))
+            _note_events(span, events)
+        if sample.rectify_path is not None:
+            with spans.child("rectify") as span:
+                events = rectified(events, sample)
+                _note_events(span, events)
     return HostInputs(path, EVENTS, events=events)
+
+
+def _note_events(span: Span, events: EventArray) -> None:
+    for name in ("x", "y", "t_us", "p"):
+        span.output(name, getattr(events, name))
 
 
 def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:

@@ -8,6 +8,7 @@ from typing import Any
 from evprof.cli.console import Console
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
 from evprof.metrics.speculation import acceptance, speculation_sentence
@@ -32,6 +33,8 @@ def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
         console.print(f"  warning: {warning}")
     if run.info.trace_path:
         console.print(f"  torch trace: {run.info.trace_path}")
+    if clip := Sample.from_facts(run.info.sample).clip_text:
+        console.print(f"  clip: {clip} of {run.info.sample.get('name') or 'the sample'}")
     if label := run_label([run]):
         console.print(f"  {label}")
     if run.info.is_over and not run.stages():

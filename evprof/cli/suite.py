@@ -24,8 +24,9 @@ class Suite(Command):
     """Measure many configurations on many samples, and write a session and reports.
 
     MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation), a grid in a
-    TOML or JSON file, or a list of samples (CSV, JSON, TOML, EventGPT's instruction JSON) that --suite NAME is measured
-    on. Without --data the bundled samples are taken, without --draft and --target the bundled pair.
+    TOML or JSON file, or samples that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's
+    instruction JSON), or a folder with a recording and its video (such as DSEC's), which --clip-ms cuts into clips.
+    Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 
     Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
     """

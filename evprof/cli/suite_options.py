@@ -25,7 +25,9 @@ _LARGEST_GRID = 4 << 20
 
 def add_suite_options(parser: argparse.ArgumentParser) -> None:
     """Adds what to measure, on what, how often, and where it goes."""
-    parser.add_argument("suite", metavar="MANIFEST", help=f"{', '.join(READY)}; a grid file; or a list of samples")
+    parser.add_argument(
+        "suite", metavar="MANIFEST", help=f"{', '.join(READY)}; a grid file; a list of samples; or a folder"
+    )
     _add_data(parser.add_argument_group("samples"))
     _add_overrides(parser.add_argument_group("for all cells, whatever the grid says"))
     group = parser.add_argument_group("how often, and where to")
@@ -41,6 +43,8 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
     group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument("--clip-ms", type=float, metavar="N", help="cut the sequences of a folder into clips of N ms")
+    group.add_argument("--clip-step-ms", type=float, metavar="N", help="a clip every N ms (default: end to end)")
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
 
 
@@ -72,23 +76,53 @@ _OVERRIDES = (
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: a grid by its name, the list of samples (None: the bundled ones), where relative paths start."""
+    """What is asked: a grid by its name, the list or folder of samples (None: the bundled ones), where paths start.
+
+    `clip_us` and `step_us` cut the sequences of a folder into clips.
+    """
 
     name: str
     grid: Mapping[str, Any]
     manifest: str | None = None
     root: str | None = None
     questions: str = "first"
+    clip_us: int | None = None
+    step_us: int | None = None
 
 
 def question_of(options: argparse.Namespace) -> Question:
-    """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor a list of samples."""
+    """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor holds samples."""
+    found = replace(_question(options), clip_us=clip_us(options, "clip_ms"), step_us=clip_us(options, "clip_step_ms"))
+    if found.step_us is not None and found.clip_us is None:
+        raise UserError("--clip-step-ms says how far apart clips lie; add --clip-ms.", exit_code=USAGE)
+    if found.clip_us is not None and (found.manifest is None or not Path(found.manifest).is_dir()):
+        raise UserError(
+            "--clip-ms cuts the sequences of a folder; name one, or give a list of samples columns start_ms and "
+            "duration_ms.",
+            exit_code=USAGE,
+        )
+    return found
+
+
+def clip_us(options: argparse.Namespace, name: str) -> int | None:
+    """A length in µs. Raises UserError (exit code 2) for none."""
+    value: float | None = getattr(options, name)
+    if value is None:
+        return None
+    if not 0.001 <= value < 1e9:
+        raise UserError(f"--{name.replace('_', '-')} must be a time in ms above 0, not {value}.", exit_code=USAGE)
+    return round(value * 1000)
+
+
+def _question(options: argparse.Namespace) -> Question:
     word: str = options.suite
     if word in READY:
         if options.named is not None:
             raise UserError(f"--suite: '{word}' names the suite already; give one of both.", exit_code=USAGE)
         return Question(word, READY[word], options.data, options.root, options.questions or "first")
     path = Path(word)
+    if path.is_dir():
+        return _of_samples(word, options)
     if not path.is_file():
         near = difflib.get_close_matches(word, READY, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"the ready-made suites are {', '.join(READY)}."
@@ -115,7 +149,7 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
 def _of_samples(word: str, options: argparse.Namespace) -> Question:
     from evprof.loaders.manifests.manifest import is_manifest
 
-    if not is_manifest(word):
+    if not Path(word).is_dir() and not is_manifest(word):
         raise UserError(
             f"'{word}' is neither a suite (a TOML or JSON file with settings, axes or cells) nor a list of samples.",
             exit_code=USAGE,
@@ -174,7 +208,9 @@ def check_counts(options: argparse.Namespace) -> None:
 
 def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
     """The samples, and what is wrong with their list. Raises UserError when there is none."""
-    if question.manifest is None:
+    if question.manifest is not None and Path(question.manifest).is_dir():
+        listed, problems = _of_sequences(question)
+    elif question.manifest is None:
         from evprof.loaders.bundled import bundled_samples
 
         listed, problems = bundled_samples(), []
@@ -189,3 +225,21 @@ def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[
         reasons = f": {' '.join(problems[:3])}" if problems else "."
         raise UserError(f"There is no sample to measure in {question.manifest or 'this installation'}{reasons}")
     return samples, [*problems, *renamed]
+
+
+def _of_sequences(question: Question) -> tuple[list[Sample], list[str]]:
+    """The sequences of a folder, whole or in clips; one that cannot be cut is told and left out."""
+    from evprof.loaders.sequences.sequence import open_sequences
+
+    listed: list[Sample] = []
+    problems: list[str] = []
+    for sequence in open_sequences(str(question.manifest)):
+        try:
+            problems += [f"{sequence.name}: {sentence}" for sentence in sequence.clock.problems]
+            if question.clip_us is None:
+                listed.append(sequence.sample())
+            else:
+                listed += sequence.clips(question.clip_us, question.step_us)
+        except UserError as error:
+            problems.append(error.sentence)
+    return listed, problems

@@ -26,13 +26,27 @@ def clip_frames(video: VideoSource, sample: Sample, count: int) -> VideoFrames:
 
 
 def read_clip(sample: Sample) -> EventArray:
-    """The events that the sample means, from its file. Raises UserError."""
+    """The events that the sample means, from its file, rectified where it says so. Raises UserError."""
     from evprof.loaders.events.opening import open_recording
 
     if sample.events_path is None:
         raise UserError(f"'{sample.name}' has no event recording.")
     with open_recording(sample.events_path) as recording:
-        return clip_events(recording, sample)
+        return rectified(clip_events(recording, sample), sample)
+
+
+def rectified(events: EventArray, sample: Sample) -> EventArray:
+    """The events at their rectified pixels where the sample names a map, otherwise as they are. Raises UserError."""
+    if sample.rectify_path is None:
+        return events
+    from evprof.loaders.events.rectification import RectifyMap
+
+    found = RectifyMap.load(sample.rectify_path).apply(events)
+    if len(found) == 0:
+        raise UserError(
+            f"{sample.events_path}: rectification leaves no event in the picture; is {sample.rectify_path} its map?"
+        )
+    return found
 
 
 def _place(sample: Sample) -> str:

@@ -333,3 +333,48 @@ def test_a_grid_names_its_samples_relative_to_itself(
     assert samples == {"two"}
     assert session.environment["device"] == "scripted"
     assert session.facts["suite"]["manifest"] == str(tmp_path / "list.json")
+
+
+def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
+    import numpy as np
+
+    for name in ("a", "b"):
+        (tmp_path / "drives" / name).mkdir(parents=True)
+        t = np.arange(0, 500_001, 100)
+        np.savez(tmp_path / "drives" / name / "e.npz", x=t // 9000, y=t // 7000, t=t, p=t % 2)
+    grid = tmp_path / "grid.toml"
+    grid.write_text('repeat = 1\nwarmup = 0\n[settings]\nmode = "draft"\nevent_source = "png"\n')
+    words = ("--data", tmp_path / "drives" / "a", "--clip-ms", "100", "--clip-step-ms", "200", "--json")
+    found = evprof("suite", grid, *words, "-o", tmp_path / "out")
+    assert found.code == 0, found.errors
+    runs = load_session(tmp_path / "out" / "suite.evprof").recording
+    from evprof.core.run_log import RunBook
+
+    book = RunBook(runs)
+    book.update()
+    samples = [run.info.sample for run in book.runs.values()]
+    assert [sample["name"] for sample in samples] == ["a 0.00 s", "a 0.20 s", "a 0.40 s"]
+    assert [sample["clip"]["start_ms"] for sample in samples] == [0, 200, 400]
+    # Drawn from the clip, not from the whole recording: the pictures of two clips differ.
+    drawn = [(Path(sample["events"]["path"]) / "frame_00.png").read_bytes() for sample in samples]
+    assert len(list((tmp_path / "out" / "event-frames" / "5-frames").iterdir())) == 3
+    assert len(set(drawn)) == 3
+    several = evprof(
+        "suite", tmp_path / "drives", "--suite", "stages", "--limit", "2", "-o", tmp_path / "two", "--json"
+    )
+    assert (several.code, "2 samples without video took no part" in several.errors) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--clip-step-ms", "5"), "add --clip-ms"),
+        (("--clip-ms", "50"), "cuts the sequences of a folder"),
+        (("--clip-ms", "0"), "must be a time in ms above 0"),
+    ],
+)
+def test_clips_that_a_suite_cannot_cut(
+    evprof: Evprof, room: FakeRoom, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    found = evprof("suite", "stages", *words, "-o", tmp_path / "out")
+    assert (found.code, sentence in found.errors) == (2, True), found.errors

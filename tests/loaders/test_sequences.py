@@ -198,3 +198,31 @@ def test_folders_that_hold_none(tmp_path: Path) -> None:
     drawn[:5] = np.random.default_rng(0).integers(0, 255, (5, 16, 3))
     (tmp_path / "photos" / "000000.png").write_bytes(encode_png(drawn))
     assert probe(tmp_path / "photos") == "events"
+
+
+def test_dsec_in_hdf5_rectified(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    root = tmp_path / "interlaken_00_c"
+    (root / "events" / "left").mkdir(parents=True)
+    t = np.arange(0, 1_000_000, 500)
+    with h5py.File(root / "events" / "left" / "events.h5", "w") as file:
+        for name, values in (("x", t % 30), ("y", t % 20), ("t", t), ("p", t % 2)):
+            file[f"events/{name}"] = values.astype(np.uint32 if name == "t" else np.uint16)
+        file["ms_to_idx"] = np.searchsorted(t, np.arange(1000) * 1000).astype(np.uint64)
+        file["t_offset"] = ZERO_US
+    shift = np.stack(np.meshgrid(np.arange(32), np.arange(24)), axis=-1).astype(np.float32) + 1
+    with h5py.File(root / "events" / "left" / "rectify_map.h5", "w") as file:
+        file["rectify_map"] = shift
+    write_pictures(root / "images" / "left" / "rectified", 20)
+    write_times(root / "images" / "timestamps.txt", ZERO_US + 1000, 20)
+    found = open_sequence(root)
+    assert found.clock.is_exact
+    assert found.clock.offset_us == 1000
+    clip = found.clips(50_000)[1]
+    events = read_clip(clip)
+    assert events.t_us.min() == ZERO_US + 51_000
+    plain = t[(t >= 51_000) & (t < 101_000)]
+    assert (events.x == plain % 30 + 1).all()
+    # With pictures as they were taken the events stay as they were, too.
+    (root / "images" / "left" / "rectified").rename(root / "images" / "left" / "distorted")
+    assert open_sequence(root).rectify_path is None

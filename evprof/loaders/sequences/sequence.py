@@ -15,6 +15,8 @@ from evprof.core.sample import Sample, clip_name, seconds_text
 from evprof.loaders.sequences.folder_content import FolderContent, folder_content, words
 
 MOST_CLIPS = 100_000
+MOST_SEQUENCES = 1000
+"""Sub-folders of a dataset that are looked into."""
 
 _NO_EVENTS = frozenset({"disparity", "flow", "depth", "optical", "masks", "semantic", "semantics", "labels"})
 """Words of files that lie beside recordings and are none of what a camera saw."""
@@ -110,6 +112,19 @@ def find_sequence(folder: str | Path) -> Sequence | None:
     Looks at names and at the first bytes of files; nothing is decoded.
     """
     return _sequence(folder_content(Path(folder).resolve()))
+
+
+def open_sequences(folder: str | Path) -> list[Sequence]:
+    """The sequence a folder holds, or those of its sub-folders by name. Raises UserError when there is none."""
+    found = find_sequence(folder)
+    if found is not None:
+        return [found]
+    try:
+        below = sorted(entry for entry in Path(folder).iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        below = []
+    listed = [sequence for entry in below[:MOST_SEQUENCES] if (sequence := find_sequence(entry)) is not None]
+    return listed or [open_sequence(folder)]
 
 
 def open_sequence(folder: str | Path) -> Sequence:

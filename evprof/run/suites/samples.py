@@ -57,7 +57,7 @@ class DrawnFrames:
         """The sample with its frames' folder in place of its recording where the cell asks for them."""
         if cell.event_source != PNG or sample.events_path is None or Path(sample.events_path).is_dir():
             return sample
-        return replace(sample, events_path=str(self._place(cell, sample)))
+        return replace(sample, events_path=str(self._place(cell, sample)), rectify_path=None)
 
     def draw(self, cells: Sequence[SuiteCell], samples: Sequence[Sample]) -> list[str]:
         """Draws what is not there yet; returns what could not be drawn, in sentences."""
