@@ -1,0 +1,214 @@
+"""Reads AEDAT4 captures of iniVation's DV: the first stream of events, by packets.
+
+What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time behind a header of
+our own, because that library trusts what a file's header says and would decode the frames between the events too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from math import isqrt
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.aedat.aedat4_header import (
+    COMPRESSIONS,
+    LONGEST_HEADER,
+    MAGIC,
+    Damaged,
+    Header,
+    Stream,
+    read_header,
+)
+from evprof.loaders.events.aedat.aedat4_packets import Packets, plain_events
+from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.pieces import PiecedRecording, Pieces
+from evprof.loaders.events.recording import MOST_EVENTS, RecordingInfo, joined
+
+_PACKET_HEADER = 8
+_BATCH_BYTES = 4 << 20
+_PEEKED_BYTES = 256
+_EVENT_BYTES = 16
+
+
+def open_recording(path: str | Path) -> Aedat4:
+    """An AEDAT4 capture. Raises UserError, also where it holds no events but only frames."""
+    return Aedat4(path)
+
+
+class Aedat4(PiecedRecording):
+    """Pieces are packets; of compressed files groups of them, because a packet's times show only when it is decoded."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._file = FileBytes(path)
+        self.path = self._file.path
+        try:
+            self._header = _header(self._file)
+            self._stream = _event_stream(self._header, self.path)
+        except UserError:
+            self._file.close()
+            raise
+        self._is_plain = self._header.compression == 0
+        self._decoder = Packets(self.path, self._header.compression, self._stream.width, self._stream.height)
+        self._is_cut = False
+        self._found: npt.NDArray[np.int64] | None = None
+        self._index: tuple[Pieces, npt.NDArray[np.int64]] | None = None
+        self._info: RecordingInfo | None = None
+
+    @property
+    def info(self) -> RecordingInfo:
+        """The number of events is known where they are not compressed."""
+        if self._info is None:
+            stream, streams = self._stream, self._header.streams
+            earliest, latest = self._limits_us()
+            counts = self._pieces().counts
+            events = None if counts is None else int(counts.sum())
+            details: dict[str, str | int | float] = {"compression": COMPRESSIONS[self._header.compression]}
+            if stream.source:
+                details["sensor"] = stream.source
+            if len(streams) > 1:
+                details["streams"] = ", ".join(f"{each.number} {each.kind}" for each in streams[:16])
+            self._info = RecordingInfo(
+                "aedat4", events, stream.width, stream.height, earliest, latest, details, self._problems()
+            )
+        return self._info
+
+    @property
+    def bytes_read(self) -> int:
+        """Headers and packets."""
+        return self._file.bytes_read
+
+    def chunks(self) -> Iterator[EventArray]:
+        """Batches of packets of 4 MB, as the file has them."""
+        return self._batches(self._walk())
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _problems(self) -> tuple[str, ...]:
+        if self._is_cut:
+            return ("The file ends within a packet, which was left out.",)
+        return () if self._header.data_stop else ("The file was not closed by its recorder; its packets were read.",)
+
+    def _most_events(self) -> int:
+        # Of compressed packets nothing is known that would spare the joining.
+        return self._file.size // _EVENT_BYTES if self._is_plain else MOST_EVENTS + 1
+
+    def _pieces(self) -> Pieces:
+        return self._indexed()[0]
+
+    def _indexed(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
+        """The pieces, and which packet each begins with; one more for the end."""
+        if self._index is None:
+            packets = self._packets()
+            if self._is_plain:
+                self._index = self._plain_index(packets)
+            else:
+                # Looking into every n-th packet costs as much as a window's edges then do.
+                step = max(1, len(packets) // max(1, 2 * isqrt(len(packets))))
+                starts = np.arange(0, len(packets), step)
+                firsts = [self._first_us(*packets[start].tolist()) for start in starts]
+                known = np.array([first is not None for first in firsts], bool)
+                first_us = np.array([first for first in firsts if first is not None], np.int64)
+                # A group whose first packet is empty belongs to the one ahead.
+                starts = starts[known]
+                starts[:1] = 0
+                self._index = Pieces(first_us, None), np.append(starts, len(packets))
+        return self._index
+
+    def _plain_index(self, packets: npt.NDArray[np.int64]) -> tuple[Pieces, npt.NDArray[np.int64]]:
+        first_us, counts, numbers = array("q"), array("q"), array("q")
+        for number, (place, size) in enumerate(packets.tolist()):
+            head = self._file.at(place, min(size, _PEEKED_BYTES))
+            try:
+                start, count = plain_events(head)
+            except Damaged:
+                raise self._damaged(place) from None
+            if start + count * _EVENT_BYTES > size or (count and start + 8 > len(head)):
+                raise self._damaged(place)
+            if count:
+                first_us.append(int.from_bytes(head[start : start + 8], "little", signed=True))
+                counts.append(count)
+                numbers.append(number)
+        pieces = Pieces(np.array(first_us, np.int64), np.array(counts, np.int64))
+        return pieces, np.append(np.array(numbers, np.int64), len(packets))
+
+    def _first_us(self, place: int, size: int) -> int | None:
+        events = self._decoder.events([self._file.at(place, size)])
+        return int(events.t_us[0]) if len(events) else None
+
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        edges = self._indexed()[1]
+        packets: list[tuple[int, int]] = self._packets()[edges[start] : edges[stop]].tolist()
+        return joined(self._bounded(self._batches(packets)))
+
+    def _batches(self, packets: Iterable[tuple[int, int]]) -> Iterator[EventArray]:
+        """The events of packets at these places and of these sizes, decoded some at a time."""
+        batch: list[bytes] = []
+        gathered = 0
+        for place, size in packets:
+            batch.append(self._file.at(place, size))
+            gathered += size
+            if gathered >= _BATCH_BYTES:
+                events = self._decoder.events(batch)
+                batch, gathered = [], 0
+                if len(events):
+                    yield events
+        events = self._decoder.events(batch)
+        if len(events):
+            yield events
+
+    def _packets(self) -> npt.NDArray[np.int64]:
+        """Place and size of the stream's packets, int64 [M, 2]."""
+        if self._found is None:
+            fields = array("q")
+            for packet in self._walk():
+                fields.extend(packet)
+            self._found = np.array(fields, np.int64).reshape(-1, 2)
+        return self._found
+
+    def _walk(self) -> Iterator[tuple[int, int]]:
+        """Place and size of each packet of the stream, in the file's order."""
+        numbers = {stream.number for stream in self._header.streams}
+        place = self._header.data_start
+        stop = min(self._header.data_stop or self._file.size, self._file.size)
+        self._is_cut = (self._header.data_stop or 0) > self._file.size
+        while place < stop:
+            header = self._file.at(place, _PACKET_HEADER)
+            number, size = int.from_bytes(header[:4], "little"), int.from_bytes(header[4:], "little")
+            if len(header) < _PACKET_HEADER or place + _PACKET_HEADER + size > stop:
+                # A recorder that was killed leaves half a packet; a table's wrong place looks the same.
+                self._is_cut = True
+                return
+            if number not in numbers:
+                raise self._damaged(place)
+            place += _PACKET_HEADER
+            if number == self._stream.number:
+                yield place, size
+            place += size
+
+    def _damaged(self, place: int) -> UserError:
+        return UserError(f"{self.path}: the packet at byte {place:,} is damaged; copy or export the file again.")
+
+
+def _header(file: FileBytes) -> Header:
+    start = file.at(0, len(MAGIC) + 4)
+    length = int.from_bytes(start[len(MAGIC) :], "little")
+    try:
+        return read_header(start + file.at(len(start), min(length, LONGEST_HEADER)))
+    except Damaged as damage:
+        raise UserError(f"{file.path}: {damage}; copy or export the file again.") from None
+
+
+def _event_stream(header: Header, path: str) -> Stream:
+    for stream in header.streams:
+        if stream.kind == "events":
+            return stream
+    held = ", ".join(stream.kind for stream in header.streams[:8]) or "no streams"
+    raise UserError(f"{path}: holds no event stream, only {held}; give a capture with events.")

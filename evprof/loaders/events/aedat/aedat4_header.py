@@ -1,0 +1,144 @@
+"""Reads and writes the head of AEDAT4 files: a flatbuffer that holds the compression and an XML list of streams.
+
+Every offset is checked, because libraries that trust them read beyond the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+MAGIC = b"#!AER-DAT4.0\r\n"
+
+COMPRESSIONS = ("none", "lz4", "lz4 high", "zstd", "zstd high")
+"""By the number that stands for them."""
+
+KINDS = {"EVTS": "events", "FRME": "frames", "IMUS": "inertial", "TRIG": "triggers"}
+
+LONGEST_HEADER = 1 << 20
+
+
+class Damaged(Exception):  # noqa: N818 - the sentence is made where the file's name is known
+    """What is wrong, as the end of a sentence about the file."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One kind of data of one sensor; `width` and `height` are None where there are none."""
+
+    number: int
+    kind: str
+    width: int | None
+    height: int | None
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Header:
+    """`data_start` is the first packet's place, `data_stop` the place behind the last, None where the file's end is."""
+
+    compression: int
+    streams: tuple[Stream, ...]
+    data_start: int
+    data_stop: int | None
+
+
+def read_header(head: bytes) -> Header:
+    """Parses what a file begins with; `head` is all of it up to LONGEST_HEADER and more. Raises Damaged."""
+    start = len(MAGIC) + 4
+    if len(head) < start + 8:
+        raise Damaged("its header is cut short")
+    length = int.from_bytes(head[len(MAGIC) : start], "little")
+    if length > LONGEST_HEADER or start + length > len(head):
+        raise Damaged("its header is damaged or cut short")
+    table = Table(head[start : start + length], 0, b"IOHE")
+    compression, stop = table.integer(0, "<i", 0), table.integer(1, "<q", -1)
+    if not 0 <= compression < len(COMPRESSIONS):
+        raise Damaged(f"it is compressed in a way ({compression}) that is not known here")
+    place, count = table.vector(2)
+    return Header(
+        compression, _streams(table.content[place : place + count]), start + length, stop if stop > 0 else None
+    )
+
+
+def written_header(compression: int, width: int, height: int) -> bytes:
+    """The head of a file with one stream, number 0, of events, and no table of packets."""
+    text = (
+        '<dv version="2.0"><node name="outInfo" path="/mainloop/Recorder/outInfo/">'
+        '<node name="0" path="/mainloop/Recorder/outInfo/0/"><attr key="typeIdentifier" type="string">EVTS</attr>'
+        '<node name="info" path="/mainloop/Recorder/outInfo/0/info/">'
+        f'<attr key="sizeX" type="int">{width}</attr><attr key="sizeY" type="int">{height}</attr>'
+        "</node></node></node></dv>"
+    ).encode()
+    # The table stands at 24 behind its list of fields at 12, and the text at 44.
+    fields = struct.pack("<I4sI6H", 24, b"IOHE", 0, 10, 20, 16, 8, 4, 0)
+    table = struct.pack("<iIqiI", 12, 16, -1, compression, len(text))
+    content = fields + table + text + bytes(4 - len(text) % 4)
+    return MAGIC + struct.pack("<I", len(content)) + content
+
+
+class Table:
+    """The root table of a flatbuffer. Reading outside of it raises Damaged."""
+
+    def __init__(self, content: bytes, start: int, identifier: bytes) -> None:
+        self.content = content
+        if content[start + 4 : start + 8] != identifier:
+            raise Damaged("a part of it is not what it should be")
+        self._place = start + self._number("<I", start)
+        self._fields = self._place - self._number("<i", self._place)
+        self._length = self._number("<H", self._fields)
+
+    def integer(self, field: int, form: str, otherwise: int) -> int:
+        """A number, or `otherwise` where the file leaves it out."""
+        place = self._field(field)
+        return otherwise if place is None else self._number(form, place)
+
+    def vector(self, field: int) -> tuple[int, int]:
+        """Where a vector's content begins and how many items it has; (0, 0) without one. Its end is the caller's."""
+        place = self._field(field)
+        if place is None:
+            return 0, 0
+        place += self._number("<I", place)
+        return place + 4, self._number("<I", place)
+
+    def _field(self, field: int) -> int | None:
+        at = 4 + 2 * field
+        offset = self._number("<H", self._fields + at) if at + 2 <= self._length else 0
+        return self._place + offset if offset else None
+
+    def _number(self, form: str, place: int) -> int:
+        if place < 0:
+            raise Damaged("an offset in it leads nowhere")
+        try:
+            return int(struct.unpack_from(form, self.content, place)[0])
+        except struct.error:
+            raise Damaged("an offset in it leads nowhere") from None
+
+
+def _streams(text: bytes) -> tuple[Stream, ...]:
+    if b"<!" in text:
+        raise Damaged("its list of streams is no plain XML")
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise Damaged("its list of streams cannot be read") from None
+    found = (_stream(node) for node in root.findall("./node[@name='outInfo']/node"))
+    return tuple(stream for stream in found if stream is not None)
+
+
+def _stream(node: ElementTree.Element) -> Stream | None:
+    name = node.get("name", "")
+    if not (name.isascii() and name.isdigit() and len(name) < 10):
+        return None
+    kind = _text(node, "typeIdentifier") or ""
+    info = node.find("./node[@name='info']")
+    sizes = [_text(info, key) if info is not None else None for key in ("sizeX", "sizeY")]
+    width, height = (int(size) if size and size.isascii() and size.isdigit() and len(size) < 6 else 0 for size in sizes)
+    source = _text(info, "source") if info is not None else None
+    return Stream(int(name), KINDS.get(kind, kind[:16] or "unknown"), width or None, height or None, source)
+
+
+def _text(node: ElementTree.Element, key: str) -> str | None:
+    found = next((child for child in node.findall("./attr") if child.get("key") == key), None)
+    return found.text.strip()[:80] if found is not None and found.text else None

@@ -1,0 +1,45 @@
+"""Positioned reads from one file, counted; it knows no format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.loaders.paths import readable_file, reason
+
+
+class FileBytes:
+    """An open, non-empty file that is read at places. Every call may raise UserError."""
+
+    def __init__(self, path: str | Path) -> None:
+        found = readable_file(path)
+        self.path = str(path)
+        self.bytes_read = 0
+        try:
+            self._file = found.open("rb", buffering=0)
+            self.size = self._file.seek(0, 2)
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def at(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset`; fewer only where the file ends."""
+        count = max(0, min(count, self.size - offset))
+        try:
+            self._file.seek(offset)
+            got = self._file.read(count)
+            while len(got) < count:
+                more = self._file.read(count - len(got))
+                if not more:
+                    break
+                got += more
+        except (OSError, ValueError, MemoryError) as error:
+            raise self._unreadable(error) from None
+        self.bytes_read += len(got)
+        return got
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._file.close()
+
+    def _unreadable(self, error: BaseException) -> UserError:
+        return UserError(f"{self.path}: cannot be read ({reason(error)}); check its permissions and the disk.")

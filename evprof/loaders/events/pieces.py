@@ -1,0 +1,135 @@
+"""Recordings whose files are runs of records with known places: which runs a window needs, and how they are gathered.
+
+It knows no format; a run of records is called a piece.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, Recording, joined
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Where the events of each piece lie.
+
+    `first_us` int64 [M]: the time of a piece's first event. `counts` int64 [M]: its events, or None where only decoding
+    tells.
+    """
+
+    first_us: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.first_us)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether no piece begins before the one ahead of it."""
+        return bool((self.first_us[1:] >= self.first_us[:-1]).all())
+
+    def in_time(self, start_us: int, stop_us: int) -> range:
+        """The pieces that may hold events of start_us <= t < stop_us.
+
+        One piece more on either side: neighbouring events are sometimes out of order by a little. Where whole pieces
+        are out of order, all of them.
+        """
+        if not self.is_sorted:
+            return range(len(self))
+        limits = np.clip([start_us, stop_us], -(2**62), 2**62)
+        first, last = np.searchsorted(self.first_us, limits, side="left")
+        return range(max(0, int(first) - 2), min(len(self), int(last) + 1)) if stop_us > start_us else range(0)
+
+
+class PiecedRecording(Recording):
+    """A recording that decodes any run of its pieces by themselves."""
+
+    @abstractmethod
+    def _pieces(self) -> Pieces:
+        """The index, found when first asked for and kept."""
+
+    @abstractmethod
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        """The events of pieces start…stop-1 in file order; there may be none."""
+
+    @abstractmethod
+    def _most_events(self) -> int:
+        """No fewer than there are, and no more than a small multiple of the file could hold."""
+
+    def read(self) -> EventArray:
+        """All events, each written to its place as it is decoded: joining chunks would take a third of the time."""
+        most = self._most_events()
+        if not 0 < most <= MOST_EVENTS:
+            return super().read()
+        events = filled(self._bounded(self.chunks()), most)
+        if len(events) == 0:
+            raise UserError(f"{self.path}: the recording holds no events.")
+        return events
+
+    def _limits_us(self) -> tuple[int | None, int | None]:
+        """Earliest and latest time, from the ends of a file in time order; None and None where it is not in order."""
+        pieces = self._pieces()
+        if not pieces.is_sorted:
+            return None, None
+        numbers = range(len(pieces))
+        first = next((events for number in numbers if len(events := self._decoded(number, number + 1))), None)
+        if first is None:
+            return None, None
+        last = next(events for number in reversed(numbers) if len(events := self._decoded(number, number + 1)))
+        return first.t_min_us, last.t_max_us
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        """Decodes only the pieces that may hold such events, as far as the file is in time order."""
+        inside = self._pieces().in_time(start_us, stop_us)
+        return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self._grouped(inside)))
+
+    def read_count(self, start: int, stop: int) -> EventArray:
+        """Decodes only the pieces of these events, where the index counts them."""
+        counts = self._pieces().counts
+        start = max(0, start)
+        if counts is None:
+            return super().read_count(start, stop)
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        start, stop = min(start, total), min(stop, total)
+        if stop <= start:
+            return joined(())
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(ends, stop, side="left"))
+        before = int(ends[first] - counts[first])
+        return joined(self._bounded(self._grouped(range(first, last + 1)))).slice_count(start - before, stop - before)
+
+    def _grouped(self, inside: range) -> Iterator[EventArray]:
+        """The events of these pieces in chunks of about CHUNK_EVENTS."""
+        counts = self._pieces().counts
+        start, gathered = inside.start, 0
+        for number in inside:
+            gathered += int(counts[number]) if counts is not None else CHUNK_EVENTS
+            if gathered >= CHUNK_EVENTS or number == inside.stop - 1:
+                events = self._decoded(start, number + 1)
+                start, gathered = number + 1, 0
+                if len(events):
+                    yield events
+
+
+def filled(chunks: Iterable[EventArray], count: int) -> EventArray:
+    """The chunks as one array; `count` is how many events there should be, and spares copying them twice if right."""
+    x, y, p = np.empty(count, np.uint16), np.empty(count, np.uint16), np.empty(count, np.uint8)
+    t_us = np.empty(count, np.int64)
+    place = 0
+    chunks = iter(chunks)
+    for chunk in chunks:
+        end = place + len(chunk)
+        if end > count:
+            return joined((EventArray(x[:place], y[:place], t_us[:place], p[:place]), chunk, *chunks))
+        x[place:end], y[place:end], t_us[place:end], p[place:end] = chunk.x, chunk.y, chunk.t_us, chunk.p
+        place = end
+    return EventArray(x[:place], y[:place], t_us[:place], p[:place])

@@ -1,0 +1,1 @@
+"""Measurements of readers and decoders beside the libraries people know."""
