@@ -143,7 +143,12 @@ class VideoFile(VideoSource):
         indices = choose(self.table)
         context = self._stream.codec_context
         self._check_amount(len(set(indices)), context.width, context.height)
-        pictures = {index: self.to_rgb(self._find(index)) for index in sorted(set(indices))}
+        pictures: dict[int, Picture] = {}
+        for index in sorted(set(indices)):
+            with self.parts.part("decode"):
+                frame = self._find(index)
+            with self.parts.part("colour"):
+                pictures[index] = self.to_rgb(frame)
         return VideoFrames(
             frames=[pictures[index] for index in indices],
             indices=indices,

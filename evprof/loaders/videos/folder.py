@@ -127,7 +127,8 @@ class ImageFolder(VideoSource):
         indices = choose(self.table)
         info = self.info()
         self._check_amount(len(set(indices)), info.width, info.height)
-        pictures = {index: self._decode(index) for index in sorted(set(indices))}
+        with self.parts.part("decode"):
+            pictures = {index: self._decode(index) for index in sorted(set(indices))}
         times_us = [self.table.time_us(index) for index in indices]
         return VideoFrames([pictures[index] for index in indices], indices, times_us, info, self.decoder)
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from evprof.core.errors import UserError
+from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
 
@@ -74,6 +75,8 @@ class VideoSource(ABC):
 
     path: str
     decoder: str
+    parts: PartClock = UNMEASURED
+    """Who measures: reading tells it "decode" and "colour" (what `to_rgb` does), to and fro as the frames come."""
 
     @property
     @abstractmethod
