@@ -1,0 +1,162 @@
+"""RAW and DAT files that we write: equal when we read them, and when faery does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.opening import open_recording, read_events
+from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
+
+Writer = Callable[..., int]
+WRITERS: dict[str, Writer] = {"evt2.raw": write_evt2, "evt3.raw": write_evt3, "a.dat": write_dat}
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def made(rows: list[tuple[int, int, int, int]]) -> EventArray:
+    """Events of (t, x, y, p)."""
+    t, x, y, p = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return EventArray.from_columns(np.array(x, np.int64), np.array(y, np.int64), np.array(t, np.int64), np.array(p))
+
+
+def is_same(one: EventArray, other: EventArray) -> bool:
+    """Event by event."""
+    pairs = ((one.x, other.x), (one.y, other.y), (one.t_us, other.t_us), (one.p, other.p))
+    return all(np.array_equal(left, right) for left, right in pairs)
+
+
+def bursts(count: int, seed: int, span_us: int) -> EventArray:
+    """Row bursts and single events over a time, as an edge that moves leaves them."""
+    chance = np.random.default_rng(seed)
+    rows: list[tuple[int, int, int, int]] = []
+    times = np.sort(chance.integers(0, span_us, count))
+    for t in times.tolist():
+        x, y, p = int(chance.integers(0, 600)), int(chance.integers(0, 480)), int(chance.integers(0, 2))
+        length = int(chance.choice([1, 1, 3, 12, 33, 100]))
+        rows += [(t, x + at, y, p) for at in range(length) if x + at < 640 and chance.random() < 0.8]
+    return made(rows)
+
+
+def faery_reads(path: Path) -> EventArray:
+    import faery
+
+    found = faery.events_stream_from_file(path).to_array()
+    return EventArray.from_columns(found["x"], found["y"], found["t"].astype(np.int64), found["p"])
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+@pytest.mark.parametrize("span_us", [1_000, 3_000_000, 100_000_000])
+def test_what_we_write_reads_equal_with_us_and_with_faery(tmp_path: Path, name: str, span_us: int) -> None:
+    events = bursts(2_000, 4, span_us)
+    path = tmp_path / name
+    pieces = [events.slice_count(start, start + 777) for start in range(0, len(events), 777)]
+    assert WRITERS[name](path, pieces, width=640, height=480) == len(events)
+    assert is_same(read_events(path), events)
+    assert is_same(faery_reads(path), events)
+    with open_recording(path) as recording:
+        info = recording.info
+        assert (info.width, info.height, info.problems) == (640, 480, ())
+        assert info.format == path.name.replace("a.dat", "dat").removesuffix(".raw")
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 3), st.integers(0, 5000), st.sampled_from([2**24 - 1, 2**24, 2**23, 40_000_000])),
+        st.one_of(st.integers(0, 40), st.integers(0, 2047)),
+        st.integers(0, 3),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=80,
+)
+
+
+@MANY
+@given(
+    rows=EVENTS, name=st.sampled_from(sorted(WRITERS)), piece=st.integers(1, 40), width=st.sampled_from([None, 2048])
+)
+def test_any_events_in_time_order_come_back(
+    tmp_path: Path, rows: list[tuple[int, int, int, int]], name: str, piece: int, width: int | None
+) -> None:
+    steps, *rest = zip(*rows, strict=True)
+    times = np.cumsum(steps).tolist()
+    events = made([(t, *others) for t, *others in zip(times, *rest, strict=True)])  # type: ignore[misc]  # four of them
+    path = tmp_path / name
+    pieces = [events.slice_count(start, start + piece) for start in range(0, len(events), piece)]
+    WRITERS[name](path, pieces, width=width, height=None)
+    assert is_same(read_events(path), events)
+    assert is_same(faery_reads(path), events)
+    with open_recording(path) as recording:
+        assert recording.info.width == (width or events.width)
+
+
+def test_rows_of_neighbours_take_vectors(tmp_path: Path) -> None:
+    row = made([(5, x, 7, 1) for x in range(100, 164)])
+    write_evt3(tmp_path / "a.raw", [row], width=640, height=480)
+    words = np.frombuffer((tmp_path / "a.raw").read_bytes().split(b"% end\n")[1], "<u2")
+    assert [int(word >> 12) for word in words] == [8, 6, 0, 3, 4, 4, 5, 3, 4, 4, 5]
+
+
+def test_vectors_stay_within_the_sensor(tmp_path: Path) -> None:
+    for start in (0, 3, 600, 630):
+        row = made([(5, x, 7, 1) for x in range(start, start + 10)])
+        write_evt3(tmp_path / "a.raw", [row], width=640, height=480)
+        words = np.frombuffer((tmp_path / "a.raw").read_bytes().split(b"% end\n")[1], "<u2")
+        (base,) = [int(word & 0x7FF) for word in words if word >> 12 == 3]
+        assert base + 32 <= 640
+        assert is_same(read_events(tmp_path / "a.raw"), row)
+
+
+@pytest.mark.parametrize(
+    ("name", "t_us"),
+    [("evt2.raw", 2**34 + 5), ("evt2.raw", 3 * 2**34), ("evt3.raw", 3_600_000_000), ("a.dat", 2**32 + 9)],
+)
+def test_long_recordings_roll_over(tmp_path: Path, name: str, t_us: int) -> None:
+    events = made([(t, t % 640, 3, 1) for t in (0, 10, 2**31 + 10, t_us, t_us + 1)])
+    path = tmp_path / name
+    WRITERS[name](path, [events], width=640, height=480)
+    assert is_same(read_events(path), events)
+    assert is_same(faery_reads(path), events)
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([(5, 1, 1, 1), (4, 1, 1, 1)], "backwards at event 1"),
+        ([(-5, 1, 1, 1)], "no negative times"),
+        ([(0, 1, 1, 1), (2**60, 1, 1, 1)], "too far"),
+        ([], "no events to write"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(
+    tmp_path: Path, name: str, rows: list[tuple[int, int, int, int]], sentence: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"what was there")
+    with pytest.raises(UserError, match=sentence):
+        WRITERS[name](path, [made(rows)], width=None, height=None)
+    assert path.read_bytes() == b"what was there"
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(("name", "most"), [("evt2.raw", 2047), ("evt3.raw", 2047), ("a.dat", 16_383)])
+def test_coordinates_end_where_the_format_ends(tmp_path: Path, name: str, most: int) -> None:
+    path = tmp_path / name
+    assert WRITERS[name](path, [made([(1, most, most, 1)])], width=None, height=None) == 1
+    assert int(read_events(path).x[0]) == most
+    if most < 16_383:
+        with pytest.raises(UserError, match=f"ends at {most:,}"):
+            WRITERS[name](path, [made([(1, most + 1, 0, 1)])], width=None, height=None)
+
+
+def test_a_folder_that_is_not_there_has_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be written"):
+        write_evt2(tmp_path / "no" / "a.raw", [made([(1, 1, 1, 1)])], width=None, height=None)
