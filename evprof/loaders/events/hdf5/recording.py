@@ -89,7 +89,8 @@ class Hdf5Recording(Recording):
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Events with start_us <= t < stop_us on the recording's own clock, in file order."""
-        self._surveyed()
+        if len(self._times) <= CHUNK_EVENTS:
+            self._surveyed()  # which sees disorder anywhere, for little
         offset = self._layout.offset_us
         with sentences(self.path):
             start = self._times.first_not_before(start_us - offset)

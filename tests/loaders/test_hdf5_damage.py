@@ -1,0 +1,310 @@
+"""Damaged and hostile HDF5 files: a sentence or a result, and never another file."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hdf5plugin
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.loaders.events.opening import open_recording, read_events
+
+N = 3000
+CHUNK = 700
+
+COMPRESSIONS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "gzip": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+    "lzf": {"compression": "lzf", "shuffle": True},
+    "blosc": dict(hdf5plugin.Blosc("zstd", 1)),
+    "blosc2": dict(hdf5plugin.Blosc2("lz4", 1)),
+    "zstd": dict(hdf5plugin.Zstd()),
+    "lz4": dict(hdf5plugin.LZ4()),
+    "bitshuffle": dict(hdf5plugin.Bitshuffle()),
+}
+
+
+def columns(count: int = N) -> dict[str, np.ndarray]:
+    chance = np.random.default_rng(5)
+    return {
+        "x": chance.integers(0, 64, count).astype(np.uint16),
+        "y": chance.integers(0, 48, count).astype(np.uint16),
+        "t": np.sort(chance.integers(0, 40_000, count)).astype(np.uint32),
+        "p": chance.integers(0, 2, count).astype(np.uint8),
+    }
+
+
+def write(path: Path | io.BytesIO, place: str = "events", **options: Any) -> None:
+    with h5py.File(path, "w") as file:
+        for name, values in columns().items():
+            file.create_dataset(f"{place}/{name}", data=values, chunks=(CHUNK,), **options)
+        file["t_offset"] = np.int64(1_000_000)
+        file["ms_to_idx"] = np.searchsorted(columns()["t"], np.arange(0, 40_000, 1000)).astype(np.uint64)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "events.h5"
+    write(path)
+    return path
+
+
+def refused(path: Path, *words: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read_events(path)
+    sentence = caught.value.sentence
+    assert "\n" not in sentence
+    for word in words:
+        assert word in sentence, sentence
+    return sentence
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "lzf", "blosc", "blosc2", "zstd", "lz4", "bitshuffle"])
+def test_any_damage_ends_in_a_sentence(survives_damage: Callable[..., dict[str, str]], compression: str) -> None:
+    buffer = io.BytesIO()
+    write(buffer, **COMPRESSIONS[compression])
+    ended = survives_damage({f"{compression}.h5": buffer.getvalue()}, 100)
+    assert "refused" in ended.values()
+
+
+@pytest.mark.parametrize("keep", [0.999, 0.9, 0.5, 0.1, 0.01])
+def test_cut_short(good: Path, keep: float) -> None:
+    content = good.read_bytes()
+    good.write_bytes(content[: int(len(content) * keep)])
+    refused(good, str(good))
+
+
+def test_lengths_that_differ(good: Path) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/p"]
+        file["events/p"] = np.zeros(N - 1, np.uint8)
+    refused(good, "different lengths", "p 2,999")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([b"a"] * N),
+        np.zeros((N, 2), np.uint16),
+        np.zeros(N, np.complex64),
+        np.zeros(N, [("a", np.uint16)]),
+        np.zeros(N, np.dtype((np.void, 4))),
+        np.full(N, 70_000, np.uint32),
+        np.full(N, -3, np.int16),
+        np.full(N, np.nan),
+        np.full(N, 1.5),
+    ],
+)
+def test_columns_that_are_no_pixels(good: Path, values: np.ndarray) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/x"]
+        file["events/x"] = values
+    refused(good, "events.h5")
+
+
+@pytest.mark.parametrize("kind", [h5py.string_dtype(), h5py.vlen_dtype(np.int32), h5py.ref_dtype])
+def test_columns_of_objects(good: Path, kind: Any) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/t"]
+        file.create_dataset("events/t", (N,), kind)
+    refused(good, "plain numbers")
+
+
+@pytest.mark.parametrize("t", [np.full(N, np.inf), np.full(N, 2**63, np.uint64), np.full(N, -(2**63), np.int64)])
+def test_times_that_are_none(good: Path, t: np.ndarray) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/t"]
+        file["events/t"] = t
+    refused(good, "times")
+
+
+@pytest.mark.parametrize("chunks", [None, (65_536,)])
+@pytest.mark.parametrize("count", [10**8, 10**15, 2**62])
+def test_claims_of_more_than_the_file_can_hold(tmp_path: Path, count: int, chunks: tuple[int] | None) -> None:
+    path = tmp_path / "huge.h5"
+    with h5py.File(path, "w") as file:
+        for name in "xytp":
+            if chunks is None and count > 2**60:
+                count = 2**60
+            file.create_dataset(f"events/{name}", (count,), "u2", chunks=chunks)
+    refused(path, "claims")
+
+
+def test_a_chunk_as_large_as_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "huge.h5"
+    with h5py.File(path, "w") as file:
+        for name in "xytp":
+            file.create_dataset(f"events/{name}", (10,), "u2", maxshape=(None,), chunks=(1 << 29,), compression="gzip")
+    refused(path, "chunks of 1,024 MiB")
+
+
+def test_a_gzip_stream_that_goes_on_and_on(good: Path) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/t"]
+        t = file.create_dataset("events/t", (N,), "u4", chunks=(N,), compression="gzip")
+        t.id.write_direct_chunk((0,), zlib.compress(bytes(100_000_000))[:12_000])
+    refused(good, "unpacks to more bytes")
+
+
+@pytest.mark.parametrize("compression", ["gzip", "blosc", "blosc2", "zstd", "lz4", "bitshuffle"])
+@pytest.mark.parametrize("factor", [0.5, 3])
+def test_chunks_that_unpack_to_another_size(good: Path, tmp_path: Path, compression: str, factor: float) -> None:
+    other = tmp_path / "other.h5"
+    length = int(N * factor)
+    with h5py.File(other, "w") as file:
+        file.create_dataset("t", data=np.zeros(length, "u4"), chunks=(length,), **COMPRESSIONS[compression])
+        mask, raw = file["t"].id.read_direct_chunk((0,))
+    with h5py.File(good, "r+") as file:
+        del file["events/t"]
+        t = file.create_dataset("events/t", (N,), "u4", chunks=(N,), **COMPRESSIONS[compression])
+        t.id.write_direct_chunk((0,), raw, mask)
+    refused(good, "damaged", "bytes instead of 12,000")
+
+
+def test_links_into_other_files(good: Path, tmp_path: Path) -> None:
+    path = tmp_path / "links.h5"
+    with h5py.File(path, "w") as file:
+        file["events"] = h5py.ExternalLink(good.name, "/events")
+    refused(path, "link into another file")
+    with h5py.File(path, "w") as file:
+        file["elsewhere"] = h5py.ExternalLink(good.name, "/events")
+        file["events"] = h5py.SoftLink("/elsewhere")
+    refused(path, "link into another file")
+
+
+def test_soft_links_inside_the_file(good: Path) -> None:
+    with h5py.File(good, "r+") as file:
+        file.move("events", "kept/there")
+        file["events"] = h5py.SoftLink("/kept/there")
+    assert len(read_events(good)) == N
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    path = tmp_path / "circle.h5"
+    with h5py.File(path, "w") as file:
+        file["events"] = h5py.SoftLink("/other")
+        file["other"] = h5py.SoftLink("/events")
+    refused(path, "circle")
+    with h5py.File(path, "w") as file:
+        group = file.create_group("a")
+        group["a"] = file["a"]
+        group["x"] = h5py.SoftLink("nowhere")
+    refused(path, "no datasets")
+
+
+def test_virtual_and_external_data_is_not_read(good: Path, tmp_path: Path) -> None:
+    path = tmp_path / "virtual.h5"
+    layout = h5py.VirtualLayout((N,), "u2")
+    layout[:] = h5py.VirtualSource(str(good), "events/x", (N,))
+    with h5py.File(path, "w") as file:
+        for name in "xytp":
+            file.create_virtual_dataset(f"events/{name}", layout)
+    refused(path, "virtual")
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(2 * N))
+    with h5py.File(path, "w") as file:
+        for name in "xytp":
+            file.create_dataset(f"events/{name}", (N,), "u2", external=[(str(secret), 0, 2 * N)])
+    refused(path, "another file")
+
+
+def test_filters_nobody_knows(good: Path) -> None:
+    for options, words in (
+        (dict(hdf5plugin.Zfp(reversible=True)), "filter 32013"),
+        ({"scaleoffset": 20}, "filter 6"),
+    ):
+        with h5py.File(good, "r+") as file:
+            del file["events/t"]
+            file.create_dataset("events/t", data=columns()["t"].astype(np.int32), chunks=(CHUNK,), **options)
+        refused(good, words, "h5repack")
+
+
+def test_prophesee_ecf(tmp_path: Path) -> None:
+    """h5py writes no filter that it lacks, so the number in the file is exchanged for it."""
+    path = tmp_path / "cd.hdf5"
+    kind = np.dtype([("x", "<u2"), ("y", "<u2"), ("p", "<i2"), ("t", "<i8")])
+    with h5py.File(path, "w") as file:
+        file.create_dataset("CD/events", data=np.zeros(N, kind), chunks=(CHUNK,), **dict(hdf5plugin.LZ4()))
+    content = path.read_bytes()
+    # Version 1 of a filter's description: number, length of the name, flags, count of values (two bytes each); name.
+    place = content.index(b"HDF5 lz4 filter") - 8
+    assert content[place : place + 2] == (32004).to_bytes(2, "little")
+    path.write_bytes(content[:place] + (0x8ECF).to_bytes(2, "little") + content[place + 2 :])
+    refused(path, "ECF", "metavision_file_to_hdf5")
+
+
+@pytest.mark.parametrize("missing", ["h5py", "hdf5plugin"])
+def test_missing_libraries_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, good: Path) -> None:
+    write(good, **COMPRESSIONS["blosc"])
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: code < 32_001)
+    refused(good, f"pip install {missing}")
+
+
+def test_files_without_plugins_need_none(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
+    for compression in ("none", "gzip", "lzf"):
+        write(good, **COMPRESSIONS[compression])
+        assert len(read_events(good)) == N
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.full(40, 10**15, np.uint64),
+        np.full(40, -1, np.int64),
+        np.arange(40)[::-1].astype(np.uint64) * 70,
+        np.zeros(40, np.uint64),
+        np.full(40, N, np.uint64),
+        np.zeros(1, np.uint64),
+        np.arange(1000).astype(np.uint64),
+    ],
+)
+def test_a_wrong_index_is_noticed_and_left_alone(good: Path, index: np.ndarray) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["ms_to_idx"]
+        file["ms_to_idx"] = index
+    t = columns()["t"].astype(np.int64) + 1_000_000
+    with open_recording(good) as recording:
+        for start in range(1_000_000, 1_040_000, 3_300):
+            expected = t[(t >= start) & (t < start + 5_000)]
+            assert np.array_equal(recording.read_time(start, start + 5_000).t_us, expected)
+        noticed = any("index" in problem for problem in recording.info.problems)
+    assert noticed or len(index) == 1
+
+
+@pytest.mark.parametrize("offset", [b"text", np.nan, 2.0**62, np.zeros(3)])
+def test_offsets_that_are_none(good: Path, offset: Any) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["t_offset"]
+        file["t_offset"] = offset
+    refused(good, "t_offset")
+
+
+def test_what_was_never_written_is_told(good: Path) -> None:
+    with h5py.File(good, "r+") as file:
+        del file["events/x"]
+        x = file.create_dataset("events/x", (N,), "u2", chunks=(CHUNK,), compression="gzip")
+        x[:CHUNK] = 7
+    with open_recording(good) as recording:
+        events = recording.read()
+        assert (events.x[:CHUNK] == 7).all()
+        assert (events.x[CHUNK:] == 0).all()
+        assert any("2,300 events were never written" in problem for problem in recording.info.problems)
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(600), b"\x89HDF\r\n\x1a\n\xff" * 99]
+)
+def test_nothing_but_a_magic(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "empty.h5"
+    path.write_bytes(head)
+    refused(path, "damaged")
