@@ -12,8 +12,8 @@ def main() -> int:
     from evprof.cli import main as run_command
 
     code = run_command()
-    if any(thread.name == "evprof-engine" for thread in threading.enumerate()):
-        # A second Ctrl-C left the engine in the middle of its work; Python would wait for it or crash in it.
+    if any(thread.name.startswith(("evprof-engine", "evprof-convert")) for thread in threading.enumerate()):
+        # A second Ctrl-C left it in the middle of its work; Python would wait for it or crash in it.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evprof.cli.bench import Bench
 from evprof.cli.command import Command
 from evprof.cli.compare import Compare
+from evprof.cli.convert import Convert
 from evprof.cli.demo import Demo
 from evprof.cli.doctor import Doctor
 from evprof.cli.export import Export
@@ -25,6 +26,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Import,
     Models,
     Inspect,
+    Convert,
     Show,
     Compare,
     Report,

@@ -1,0 +1,167 @@
+"""The options of `evprof convert`, and the recipe they mean."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
+
+_FIELDS = (
+    *(
+        "layout",
+        "compressed",
+        "compression",
+        "raw_format",
+        "frames",
+        "every",
+        "fps",
+        "canvas",
+        "rendering",
+        "window_events",
+    ),
+    *("gop", "b_frames", "crf", "size", "threshold", "threshold_off", "threshold_spread", "refractory_us", "seed"),
+    "simulate_width",
+)
+
+
+def add_convert_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what to read, what to make of it, and where it goes."""
+    parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, required=True, help="file or folder to write")
+    parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; of a list: begin anew")
+    _add_part(parser.add_argument_group("which part"))
+    _add_list(parser.add_argument_group("of a list of samples, or a folder with events and video"))
+    _add_events(parser.add_argument_group("event recordings"))
+    _add_pictures(parser.add_argument_group("pictures"))
+    _add_video(parser.add_argument_group("MP4"))
+    _add_simulation(parser.add_argument_group("events from a video (simulated)"))
+
+
+def _add_part(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--start-ms", type=float, metavar="A", help="begin A ms after the earliest event or first frame")
+    group.add_argument("--duration-ms", type=float, metavar="B", help="take B ms (default: to the end)")
+    group.add_argument(
+        "--clip-ms", type=float, metavar="C", help="a folder with events and video: cut into clips of C ms"
+    )
+    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
+    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
+
+
+def _add_list(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
+    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
+    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+    group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
+
+
+def _add_events(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--layout", choices=("dict", "structured"), help="npy: EventGPT's dict (default) or no pickle")
+    group.add_argument("--compressed", action="store_true", default=None, help="npz: smaller and slower")
+    group.add_argument("--compression", choices=COMPRESSIONS, help="h5: how (default: blosc-zstd, as DSEC)")
+    group.add_argument("--raw-format", choices=RAW_FORMATS, help="raw: Prophesee's encoding (default: evt3)")
+
+
+def _add_pictures(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--frames", type=int, metavar="N", help="so many (events: 5, as EventGPT; a video: every one)")
+    group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
+    group.add_argument("--fps", type=_rate, metavar="F", help="frames per second of the result; fractions: 30000/1001")
+    group.add_argument("--window-ms", type=float, metavar="W", help="events: a picture for every W ms")
+    group.add_argument("--window-events", type=int, metavar="N", help="events: a picture for every N events")
+    group.add_argument(
+        "--rendering",
+        metavar="NAME",
+        help="events: eventgpt (default), polarity, count, decay, time-surface, voxel",
+    )
+    group.add_argument("--canvas", type=_size, metavar="WxH", help="events: size of every picture")
+
+
+def _add_video(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--gop", type=int, metavar="N", help="a key frame every N frames (default: 12)")
+    group.add_argument("--b-frames", type=int, metavar="N", help="at most N in a row (default: 2)")
+    group.add_argument("--crf", type=int, metavar="N", help="0 lossless to 51 worst (default: 20)")
+    group.add_argument("--size", type=_size, metavar="WxH", help="scale the pictures (default: as they are)")
+
+
+def _add_simulation(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--threshold", type=float, metavar="C", help="contrast of an event, log intensity (default: 0.2)"
+    )
+    group.add_argument("--threshold-off", type=float, metavar="C", help="the same for darker (default: as --threshold)")
+    group.add_argument("--threshold-spread", type=float, metavar="S", help="its spread over pixels (default: 0.03)")
+    group.add_argument("--refractory-us", type=int, metavar="T", help="a pixel's rest after an event (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="of the spread (default: 0)")
+    group.add_argument("--simulate-width", type=int, metavar="W", help="scale the video to W pixels (default: its own)")
+
+
+def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
+    """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
+    output: Path = options.output
+    named = SUFFIXES.get(output.suffix.lower())
+    to = options.to
+    if is_list:
+        if to is None:
+            raise UserError(f"Say what the list is to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
+    elif to is None:
+        to = _guessed(output, named)
+    elif named is not None and named != to:
+        raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
+    given: dict[str, Any] = {name: getattr(options, name) for name in _FIELDS if getattr(options, name) is not None}
+    if options.window_ms is not None:
+        given["window_us"] = _us("--window-ms", options.window_ms)
+    is_dat = not is_list and output.suffix.lower() == ".dat"
+    if is_dat and given.setdefault("raw_format", "dat") != "dat":
+        raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
+    return Recipe.of(to, given)
+
+
+def _guessed(output: Path, named: str | None) -> str:
+    if named is not None:
+        return named
+    if output.suffix and not output.is_dir():
+        known = ", ".join(SUFFIXES)
+        raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
+    return FRAMES
+
+
+def window_of(options: argparse.Namespace) -> tuple[int | None, int | None]:
+    """Start and duration of the part that is meant, in µs."""
+    return tuple(  # type: ignore[return-value]  # exactly two
+        None if value is None else _us(name, value)
+        for name, value in (("--start-ms", options.start_ms), ("--duration-ms", options.duration_ms))
+    )
+
+
+def clip_us(options: argparse.Namespace) -> int | None:
+    """Length of the clips that are asked for, in µs."""
+    return None if options.clip_ms is None else _us("--clip-ms", options.clip_ms)
+
+
+def _us(name: str, value_ms: float) -> int:
+    if not abs(value_ms) < 1e12:
+        raise UserError(f"{name} must be a time in ms, not {value_ms}.", exit_code=USAGE)
+    return round(value_ms * 1000)
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,5})[xX]([0-9]{1,5})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; give one as 640x480")
+    return int(found[1]), int(found[2])
+
+
+def _rate(text: str) -> str:
+    from fractions import Fraction
+
+    try:
+        rate = Fraction(text) if len(text) <= 20 and "e" not in text.lower() else None
+    except (ValueError, ZeroDivisionError):
+        rate = None
+    if rate is None or rate <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no rate; give one as 30, 29.97 or 30000/1001")
+    return str(rate)

@@ -1,0 +1,200 @@
+"""Converts a list of samples into a folder of its own, which can be gone on with after any interruption.
+
+Every result is whole before it has its name, and in the journal only after that; so what the journal says is there,
+is. A list of the converted samples is written at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from evprof.core.whole_file import whole_file
+from evprof.loaders.paths import reason
+from evprof.loaders.writers.manifest import write_manifest
+from evprof.run.conversion.journal import Entry, Journal
+from evprof.run.conversion.plan import Plan, converted
+from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import Task, Written, stamp
+from evprof.run.conversion.workers import Outcome, Workers
+from evprof.run.interrupts import first_interrupt
+from evprof.session.presence import is_alive, name_tag
+
+MANIFEST, LOCK = "manifest.csv", "conversion.lock"
+
+
+class Watcher(Protocol):
+    """Who is told how a conversion goes; always in one thread."""
+
+    def begin(self, tasks: int, done_before: int) -> None:
+        """So many files are to be written, of which some are there."""
+
+    def look(self, steps: Sequence[Step]) -> None:
+        """Several times a second."""
+
+    def end(self, outcome: Outcome) -> None:
+        """One was written, or could not be."""
+
+    def stopping(self) -> None:
+        """A stop was heard."""
+
+
+@dataclass
+class DatasetEnd:
+    """What there is afterwards: `written` by output, of which `kept` were there before; `failed` by output."""
+
+    written: dict[str, Written] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    samples: int = 0
+    is_stopped: bool = False
+    problems: list[str] = field(default_factory=list)
+
+
+class DatasetConversion:
+    """One call of `run` each."""
+
+    def __init__(self, plan: Plan, *, jobs: int = 1, overwrite: bool = False, source: Path | None = None) -> None:
+        """`source` is the list itself, which must not be written over. Raises UserError when the folder is not fit."""
+        self._plan = plan
+        self._folder = plan.folder
+        self._jobs = jobs
+        self._overwrite = overwrite
+        self._stop = threading.Event()
+        self._keys: dict[str, str] = {}
+        _check_folder(plan.folder, overwrite=overwrite, source=source)
+
+    def run(self, watcher: Watcher) -> DatasetEnd:
+        """Converts what is not there yet. Raises UserError when nothing can be written, KeyboardInterrupt at a second
+        Ctrl-C; what was finished is kept in any case."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+            try:
+                return self._run(watcher)
+            finally:
+                (self._folder / LOCK).unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{self._folder}: cannot be written to ({reason(error)}); check its permissions and its free space."
+            ) from None
+
+    def _run(self, watcher: Watcher) -> DatasetEnd:
+        end = DatasetEnd()
+        with self._journal() as journal:
+            self._keys = _keys(self._plan)
+            for output in self._plan.tasks:
+                if journal.is_done(output, self._keys[output]):
+                    end.written[output] = journal.entries[output].written
+                    end.kept.add(output)
+            journal.begin()
+            left = [task for output, task in self._plan.tasks.items() if output not in end.kept]
+            watcher.begin(len(self._plan.tasks), len(end.kept))
+            self._work(left, journal, end, watcher)
+            journal.close()
+            journal.rewrite(self._plan.tasks)
+        self._conclude(end)
+        return end
+
+    def _journal(self) -> Journal:
+        if self._overwrite:
+            (self._folder / Journal.NAME).unlink(missing_ok=True)
+        return Journal(self._folder)
+
+    def _work(self, left: list[Task], journal: Journal, end: DatasetEnd, watcher: Watcher) -> None:
+        def stops() -> None:
+            self._stop.set()
+            watcher.stopping()
+
+        if not left:
+            return
+        hopeless: str | None = None
+        workers = Workers(left, self._jobs, self._stop)
+        with first_interrupt(stops):
+            for outcome in workers.outcomes():
+                watcher.look(workers.steps)
+                if outcome is None:
+                    continue
+                self._note(outcome, journal, end)
+                watcher.end(outcome)
+                if outcome.is_hopeless and hopeless is None:
+                    hopeless = outcome.error
+                    self._stop.set()
+        if hopeless is not None:
+            raise UserError(f"{hopeless.rstrip('.')}; the same command then goes on.")
+        end.is_stopped = self._stop.is_set()
+
+    def _note(self, outcome: Outcome, journal: Journal, end: DatasetEnd) -> None:
+        output = outcome.task.output.relative_to(self._folder).as_posix()
+        if outcome.written is not None:
+            journal.add(Entry(output, self._keys[output], outcome.written))
+            end.written[output] = outcome.written
+        elif outcome.error is not None:
+            end.failed[output] = outcome.error
+
+    def _conclude(self, end: DatasetEnd) -> None:
+        """The list of what was converted, and the problems of the others by row."""
+        samples: list[Sample] = []
+        for number, row in enumerate(self._plan.rows, start=1):
+            problem = row.problem or next((end.failed[output] for output in row.outputs if output in end.failed), None)
+            if problem is not None:
+                end.problems.append(f"Sample {number}, '{row.sample.name}': {problem}")
+            elif all(output in end.written for output in row.outputs):
+                samples.append(converted(row, self._plan, end.written))
+        end.samples = len(samples)
+        write_manifest(self._folder / MANIFEST, samples)
+
+    def _take_lock(self) -> None:
+        """Two conversions into one folder would write the same files."""
+        lock = self._folder / LOCK
+        try:
+            tag = json.loads(lock.read_text(encoding="utf-8")) if lock.exists() else None
+        except ValueError:
+            tag = None
+        if is_alive(tag) and tag != name_tag():
+            raise UserError(
+                f"{self._folder}: another conversion writes into it; wait for it, or choose another folder."
+            )
+        with whole_file(lock) as stream:
+            json.dump(name_tag(), stream)
+
+
+def _keys(plan: Plan) -> dict[str, str]:
+    """The key of each task; of one whose source is gone, none that a journal could have. Folders are listed once."""
+    stamps: dict[str, list[int]] = {}
+
+    def stamp_of(path: str) -> list[int]:
+        place = path if Path(path).exists() else str(Path(path).parent)
+        if place not in stamps:
+            stamps[place] = stamp(path)
+        return stamps[place]
+
+    found: dict[str, str] = {}
+    for output, task in plan.tasks.items():
+        try:
+            found[output] = task.key(stamp_of)
+        except OSError:
+            found[output] = ""
+    return found
+
+
+def _check_folder(folder: Path, *, overwrite: bool, source: Path | None) -> None:
+    if source is not None and (folder / MANIFEST).exists() and (folder / MANIFEST).samefile(source):
+        raise UserError(f"{source}: would be written over by its own conversion; give -o another folder.")
+    if not folder.exists() or overwrite:
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: is a file; a list of samples is converted into a folder.")
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is a file; a list of samples is converted into a folder.")
+    is_ours = any((folder / name).exists() for name in (Journal.NAME, LOCK))
+    if not is_ours and any(folder.iterdir()):
+        raise UserError(
+            f"{folder}: holds other things; give an empty or a new folder, or --overwrite to write between them."
+        )

@@ -1,0 +1,194 @@
+"""Conversions of event recordings: to other recordings, to pictures, to a video."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.clips import clip_events
+from evprof.loaders.events.opening import open_recording
+from evprof.loaders.events.recording import CHUNK_EVENTS, Recording
+from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
+from evprof.loaders.pictures.renderings import Painter
+from evprof.loaders.pictures.windows import Window, windows_by_count, windows_by_time
+from evprof.run.conversion.event_files import write_events
+from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import Task, Written, size_of
+
+EVENTGPT = "eventgpt"
+RATE = Fraction(30)
+"""Frames per second of a rendered video, where nothing else says so."""
+
+
+def to_events(task: Task, step: Step) -> Written:
+    """All events of the recording, or of its clip, in another format; times stay on the recording's own clock."""
+    with open_recording(task.path) as recording:
+        tally = _Tally(None if task.sample.is_clip else recording.info.events)
+        chunks = tally.passed(_chunks(recording, task), step)
+        size = {"width": recording.info.width, "height": recording.info.height}
+        count = write_events(task.output, chunks, task.recipe, **size)
+        starts_us = tally.starts_us(recording, task)
+        notes = (*recording.info.problems, *tally.notes)
+    return Written("events", size_of(task.output), events=count, starts_us=starts_us, notes=notes)
+
+
+def to_frames(task: Task, step: Step) -> Written:
+    """Pictures of equal numbers of events, EventGPT's way, or of windows."""
+    from evprof.loaders.writers.frames import write_frames
+
+    with open_recording(task.path) as recording:
+        recipe = task.recipe
+        if recipe.window_us is None and recipe.window_events is None:
+            events = _clip(recording, task)
+            frames = recipe.frames or EVENTGPT_FRAMES
+            step.begin("frames", frames)
+            count = write_frames(task.output, step.counted(_equal_parts(events, frames, recipe)))
+            starts_us = int(events.t_us.min()) - recording.origin_us()
+        else:
+            tally = _Tally(recording.info.events)
+            shown = ((start, picture) for start, picture in _windowed(recording, task, tally, step))
+            count = write_frames(task.output, shown)
+            starts_us = tally.starts_us(recording, task)
+        notes = recording.info.problems
+    return Written("frames", size_of(task.output), frames=count, starts_us=starts_us, notes=notes)
+
+
+def to_mp4(task: Task, step: Step) -> Written:
+    """A rendered video: real time, or a window a frame at the rate that is asked for."""
+    from evprof.loaders.writers.mp4 import Encoding, write_mp4
+
+    recipe = task.recipe
+    with open_recording(task.path) as recording:
+        tally = _Tally(recording.info.events)
+        is_paced = recipe.fps is not None and (recipe.window_us is not None or recipe.window_events is not None)
+        base = 1 / (recipe.rate or RATE) if is_paced else Fraction(1, 1_000_000)
+        if recipe.window_us is None and recipe.window_events is None:
+            recipe = Recipe.from_json(recipe.to_json() | {"window_us": round(1_000_000 / (recipe.rate or RATE))})
+        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size)
+        pictures = _windowed(recording, task, tally, step, recipe)
+        frames = (
+            (number if is_paced else start_us - (tally.first_us or 0), picture)
+            for number, (start_us, picture) in enumerate(pictures)
+        )
+        count = write_mp4(task.output, frames, base, encoding)
+        notes = list(recording.info.problems)
+        if is_paced and recipe.window_us is not None:
+            factor = float(1 / (base * 1_000_000 / recipe.window_us))
+            if abs(factor - 1) > 0.01:
+                notes.append(f"The video plays at {factor:.3g} times the speed of the recording.")
+        starts_us = tally.starts_us(recording, task)
+    return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=tuple(notes))
+
+
+class _Tally:
+    """Counts events as they pass and remembers the earliest time."""
+
+    def __init__(self, total: int | None) -> None:
+        self.first_us: int | None = None
+        self._last_us: int | None = None
+        self._total = total
+        self._runs_backwards = False
+
+    def passed(self, chunks: Iterable[EventArray], step: Step) -> Iterator[EventArray]:
+        """The chunks, each counted when the next one is asked for."""
+        step.begin("events", self._total)
+        for chunk in step.counted(chunks, len):
+            low = int(chunk.t_us.min())
+            self.first_us = low if self.first_us is None else min(low, self.first_us)
+            if not chunk.is_sorted or (self._last_us is not None and low < self._last_us):
+                self._runs_backwards = True
+            self._last_us = int(chunk.t_us[-1])
+            yield chunk
+
+    def starts_us(self, recording: Recording, task: Task) -> int:
+        """How long after the recording's zero the first event lies."""
+        return (self.first_us or 0) - recording.origin_us() if task.sample.is_clip else 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result should know."""
+        return ("Times run backwards in places; the order of the file was kept.",) if self._runs_backwards else ()
+
+
+def _clip(recording: Recording, task: Task) -> EventArray:
+    return clip_events(recording, task.sample)
+
+
+def _chunks(recording: Recording, task: Task) -> Iterator[EventArray]:
+    if not task.sample.is_clip:
+        yield from recording.chunks()
+        return
+    events = _clip(recording, task)
+    for start in range(0, len(events), CHUNK_EVENTS):
+        yield events.slice_count(start, start + CHUNK_EVENTS)
+
+
+def _equal_parts(events: EventArray, count: int, recipe: Recipe) -> Iterator[tuple[int, Picture]]:
+    """EventGPT's split; each picture as large as its own events ask for, unless a canvas or another way is named."""
+    parts = events.split_equal_count(count)
+    if recipe.rendering in (None, EVENTGPT):
+        width, height = recipe.canvas or (None, None)
+        _check_canvas(events.width, events.height, recipe)
+        for part in parts:
+            yield int(part.t_us.min()), render_events(part, width=width, height=height)
+        return
+    painter = _painter((events.width, events.height), recipe)
+    for part in parts:
+        start_us = int(part.t_us.min())
+        yield start_us, painter.paint(part, start_us, int(part.t_us.max()) + 1)
+
+
+def _windowed(
+    recording: Recording, task: Task, tally: _Tally, step: Step, recipe: Recipe | None = None
+) -> Iterator[tuple[int, Picture]]:
+    """(start, picture) of each window, all of one size; starts increase strictly."""
+    recipe = recipe or task.recipe
+    source: Recording | EventArray = _clip(recording, task) if task.sample.is_clip else recording
+    painter = _painter(_sensor_size(recording, source), recipe)
+    tally.first_us = recording.origin_us() if isinstance(source, Recording) else int(source.t_us.min())
+    total = len(source) if isinstance(source, EventArray) else recording.info.events
+    step.begin("events", total)
+    if recipe.window_us is not None:
+        windows: Iterator[Window] = windows_by_time(source, recipe.window_us)
+    else:
+        windows = _rising(windows_by_count(source, recipe.window_events or 1))
+    for window in step.counted(windows, lambda window: len(window.events)):
+        yield window.start_us, painter.paint(window.events, window.start_us, window.stop_us)
+
+
+def _rising(windows: Iterator[Window]) -> Iterator[Window]:
+    """Windows of so many events may begin in the same µs; a picture needs a time of its own."""
+    last_us: int | None = None
+    for window in windows:
+        start_us = window.start_us if last_us is None else max(window.start_us, last_us + 1)
+        last_us = start_us
+        yield Window(start_us, max(window.stop_us, start_us + 1), window.events)
+
+
+def _painter(size: tuple[int, int], recipe: Recipe) -> Painter:
+    _check_canvas(*size, recipe)
+    width, height = recipe.canvas or size
+    return Painter(width, height, rendering=recipe.rendering or EVENTGPT)
+
+
+def _check_canvas(width: int, height: int, recipe: Recipe) -> None:
+    if recipe.canvas is not None and (width > recipe.canvas[0] or height > recipe.canvas[1]):
+        raise UserError(
+            f"--canvas {recipe.canvas[0]}x{recipe.canvas[1]} is smaller than the events' {width}x{height}; "
+            "none may be left out, so give a larger one."
+        )
+
+
+def _sensor_size(recording: Recording, source: Recording | EventArray) -> tuple[int, int]:
+    """What the recording says of its sensor, else the smallest size that holds every event: a pass over all of them."""
+    info = recording.info
+    if info.width and info.height:
+        return info.width, info.height
+    chunks = recording.chunks() if isinstance(source, Recording) else (source,)
+    width = height = 0
+    for chunk in chunks:
+        width, height = max(width, chunk.width), max(height, chunk.height)
+    return width, height

@@ -1,0 +1,96 @@
+"""Carries out many conversions, several at a time, in threads: what takes time in them happens outside Python."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evprof.core.errors import Cancelled, UserError
+from evprof.run.conversion.converting import OutputFullError, convert
+from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import Task, Written
+
+TICK_S = 0.1
+THREADS = "evprof-convert"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task: `written`, or a sentence; neither when it was stopped. `is_hopeless`: all would fail."""
+
+    task: Task
+    written: Written | None = None
+    error: str | None = None
+    is_hopeless: bool = False
+    seconds: float = 0.0
+
+
+class Workers:
+    """Threads that take tasks one after the other. Iterate `outcomes` in one thread, the one that hears signals."""
+
+    def __init__(self, tasks: Sequence[Task], jobs: int, stop: threading.Event) -> None:
+        self.steps: list[Step] = []
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+        self._stop = stop
+        for task in tasks:
+            self._tasks.put(task)
+        self._threads = [
+            threading.Thread(target=self._work, args=(step,), name=f"{THREADS}-{number}", daemon=True)
+            for number, step in enumerate(self._new_steps(max(1, min(jobs, len(tasks)))))
+        ]
+
+    def outcomes(self) -> Iterator[Outcome | None]:
+        """What became of each task, in the order they end, and None several times a second for whoever draws.
+
+        Ends when all are done, or after a stop when those that were under way are. Raises what is a defect.
+        """
+        for thread in self._threads:
+            thread.start()
+        running = len(self._threads)
+        while running:
+            try:
+                found = self._done.get(timeout=TICK_S)
+            except queue.Empty:
+                yield None
+                continue
+            if found is None:
+                running -= 1
+            elif isinstance(found, Outcome):
+                yield found
+            else:
+                self._stop.set()
+                raise found
+        for thread in self._threads:
+            thread.join()
+
+    def _new_steps(self, count: int) -> list[Step]:
+        self.steps = [Step(self._stop) for _ in range(count)]
+        return self.steps
+
+    def _work(self, step: Step) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    task = self._tasks.get_nowait()
+                except queue.Empty:
+                    break
+                self._done.put(_carried_out(task, step))
+        except BaseException as error:  # noqa: BLE001 - told to the thread that waits, which raises it
+            self._done.put(error)
+        finally:
+            self._done.put(None)
+
+
+def _carried_out(task: Task, step: Step) -> Outcome:
+    began = time.perf_counter()
+    try:
+        written = convert(task, step)
+    except Cancelled:
+        return Outcome(task)
+    except UserError as error:
+        return Outcome(task, error=error.sentence, is_hopeless=isinstance(error, OutputFullError))
+    return Outcome(task, written, seconds=time.perf_counter() - began)
