@@ -43,6 +43,11 @@ def _starts(*magics: bytes) -> Callable[[bytes], bool]:
     return lambda head: head.startswith(magics)
 
 
+def _ncaltech(head: bytes) -> bool:
+    reader = importlib.import_module("evprof.loaders.events.ncaltech")
+    return bool(reader.begins_as_ncaltech(head, HEAD_BYTES))
+
+
 def _prophesee(form: str) -> Callable[[bytes], bool]:
     def begins(head: bytes) -> bool:
         if not head.startswith(b"%"):
@@ -64,8 +69,9 @@ FORMATS: tuple[Format, ...] = (
     Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4"),
     Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
     Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
+    Format("n-caltech", "N-Caltech101 and N-MNIST .bin", _ncaltech, "evprof.loaders.events.ncaltech"),
 )
-"""In the order they are tried."""
+"""In the order they are tried; the last one has no mark of its own and must stay the last."""
 
 
 def format_of(head: bytes) -> Format | None:

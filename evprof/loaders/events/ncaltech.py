@@ -1,0 +1,153 @@
+"""Reads the `.bin` files of N-Caltech101 and N-MNIST: records of 5 bytes without any header.
+
+Format: Orchard et al., "Converting Static Image Datasets to Spiking Neuromorphic Datasets Using Saccades" (2015). A
+record is x, y, and 24 big-endian bits of which the highest is the polarity and the others the time in µs; y = 240 is no
+event but adds 2^13 µs to all times from there on. As nothing marks these files, they are told by what they hold alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.pieces import filled
+from evprof.loaders.events.recording import MOST_EVENTS, EventsInMemory, Recording, RecordingInfo
+
+_RECORD = np.dtype([("x", "u1"), ("rest", ">u4")])
+_WIDTH, _HEIGHT = 240, 180
+_OVERFLOW_ROW = 240
+_OVERFLOW_US = 1 << 13
+_PIECE = 1 << 17
+_HELD_RECORDS = 1 << 21
+"""Records of the longest file that is read at once; the datasets' own have some 10,000 to 400,000."""
+
+_FEWEST_RECORDS = 20
+_FEWEST_PIXELS = 8
+_LONGEST_GAP_US = 5_000
+_MOST_STEPS_BACK = 0.02
+_SAMPLES = 16
+_SAMPLE_RECORDS = 400
+_TEXT = frozenset(b"\t\n\r") | frozenset(range(32, 127))
+
+
+def begins_as_ncaltech(head: bytes, whole: int = 4096) -> bool:
+    """Whether a file's first bytes can be such records; `whole` is how long they are when the file goes on."""
+    if len(head) < whole and len(head) % _RECORD.itemsize:
+        return False
+    return len(head) >= _FEWEST_RECORDS * _RECORD.itemsize and _is_plausible(_records(head))
+
+
+def open_recording(path: str | Path) -> Recording:
+    """An N-Caltech101 or N-MNIST recording. Raises UserError where the whole of the file does not look like one."""
+    recording = Ncaltech(path)
+    if recording.records > _HELD_RECORDS:
+        return recording
+    with recording:
+        return EventsInMemory(path, "n-caltech", recording.read())
+
+
+class Ncaltech(Recording):
+    """Reads from the start, because every overflow row moves all that follows."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._file = FileBytes(path)
+        self.path = self._file.path
+        self.records, rest = divmod(self._file.size, _RECORD.itemsize)
+        try:
+            step = max(1, self.records // _SAMPLES)
+            starts = range(0, max(1, self.records - _SAMPLE_RECORDS), step)
+            if rest or not all(_is_plausible(self._at(start, _SAMPLE_RECORDS), strictly=False) for start in starts):
+                raise self._doubt()
+        except UserError:
+            self._file.close()
+            raise
+
+    @property
+    def info(self) -> RecordingInfo:
+        """Nothing but the beginning is known."""
+        first = next(self.chunks(), None)
+        return RecordingInfo("n-caltech", t_min_us=None if first is None else first.t_min_us)
+
+    @property
+    def bytes_read(self) -> int:
+        """Records."""
+        return self._file.bytes_read
+
+    def chunks(self) -> Iterator[EventArray]:
+        """Pieces of 131,072 records."""
+        overflows = 0
+        for start in range(0, self.records, _PIECE):
+            events, overflows = self._decoded(self._at(start, _PIECE), overflows)
+            if len(events):
+                yield events
+
+    def read(self) -> EventArray:
+        """All events, each written to its place as it is decoded."""
+        if not 0 < self.records <= MOST_EVENTS:
+            return super().read()
+        events = filled(self.chunks(), self.records)
+        if len(events) == 0:
+            raise UserError(f"{self.path}: the recording holds no events.")
+        return events
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _at(self, start: int, count: int) -> npt.NDArray[Any]:
+        return _records(self._file.at(start * _RECORD.itemsize, count * _RECORD.itemsize))
+
+    def _decoded(self, records: npt.NDArray[Any], overflows: int) -> tuple[EventArray, int]:
+        x, y, t_us, p = _columns(records)
+        t_us += overflows * _OVERFLOW_US
+        over = y == _OVERFLOW_ROW
+        if over.any():
+            passed = np.cumsum(over)
+            t_us += passed * _OVERFLOW_US
+            overflows += int(passed[-1])
+            x, y, t_us, p = (column[~over] for column in (x, y, t_us, p))
+        if len(y) and (x.max() >= _WIDTH or y.max() >= _HEIGHT):
+            raise self._doubt()
+        return EventArray(x, y, t_us, p), overflows
+
+    def _doubt(self) -> UserError:
+        return UserError(
+            f"{self.path}: is no event recording: its beginning could be records of N-Caltech101, but not all of it."
+        )
+
+
+def _records(content: bytes) -> npt.NDArray[Any]:
+    return np.frombuffer(content, _RECORD, len(content) // _RECORD.itemsize)
+
+
+def _columns(
+    records: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    rest = records["rest"].astype(np.uint32)
+    y = (rest >> np.uint32(24)).astype(np.uint16)
+    p = ((rest >> np.uint32(23)) & np.uint32(1)).astype(np.uint8)
+    return records["x"].astype(np.uint16), y, (rest & np.uint32(0x7F_FFFF)).astype(np.int64), p
+
+
+def _is_plausible(records: npt.NDArray[Any], *, strictly: bool = True) -> bool:
+    """Whether records lie on the sensor and go on in time; `strictly` also that they look like an event camera's."""
+    x, y, t_us, _ = _columns(records)
+    over = y == _OVERFLOW_ROW
+    t_us = t_us + np.cumsum(over) * _OVERFLOW_US
+    if not ((over | (y < _HEIGHT)).all() and (over | (x < _WIDTH)).all()):
+        return False
+    if np.count_nonzero(t_us[1:] < t_us[:-1]) > _MOST_STEPS_BACK * len(records):
+        return False
+    if not strictly:
+        return True
+    pixels = np.unique(x.astype(np.int64) << 16 | y)
+    span_us = int(t_us[-1] - t_us[0])
+    is_lively = min(len(pixels), len(np.unique(t_us))) >= max(_FEWEST_PIXELS, len(records) // 10)
+    return is_lively and span_us <= _LONGEST_GAP_US * len(records) and not _TEXT.issuperset(records.tobytes())
