@@ -81,7 +81,9 @@ def to_events(task: Task, step: Step) -> Written:
         edge = _longest_edge(info.width, info.height, recipe.simulate_width)
         size = _first_size(video, shown.indices[0], edge)
         step.begin("frames", len(shown.indices))
+        first_us: list[int] = []
         chunks = _simulated(video, shown, _simulator(recipe, size), edge, step)
+        chunks = (_noted(chunk, first_us) for chunk in chunks)
         count = write_events(task.output, chunks, recipe, width=size[0], height=size[1])
         notes = (*_notes(video, recipe), _simulation_note(shown))
         starts_us = shown.time_us(0)
@@ -177,6 +179,13 @@ def _simulated(
         picture: Picture = video.to_rgb(frame, longest_edge=edge)
         yield simulator.frame(picture, shown.time_us(place))
         step.advance(1)
+
+
+def _noted(chunk: EventArray, first_us: list[int]) -> EventArray:
+    """The chunk; the time of the very first event is remembered."""
+    if len(chunk) and not first_us:
+        first_us.append(int(chunk.t_us.min()))
+    return chunk
 
 
 def _simulation_note(shown: _Shown) -> str:

@@ -1,0 +1,337 @@
+"""What the writers leave, read by somebody else's code wherever there is one."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickletools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.core.sample import Sample
+from evprof.core.whole_file import part_of, whole_folder
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.manifests.manifest import read_manifest
+from evprof.loaders.videos.file import VideoFile
+from evprof.loaders.videos.source import open_video
+from evprof.loaders.writers.columns import RECORD
+from evprof.loaders.writers.frames import TIMES, is_ours, write_frames
+from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.mp4 import Encoding, write_mp4
+from evprof.loaders.writers.npy import write_npy
+from evprof.loaders.writers.npz import write_npz
+
+WRITERS: dict[str, Callable[..., int]] = {
+    "dict.npy": write_npy,
+    "structured.npy": lambda path, chunks: write_npy(path, chunks, layout="structured"),
+    "plain.npz": write_npz,
+    "small.npz": lambda path, chunks: write_npz(path, chunks, compressed=True),
+}
+
+
+def some_events(count: int, seed: int = 0) -> EventArray:
+    random = np.random.default_rng(seed)
+    times = np.cumsum(random.integers(0, 50, count)) + 2**33
+    return EventArray.from_columns(
+        random.integers(0, 640, count), random.integers(0, 480, count), times, random.integers(0, 2, count)
+    )
+
+
+def chunks_of(events: EventArray, size: int) -> Iterator[EventArray]:
+    for start in range(0, len(events), size):
+        yield events.slice_count(start, start + size)
+
+
+def same(one: EventArray, other: EventArray) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_our_reader_gives_the_same_events(name: str, tmp_path: Path) -> None:
+    events = some_events(10_000)
+    assert WRITERS[name](tmp_path / name, chunks_of(events, 777)) == 10_000
+    assert same(read_events(tmp_path / name), events)
+    assert os.listdir(tmp_path) == [name]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 16_383), st.integers(0, 16_383), st.integers(-(2**60), 2**60), st.integers(0, 1)),
+        min_size=1,
+        max_size=60,
+    ),
+    size=st.integers(1, 61),
+)
+def test_any_events_survive(rows: list[tuple[int, int, int, int]], size: int, tmp_path: Path) -> None:
+    x, y, t, p = (np.array(column) for column in zip(*rows, strict=True))
+    events = EventArray.from_columns(x, y, t, p)
+    for name, write in WRITERS.items():
+        assert write(tmp_path / name, chunks_of(events, size)) == len(rows)
+        assert same(read_events(tmp_path / name), events)
+
+
+def test_eventgpts_own_loader_reads_the_dict(tmp_path: Path) -> None:
+    events = some_events(5_000)
+    write_npy(tmp_path / "a.npy", chunks_of(events, 1000))
+    found = np.array(np.load(tmp_path / "a.npy", allow_pickle=True)).item()
+    assert list(found) == ["x", "y", "t", "p"]
+    assert {name: str(column.dtype) for name, column in found.items()} == {
+        **dict.fromkeys("xy", "uint16"),
+        "t": "int64",
+        "p": "uint8",
+    }
+    assert same(EventArray(found["x"], found["y"], found["t"], found["p"]), events)
+    found["t"] += 1  # as programs that shift times in place do
+
+
+def test_the_pickle_names_what_every_numpy_has(tmp_path: Path) -> None:
+    """numpy 1.26, which EventGPT is pinned to, writes `numpy.core`; numpy 2 reads both, older ones only that."""
+    write_npy(tmp_path / "a.npy", iter([some_events(3)]))
+    content = (tmp_path / "a.npy").read_bytes()
+    stream = io.BytesIO(content[10 + int.from_bytes(content[8:10], "little") :])
+    names = {argument for opcode, argument, _ in pickletools.genops(stream) if opcode.name == "GLOBAL"}
+    assert names == {"numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"}
+    assert stream.read() == b""
+
+
+def test_structured_and_npz_need_no_pickle(tmp_path: Path) -> None:
+    events = some_events(2_000)
+    write_npy(tmp_path / "s.npy", iter([events]), layout="structured")
+    array = np.load(tmp_path / "s.npy", allow_pickle=False)
+    assert array.dtype == RECORD
+    assert np.array_equal(array["t"], events.t_us)
+    for is_small in (False, True):
+        write_npz(tmp_path / "a.npz", chunks_of(events, 300), compressed=is_small)
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+            assert sorted(archive) == ["p", "t", "x", "y"]
+            assert same(EventArray(archive["x"], archive["y"], archive["t"], archive["p"]), events)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_same_events_give_the_same_bytes_however_cut(name: str, tmp_path: Path) -> None:
+    events = some_events(3_000)
+    contents = set()
+    for size in (1, 999, 3_000):
+        WRITERS[name](tmp_path / name, chunks_of(events, size))
+        contents.add((tmp_path / name).read_bytes())
+    assert len(contents) == 1
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_source_that_fails_leaves_what_was_there(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"before")
+
+    def failing() -> Iterator[EventArray]:
+        yield some_events(10)
+        raise UserError("the source is cut short")
+
+    with pytest.raises(UserError, match="cut short"):
+        WRITERS[name](tmp_path / name, failing())
+    assert (tmp_path / name).read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
+    import tracemalloc
+
+    piece = some_events(1 << 18)
+    tracemalloc.start()
+    write_npy(tmp_path / "long.npy", (piece for _ in range(40)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 136 MB of events; of each column up to 32 MiB waits in memory before it becomes a file.
+    assert peak < 120 << 20
+    assert len(np.load(tmp_path / "long.npy", allow_pickle=True).item()["x"]) == 40 << 18
+
+
+# Pictures
+
+
+def test_frames_are_numbered_and_timed(tmp_path: Path) -> None:
+    from PIL import Image
+
+    pictures = [(1000 * number, np.full((4, 6, 3), number, np.uint8)) for number in range(101)]
+    assert write_frames(tmp_path / "f", iter(pictures)) == 101
+    assert sorted(os.listdir(tmp_path / "f")) == [*(f"frame_{number:03d}.png" for number in range(101)), TIMES]
+    with Image.open(tmp_path / "f" / "frame_042.png") as image:
+        assert np.array_equal(np.array(image), pictures[42][1])
+    with open_video(tmp_path / "f", tmp_path / "f" / TIMES) as video:
+        assert video.read_uniform(101).times_us == [time_us for time_us, _ in pictures]
+
+
+def test_a_folder_is_replaced_only_as_a_whole(tmp_path: Path) -> None:
+    picture = np.zeros((2, 2, 3), np.uint8)
+    write_frames(tmp_path / "f", [(0, picture), (1, picture), (2, picture)])
+
+    def failing() -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, picture
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_frames(tmp_path / "f", failing())
+    assert len(os.listdir(tmp_path / "f")) == 4
+    assert os.listdir(tmp_path) == ["f"]
+    write_frames(tmp_path / "f", [(0, picture)])
+    assert sorted(os.listdir(tmp_path / "f")) == ["frame_00.png", TIMES]
+    with pytest.raises(UserError, match="no pictures"):
+        write_frames(tmp_path / "g", [])
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_other_peoples_folders_are_known(tmp_path: Path) -> None:
+    write_frames(tmp_path / "f", [(0, np.zeros((2, 2, 3), np.uint8))])
+    assert is_ours(tmp_path / "f")
+    (tmp_path / "f" / "thesis.tex").write_text("-")
+    assert not is_ours(tmp_path / "f")
+
+
+def test_a_link_in_the_place_of_an_unfinished_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "data").write_text("-")
+    part_of(tmp_path / "f").symlink_to(tmp_path / "precious")
+    with pytest.raises(FileExistsError), whole_folder(tmp_path / "f"):
+        pass
+    assert (tmp_path / "precious" / "data").exists()
+
+
+# Videos
+
+
+def decoded(video: VideoFile) -> Iterator[tuple[int, object]]:
+    for index in range(len(video.table)):
+        for _, frame in video.walk(index):  # noqa: B007 - the last one
+            pass
+        yield int(video.table.pts[index] - video.table.pts[0]), frame
+
+
+@pytest.mark.parametrize(("gop", "b_frames"), [(1, 0), (4, 0), (7, 3), (12, 2)])
+def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, videos, read_number, tmp_path) -> None:
+    import av
+
+    with VideoFile(videos["vfr"]) as source:
+        source.index()
+        wanted = [source.table.time_us(index) for index in range(len(source.table))]
+        count = write_mp4(tmp_path / "a.mp4", decoded(source), source.table.time_base, Encoding(gop, b_frames))
+    assert count == 60
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        frames = list(container.decode(video=0))
+        assert [index for index, frame in enumerate(frames) if frame.key_frame] == list(range(0, 60, gop))
+        types = {frame.pict_type for frame in frames}
+        assert (av.video.frame.PictureType.B in types) == bool(b_frames and gop > 1)
+    with VideoFile(tmp_path / "a.mp4") as video:
+        found = video.read_uniform(60)
+        assert [read_number(picture) for picture in found.frames] == list(range(60))
+        assert found.times_us == wanted
+    assert slices_of(tmp_path / "a.mp4") == {1}
+
+
+def slices_of(path: Path) -> set[int]:
+    """How many slices the pictures of an MP4 have: NAL units 1 and 5 of each packet."""
+    import av
+
+    found = set()
+    with av.open(str(path)) as container:
+        for packet in container.demux(video=0):
+            content, place, slices = bytes(packet), 0, 0
+            while place + 4 < len(content):
+                length = int.from_bytes(content[place : place + 4], "big")
+                slices += content[place + 4] & 31 in (1, 5)
+                place += 4 + length
+            if slices:
+                found.add(slices)
+    return found
+
+
+def test_times_of_every_clock_survive(tmp_path: Path) -> None:
+    picture = np.zeros((16, 16, 3), np.uint8)
+    for base in (Fraction(1, 30), Fraction(1001, 30000), Fraction(1, 90000), Fraction(1, 1_000_000)):
+        ticks = [0, 3, 4, 9, 100]
+        write_mp4(tmp_path / "a.mp4", [(tick, picture) for tick in ticks], base, Encoding())
+        with VideoFile(tmp_path / "a.mp4") as video:
+            video.index()
+            assert [video.table.time_us(index) for index in range(5)] == [
+                round(tick * base * 1_000_000) for tick in ticks
+            ]
+            # The last one lasts as long as the one before.
+            assert abs(video.table.duration_us - round(191 * base * 1_000_000)) <= 1
+
+
+def test_colours_of_pictures_survive(tmp_path: Path) -> None:
+    picture = np.zeros((64, 64, 3), np.uint8)
+    picture[:32, :32], picture[:32, 32:] = (255, 0, 0), (0, 0, 255)
+    picture[32:, :32], picture[32:, 32:] = (255, 255, 255), (10, 200, 60)
+    write_mp4(tmp_path / "a.mp4", [(index, picture) for index in range(3)], Fraction(1, 25), Encoding(crf=5))
+    with VideoFile(tmp_path / "a.mp4") as video:
+        video.index()
+        found = video.read_uniform(1).frames[0].astype(int)
+    for row in (16, 48):
+        for column in (16, 48):
+            assert np.abs(found[row, column] - picture[row, column]).max() <= 6
+
+
+def test_decoded_pictures_are_not_converted_on_the_way(videos, tmp_path: Path) -> None:
+    """Lossless from YUV to YUV: through RGB and back it would not be."""
+    with VideoFile(videos["gop12"]) as source:
+        source.index()
+        write_mp4(tmp_path / "a.mp4", decoded(source), source.table.time_base, Encoding(crf=0, b_frames=0))
+        before = source.read_uniform(20).frames
+    with VideoFile(tmp_path / "a.mp4") as video:
+        video.index()
+        assert all(np.array_equal(one, other) for one, other in zip(video.read_uniform(20).frames, before, strict=True))
+
+
+def test_odd_sizes_are_extended_and_sizes_must_agree(tmp_path: Path) -> None:
+    odd = np.full((15, 21, 3), 200, np.uint8)
+    write_mp4(tmp_path / "a.mp4", [(0, odd), (1, odd)], Fraction(1, 25), Encoding())
+    with VideoFile(tmp_path / "a.mp4") as video:
+        video.index()
+        assert (video.info().width, video.info().height) == (22, 16)
+        assert np.abs(video.read_uniform(1).frames[0].astype(int) - 200).max() < 6
+    with pytest.raises(UserError, match="give --size"):
+        write_mp4(tmp_path / "b.mp4", [(0, odd), (1, odd[:8])], Fraction(1, 25), Encoding())
+    assert os.listdir(tmp_path) == ["a.mp4"]
+    write_mp4(tmp_path / "b.mp4", [(0, odd), (1, odd[:8])], Fraction(1, 25), Encoding(size=(40, 31)))
+    with VideoFile(tmp_path / "b.mp4") as video:
+        video.index()
+        assert (video.info().width, video.info().height) == (40, 32)
+
+
+# Lists
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    prompt=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30),
+    reference=st.none() | st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30),
+    start=st.none() | st.integers(0, 2**40),
+    duration=st.none() | st.integers(1, 2**40),
+    offset=st.integers(-(2**40), 2**40),
+)
+def test_a_list_reads_back_as_the_same_samples(*, prompt, reference, start, duration, offset, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir(exist_ok=True)
+    for name in ("a/e.npy", "v.mp4", "times.txt", "map.h5"):
+        (tmp_path / name).write_bytes(b"-")
+    sample = Sample(
+        events_path=str(tmp_path / "a" / "e.npy"),
+        video_path=str(tmp_path / "v.mp4"),
+        prompt=prompt.strip() or "What?",
+        name="one",
+        reference=(reference or "").strip() or None,
+        start_us=start,
+        duration_us=duration,
+        video_offset_us=offset,
+        rectify_path=str(tmp_path / "map.h5"),
+    )
+    write_manifest(tmp_path / "manifest.csv", [sample])
+    found = read_manifest(tmp_path / "manifest.csv")
+    assert list(found.samples) == [sample]
+    assert str(tmp_path) not in (tmp_path / "manifest.csv").read_text(encoding="utf-8")
