@@ -7,9 +7,11 @@ unpickler (see `evprof.loaders.events.pickled`).
 from __future__ import annotations
 
 import ast
+import io
 import math
 import mmap
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,13 +21,18 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.columns import events_from_array, events_from_mapping
+from evprof.loaders.events.columns import check_shape, events_from_mapping
+from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.formats import NPY_MAGIC
 from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventsInMemory, Recording
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
+from evprof.loaders.paths import reason
 
 _LONGEST_HEADER = 16_384
+LONGEST_START = 12 + _LONGEST_HEADER
+"""Bytes that hold magic, version, length and header of every file that is read."""
+
 _NUMBER = re.compile(r"[<>=|][biuf][1248]\Z")
 _PADDING = re.compile(r"\|V[0-9]{1,3}\Z")
 _PYTHON2_LONG = re.compile(r"(?<=[0-9])L(?=[,)])")
@@ -46,30 +53,50 @@ class NpyHeader:
 
 
 def open_recording(path: str | Path) -> Recording:
-    """A `.npy` recording, read whole. Raises UserError."""
-    return EventsInMemory(path, "npy", read_npy_events(path))
+    """A `.npy` recording: arrays are read in windows, pickled dicts whole. Raises UserError.
+
+    Memory for a dict: at most about four times the file.
+    """
+    with ExitStack() as on_error:
+        file = FileBytes(path)
+        on_error.callback(file.close)
+        start = io.BytesIO(file.at(0, LONGEST_START))
+        header = read_npy_header(start, file.path)
+        if header.dtype is None:
+            return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
+        recording = open_table(file, "npy", array_strips(header, start.tell(), file.size, file.path))
+        on_error.pop_all()
+        return recording
+
+
+def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[str, Strip]:
+    """Where the columns of an array lie whose content is from `offset` to `end` of a file. Raises UserError."""
+    dtype = header.dtype
+    if dtype is None:
+        raise UserError(f"{name}: holds Python objects instead of numbers; save plain arrays.")
+    check_length(header, end - offset, name)
+    check_shape(dtype, header.shape, name)
+    if header.is_fortran and dtype.names is None:
+        return column_strips(offset, header.shape[0], dtype)
+    return {"rows": row_strip(offset, header.shape[0], dtype)}
 
 
 def read_npy_events(path: str | Path) -> EventArray:
     """Events of a `.npy` file in file order; times in µs, polarity 0/1 (-1 becomes 0).
 
-    Memory: at most about four times the file. Raises UserError for everything that is not such a recording.
+    Raises UserError for everything that is not such a recording.
     """
-    found = readable_file(path)
-    name = str(path)
-    size = found.stat().st_size
+    with open_recording(path) as recording:
+        return recording.read()
+
+
+def _read_pickle(path: str | Path, offset: int) -> EventArray:
     try:
-        with found.open("rb") as file:
-            header = read_npy_header(file, name)
-            if header.dtype is None:
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                    mapped.seek(file.tell())
-                    return events_from_mapping(read_pickled_columns(mapped, name), name)
-            check_length(header, size - file.tell(), name)
-            content = np.fromfile(file, dtype=header.dtype, count=math.prod(header.shape))
+        with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            mapped.seek(offset)
+            return events_from_mapping(read_pickled_columns(mapped, str(path)), str(path))
     except OSError as error:
-        raise UserError(f"{name}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
-    return events_from_array(shaped(content, header, name), name)
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
 
 
 def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:

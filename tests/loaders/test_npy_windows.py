@@ -1,0 +1,202 @@
+"""Windows of .npy and stored .npz recordings are those of all events, and touch little else of the file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events import recording as recordings
+from evprof.loaders.events import tables
+from evprof.loaders.events.opening import open_recording, read_events
+from evprof.loaders.events.recording import EventsInMemory
+from evprof.loaders.events.tables import Table
+
+COUNT = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _small_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 60,000 events were many."""
+    for name, value in {"_LEAST_PIECE": 500, "_BLOCK_EVENTS": 7_000, "_SURVEYED": 2_000, "_READ_WHOLE": 10_000}.items():
+        monkeypatch.setattr(tables, name, value)
+
+
+def made(count: int = COUNT) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(2)
+    return {
+        "x": random.integers(0, 640, count).astype(np.uint16),
+        "y": random.integers(0, 480, count).astype(np.uint16),
+        "t": np.sort(random.integers(10_000, 1_000_000, count)),
+        "p": random.integers(0, 2, count).astype(np.uint8),
+    }
+
+
+def structured(columns: dict[str, np.ndarray], order: str = "txyp") -> np.ndarray:
+    rows = np.empty(len(columns["t"]), dtype=[(name, columns[name].dtype) for name in order])
+    for name in order:
+        rows[name] = columns[name]
+    return rows
+
+
+def table(columns: dict[str, np.ndarray], order: str, dtype: Any = np.int64) -> np.ndarray:
+    return np.stack([columns[name] for name in order], axis=1).astype(dtype)
+
+
+def seconds(columns: dict[str, np.ndarray]) -> np.ndarray:
+    rows = table(columns, "txyp", np.float64)
+    rows[:, 0] /= 1e6
+    return rows
+
+
+LAYOUTS: dict[str, Callable[[Path, dict[str, np.ndarray]], None]] = {
+    "rows.npy": lambda path, columns: np.save(path, structured(columns)),
+    "others.npy": lambda path, columns: np.save(path, structured(columns, "pyxt")),
+    "txyp.npy": lambda path, columns: np.save(path, table(columns, "txyp")),
+    "xytp.npy": lambda path, columns: np.save(path, table(columns, "xytp", np.float64)),
+    "fortran.npy": lambda path, columns: np.save(path, np.asfortranarray(table(columns, "txyp", ">i4"))),
+    "seconds.npy": lambda path, columns: np.save(path, seconds(columns)),
+    "columns.npz": lambda path, columns: np.savez(path, **columns),  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
+    "table.npz": lambda path, columns: np.savez(path, events=table(columns, "xytp")),
+    "rows.npz": lambda path, columns: np.savez(path, events=structured(columns)),
+}
+
+
+def same(events: EventArray, columns: dict[str, np.ndarray], where: Any) -> None:
+    for found, name in ((events.x, "x"), (events.y, "y"), (events.t_us, "t"), (events.p, "p")):
+        assert (found == columns[name][where]).all(), name
+        assert len(found) == len(columns[name][where])
+
+
+@pytest.mark.parametrize("name", list(LAYOUTS))
+def test_every_layout_in_windows(tmp_path: Path, name: str) -> None:
+    columns = made()
+    LAYOUTS[name](tmp_path / name, columns)
+    size = (tmp_path / name).stat().st_size
+    with open_recording(tmp_path / name) as recording:
+        assert isinstance(recording, Table)
+        assert (recording.info.format, recording.info.events) == (name[-3:], COUNT)
+        assert (recording.info.t_min_us, recording.info.t_max_us) == (columns["t"][0], columns["t"][-1])
+        assert recording.origin_us() == columns["t"][0]
+        same(recording.read_time(500_000, 520_000), columns, (columns["t"] >= 500_000) & (columns["t"] < 520_000))
+        same(recording.read_count(31_000, 31_100), columns, slice(31_000, 31_100))
+        assert recording.bytes_read < size / 4
+        for window in ((0, 20_000), (-50, 0), (990_000, 2**60), (600_000, 500_000)):
+            same(recording.read_time(*window), columns, (columns["t"] >= window[0]) & (columns["t"] < window[1]))
+        for start, stop in ((-5, 3), (COUNT - 2, COUNT + 9), (9, 9), (20, 10), (COUNT + 1, COUNT + 5), (0, COUNT)):
+            same(recording.read_count(start, stop), columns, slice(max(0, start), stop))
+        same(recording.read(), columns, slice(None))
+        assert [len(chunk) for chunk in recording.chunks()][:2] == [7_000, 7_000]
+        assert recording.bytes_read >= 2 * size * 0.99
+    same(read_events(tmp_path / name), columns, slice(None))
+
+
+def test_a_short_recording_is_known_at_once(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", structured(made(900)))
+    with open_recording(tmp_path / "a.npy") as recording:
+        assert isinstance(recording, EventsInMemory)
+        assert recording.info.width == int(made(900)["x"].max()) + 1
+
+
+def test_time_that_runs_backwards_is_found(tmp_path: Path) -> None:
+    columns = made()
+    columns["t"] = np.roll(columns["t"], 20_000)
+    np.save(tmp_path / "a.npy", structured(columns))
+    with open_recording(tmp_path / "a.npy") as recording:
+        assert isinstance(recording, Table)
+        assert (recording.info.t_min_us, recording.info.t_max_us) == (columns["t"].min(), columns["t"].max())
+        same(recording.read_time(300_000, 310_000), columns, (columns["t"] >= 300_000) & (columns["t"] < 310_000))
+
+
+def test_a_little_disorder_loses_no_event(tmp_path: Path) -> None:
+    columns = made()
+    random = np.random.default_rng(0)
+    columns["t"] = columns["t"] + random.integers(-300, 300, COUNT)
+    np.save(tmp_path / "a.npy", structured(columns))
+    with open_recording(tmp_path / "a.npy") as recording:
+        for start in range(0, 1_000_000, 90_001):
+            inside = (columns["t"] >= start) & (columns["t"] < start + 5000)
+            same(recording.read_time(start, start + 5000), columns, inside)
+
+
+def test_damage_inside_is_told_when_it_is_met(tmp_path: Path) -> None:
+    columns = made()
+    rows = structured(columns)
+    rows["x"][50_000] = 60_000
+    np.save(tmp_path / "a.npy", rows)
+    with open_recording(tmp_path / "a.npy") as recording:
+        assert len(recording.read_count(0, 40_000)) == 40_000
+        with pytest.raises(UserError, match=r"a\.npy: x runs from"):
+            recording.read()
+    late = seconds(columns)
+    late[40_000, 0] = np.nan
+    np.save(tmp_path / "b.npy", late)
+    with open_recording(tmp_path / "b.npy") as recording, pytest.raises(UserError, match="not finite"):
+        recording.read()
+
+
+def test_a_wrong_checksum_is_told_after_a_whole_reading(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **made())  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
+    whole = bytearray((tmp_path / "a.npz").read_bytes())
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        place = archive.getinfo("y.npy").header_offset + 60_000
+    whole[place] ^= 1
+    (tmp_path / "a.npz").write_bytes(whole)
+    with open_recording(tmp_path / "a.npz") as recording:
+        assert len(recording.read_count(5, 50)) == 45
+        with pytest.raises(UserError, match=r"a\.npz: its content is damaged"):
+            recording.read()
+
+
+def test_columns_of_different_lengths_and_shapes_are_refused(tmp_path: Path) -> None:
+    columns = made()
+    np.savez(tmp_path / "a.npz", **{**columns, "x": columns["x"][:-1]})  # type: ignore[arg-type]  # see above
+    with pytest.raises(UserError, match="different lengths"):
+        open_recording(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", **{**columns, "x": columns["x"].reshape(-1, 2)})  # type: ignore[arg-type]  # see above
+    with pytest.raises(UserError, match="one dimension"):
+        open_recording(tmp_path / "b.npz")
+
+
+def test_more_events_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", structured(made()))
+    monkeypatch.setattr(recordings, "MOST_EVENTS", 20_000)
+    monkeypatch.setattr("evprof.loaders.events.pieces.MOST_EVENTS", 20_000)
+    with open_recording(tmp_path / "a.npy") as recording:
+        assert len(recording.read_count(0, 15_000)) == 15_000
+        for read in (recording.read, lambda: recording.read_count(0, COUNT), lambda: recording.read_time(0, 2**40)):
+            with pytest.raises(UserError, match="--start-ms"):
+                read()
+
+
+def test_a_file_cut_while_it_is_open(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", structured(made()))
+    with open_recording(tmp_path / "a.npy") as recording:
+        with (tmp_path / "a.npy").open("r+b") as file:
+            file.truncate(5000)
+        with pytest.raises(UserError, match=r"a\.npy: the file ends"):
+            recording.read()
+
+
+def test_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+    columns = {key: column[:400] for key, column in made().items()}
+    originals = {}
+    for name in ("rows.npy", "fortran.npy", "seconds.npy", "columns.npz", "table.npz"):
+        LAYOUTS[name](tmp_path / name, columns)
+        originals[name] = (tmp_path / name).read_bytes()
+    stored = io.BytesIO()
+    np.save(stored, np.array(columns), allow_pickle=True)
+    survives_damage({**originals, "dict.npy": stored.getvalue()}, 60)
+
+
+def test_large_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+    """Long enough to be read in windows: 600,000 events in a process of its own."""
+    np.save(tmp_path / "a.npy", structured(made(600_000)))
+    survives_damage({"large.npy": (tmp_path / "a.npy").read_bytes()}, 12)
