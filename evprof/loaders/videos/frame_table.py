@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+
+class PacketRow(NamedTuple):
+    """What a packet says of its frame; `is_spare`: nothing else that is decoded depends on it."""
+
+    pts: int | None
+    duration: int | None
+    is_key: bool
+    is_spare: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +26,8 @@ class FrameTable:
 
     `pts`: int64 [N], strictly increasing, in ticks of `time_base` seconds; `is_key`: bool [N]; `end_pts`: when the last
     frame's time is over. `is_timed` False means the file gives frames no usable times: `pts` then counts frames, and
-    only decoding from the start finds a frame.
+    only decoding from the start finds a frame. `spare_pts` are the times of frames that no other frame depends on;
+    `reorder_frames` is how many frames a decoder holds back at most to bring them into order.
     """
 
     pts: npt.NDArray[np.int64]
@@ -23,23 +35,35 @@ class FrameTable:
     end_pts: int
     time_base: Fraction
     is_timed: bool = True
+    spare_pts: frozenset[int] = frozenset()
+    reorder_frames: int = 0
+    key_indices: npt.NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Finds the key frames once."""
+        object.__setattr__(self, "key_indices", np.flatnonzero(self.is_key))
 
     @classmethod
-    def from_packets(
-        cls, rows: list[tuple[int | None, int | None, bool]], time_base: Fraction, frame_rate: Fraction | None
-    ) -> FrameTable:
-        """From (pts, duration, is_key) per packet or frame, any order; untimed when a pts is missing or double."""
-        known = [pts for pts, _, _ in rows if pts is not None]
+    def from_packets(cls, rows: list[PacketRow], time_base: Fraction, frame_rate: Fraction | None) -> FrameTable:
+        """From packets or frames in the order of decoding; untimed when a pts is missing or double."""
+        known = [row.pts for row in rows if row.pts is not None]
         if len(known) < len(rows) or len(set(known)) < len(known):
-            keys = np.array([key for _, _, key in rows], dtype=np.bool_)
+            keys = np.array([row.is_key for row in rows], dtype=np.bool_)
             tick = 1 / frame_rate if frame_rate else Fraction(1, 25)
             return cls(np.arange(len(rows), dtype=np.int64), keys, len(rows), tick, is_timed=False)
         pts = np.array(known, dtype=np.int64)
         order = np.argsort(pts, kind="stable")
         pts = pts[order]
-        keys = np.array([key for _, _, key in rows], dtype=np.bool_)[order]
-        last_duration = rows[int(order[-1])][1] or (int(np.median(np.diff(pts))) if len(pts) > 1 else 0)
-        return cls(pts, keys, int(pts[-1]) + max(last_duration, 0), time_base)
+        keys = np.array([row.is_key for row in rows], dtype=np.bool_)[order]
+        last_duration = rows[int(order[-1])].duration or (int(np.median(np.diff(pts))) if len(pts) > 1 else 0)
+        return cls(
+            pts,
+            keys,
+            int(pts[-1]) + max(last_duration, 0),
+            time_base,
+            spare_pts=frozenset(row.pts for row in rows if row.is_spare and row.pts is not None),
+            reorder_frames=_held_back(known),
+        )
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -71,16 +95,27 @@ class FrameTable:
 
     def key_before(self, index: int) -> int:
         """The last key frame shown at or before frame `index`; 0 when there is none."""
-        before = np.flatnonzero(self.is_key[: index + 1])
-        return int(before[-1]) if len(before) else 0
+        place = int(np.searchsorted(self.key_indices, index, side="right"))
+        return int(self.key_indices[place - 1]) if place else 0
 
     @property
     def gop_frames(self) -> int:
         """The longest way, in frames, from a key frame to the next one or to the end."""
-        starts = np.flatnonzero(self.is_key)
+        starts = self.key_indices
         if not len(starts):
             return len(self)
         return int(np.diff(np.append(starts, len(self))).max())
+
+
+def _held_back(pts: list[int]) -> int:
+    """Most frames that come before another one in the order of decoding and after it in that of presentation."""
+    seen: list[int] = []
+    most = 0
+    for value in pts:
+        place = bisect(seen, value)
+        most = max(most, len(seen) - place)
+        seen.insert(place, value)
+    return most
 
 
 def uniform_indices(total: int, count: int) -> npt.NDArray[np.int64]:
