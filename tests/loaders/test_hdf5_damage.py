@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import hdf5plugin
 import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.opening import open_recording, read_events
+
+hdf5plugin = pytest.importorskip("hdf5plugin")
 
 N = 3000
 CHUNK = 700
