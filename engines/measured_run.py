@@ -259,8 +259,8 @@ class MeasuredRun:
 
     def _teller(self, role: str) -> Callable[[str, Any], None]:
         def tell(name: str, value: Any) -> None:
-            if name == "lengths":
-                self._describe({"lengths": {role: value}})
+            if name in ("lengths", "loading"):
+                self._describe({name: {role: value}})
             elif self._start_ns is None:
                 # The run's zero is the first model's.
                 self._start_ns = value

@@ -16,7 +16,7 @@ from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from evprof.core.events import EventArray
 from evprof.core.request import GenerationSettings
-from evprof.core.run_info import LengthFacts, ModelFacts
+from evprof.core.run_info import LengthFacts, LoadingFacts, ModelFacts
 from evprof.core.sample import Sample
 from evprof.loaders.pictures.render import Picture
 
@@ -28,7 +28,7 @@ EVENTS, VIDEO = "events", "video"
 class HostInputs:
     """What stage load leaves on the host: camera events, or RGB pictures with their time in µs (start, end).
 
-    `kind` is the half of the sample it was: EVENTS (rendered or not) or VIDEO.
+    `kind` is the half of the sample it was: EVENTS (rendered or not) or VIDEO; `loading` is what reading it took.
     """
 
     path: str
@@ -38,6 +38,7 @@ class HostInputs:
     times_us: tuple[tuple[int, int], ...] = ()
     labels: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    loading: LoadingFacts = field(default_factory=LoadingFacts)
 
 
 @dataclass(frozen=True)

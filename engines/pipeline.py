@@ -6,6 +6,7 @@ Stage decode is `decoding` or `speculation`, because two models may share it. No
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ import torch
 from engines.answer import Answer
 from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, DecodeStep, Limits
+from engines.disk_reads import bytes_since, disk_bytes
 from engines.kv_cache import STATIC, bytes_per_position, make_cache
 from engines.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.sampling import Sampler
@@ -24,7 +26,7 @@ from evprof.core.request import GenerationSettings, input_of
 from evprof.core.sample import Sample
 
 Tell = Callable[[str, Any], None]
-"""Hears "start_ns" (an int) and "lengths" (LengthFacts)."""
+"""Hears "start_ns" (an int), "loading" (LoadingFacts) and "lengths" (LengthFacts)."""
 
 
 class ModelPass:
@@ -120,8 +122,10 @@ class ModelPass:
         with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
             tell("start_ns", span.start_ns)
             kind = input_of(self._settings.input, self.role)
+            before = disk_bytes()
             self._host = self.model.load(sample, self._settings, self._clock, kind=kind)
             note_host(span.output, self._host)
+            tell("loading", replace(self._host.loading, bytes_from_disk=bytes_since(before)))
 
     def _preprocess(self, prompt: str, tell: Tell) -> ModelInputs:
         self._check_stop()

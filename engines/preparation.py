@@ -67,8 +67,12 @@ def prepare(
 
     A prompt past the trained positions is warned about. Raises UserError when its text alone does not fit them.
     """
-    with spans.child("resize+normalise") as span:
-        values, cuts = model.transform.pixel_values(host.pictures)
+    with spans.child("resize") as span:
+        span.input("pictures", list(host.pictures))
+        cuts = [model.transform.cut(picture) for picture in host.pictures]
+        span.output("pictures", cuts)
+    with spans.child("normalise") as span:
+        values = model.transform.stacked(cuts)
         span.output("pixel_values", values)
     recipe = with_key(recipe, model.kept, cuts, spans)
     with spans.child("tokenize"):

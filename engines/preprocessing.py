@@ -108,10 +108,14 @@ class ClipTransform:
     def pixel_values(self, pictures: Sequence[Picture]) -> tuple[npt.NDArray[np.float32], list[Picture]]:
         """T pictures of any sizes -> float32 [T, 3, H, W], and the T cut uint8 pictures it was made of."""
         cuts = [self.cut(picture) for picture in pictures]
+        return self.stacked(cuts), cuts
+
+    def stacked(self, cuts: Sequence[Picture]) -> npt.NDArray[np.float32]:
+        """T pictures as `cut` leaves them -> float32 [T, 3, H, W], normalised."""
         values = np.empty((len(cuts), 3, *self.crop), dtype=np.float32)
         for cut, out in zip(cuts, values, strict=True):
             self.normalise(cut, out)
-        return values, cuts
+        return values
 
 
 def _centre(picture: Picture, size: tuple[int, int]) -> Picture:

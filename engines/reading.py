@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import ExitStack
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 from engines.model import EVENTS, VIDEO, HostInputs
 from engines.timing import Span, StageClock
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
+from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
 
 SPAN_LIMIT_US = 100_000
@@ -59,11 +62,12 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
         with spans.child("read") as span:
             events = clip_events(recording, sample)
             _note_events(span, events)
+        loading = LoadingFacts(recording.bytes_read, events=len(events), decoder=recording.info.format)
         if sample.rectify_path is not None:
             with spans.child("rectify") as span:
                 events = rectified(events, sample)
                 _note_events(span, events)
-    return HostInputs(path, EVENTS, events=events)
+    return HostInputs(path, EVENTS, events=events, loading=loading)
 
 
 def _note_events(span: Span, events: EventArray) -> None:
@@ -73,6 +77,7 @@ def _note_events(span: Span, events: EventArray) -> None:
 
 def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
     from evprof.loaders.events.frames import load_event_frames
+    from evprof.loaders.videos.source import PILLOW
 
     with spans.child("read") as span:
         opened = load_event_frames(path, count)
@@ -85,7 +90,12 @@ def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
         # Nothing says when a ready-made picture's events happened.
         times_us=tuple((0, 0) for _ in opened.frames),
         labels=tuple(found.name for found in opened.paths),
+        loading=LoadingFacts(_sizes(opened.paths), frames=len(set(opened.paths)), decoder=PILLOW),
     )
+
+
+def _sizes(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in set(paths))
 
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
@@ -101,10 +111,9 @@ def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
             source = opened.enter_context(open_video(path, sample.video_times_path))
         with spans.child("demux"):
             source.index()
-        with spans.child("decode") as span:
-            video = clip_frames(source, sample, count)
-            for index, picture in zip(video.indices, video.frames, strict=True):
-                span.output(f"frame {index}", picture)
+        source.parts = _Parts(spans)
+        video = clip_frames(source, sample, count)
+        loading = LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
     return HostInputs(
         path,
         VIDEO,
@@ -114,7 +123,19 @@ def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
             f"frame {index} at {time_us / 1000:.0f} ms"
             for index, time_us in zip(video.indices, video.times_us, strict=True)
         ),
+        loading=loading,
     )
+
+
+class _Parts:
+    """What a reader calls its parts, as parts of stage load."""
+
+    def __init__(self, spans: StageClock) -> None:
+        self._spans = spans
+
+    def part(self, name: str) -> AbstractContextManager[Any]:
+        """A child span."""
+        return self._spans.child(name)
 
 
 def span_warnings(host: HostInputs) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.cli.console import Console
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
+from evprof.metrics.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.speculation import acceptance, speculation_sentence
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
 from evprof.view.settings_text import run_label
@@ -65,8 +67,9 @@ def _stage_lines(run: RunLog) -> list[str]:
     lines = []
     for span in run.stages():
         owner = f"{span.role} " if span.role != run.info.role else ""
-        parts = ", ".join(f"{child.name} {ms_text(span_ms(child))}" for child in run.children(span.span_id)[:6])
-        many = "" if len(run.children(span.span_id)) <= 6 else ", …"
+        children = part_times_ms(run, span)
+        parts = ", ".join(f"{name} {ms_text(spent)}" for name, spent in list(children.items())[:6])
+        many = "" if len(children) <= 6 else ", …"
         lines.append(f"{owner + span.name:<22}{ms_text(span_ms(span)):>9}{f'   {parts}{many}' if parts else ''}")
     lines.append(f"{'unattributed':<22}{ms_text(unattributed_ms(run)):>9}")
     lines.append(f"{'wall':<22}{ms_text(wall_ms(run)):>9}")
@@ -84,6 +87,7 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
     ]
     lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
     figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
+    figures += _loading_figures(run)
     counts = acceptance(run)
     if counts is not None:
         figures.append(
@@ -91,6 +95,37 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         )
         figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
     return figures
+
+
+def _loading_figures(run: RunLog) -> list[tuple[str, str]]:
+    found = []
+    for role in (DRAFT, TARGET):
+        loading = loading_of(run, role)
+        if loading is not None:
+            found.append(("loaded" if role == run.info.role else f"{role} loaded", loading_text(loading)))
+    return found
+
+
+def loading_text(loading: Loading) -> str:
+    """`20,000 events (npy), 41.2 Mev/s, 260 kB read, none of it from disk`."""
+    facts = loading.facts
+    parts = []
+    if facts.events is not None:
+        parts.append(f"{facts.events:,} events ({facts.decoder})")
+    if facts.frames is not None:
+        parts.append(f"{facts.frames:,} frame{'s' * (facts.frames != 1)} ({facts.decoder})")
+    if loading.events_per_s is not None:
+        parts.append(f"{loading.events_per_s / 1e6:.1f} Mev/s")
+    if loading.frames_per_s is not None:
+        parts.append(f"{loading.frames_per_s:.0f} frames/s")
+    if facts.frame_cache is not None:
+        parts.append(f"frame cache {facts.frame_cache}")
+    if facts.bytes_read is not None:
+        parts.append(f"{bytes_text(facts.bytes_read)} read")
+    if facts.bytes_from_disk is not None:
+        from_disk = "none of it" if facts.bytes_from_disk == 0 else bytes_text(facts.bytes_from_disk)
+        parts.append(f"{from_disk} from disk")
+    return ", ".join(parts)
 
 
 def _rate(tokens_per_s: float | None) -> str:

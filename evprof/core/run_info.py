@@ -67,6 +67,23 @@ class LengthFacts(Plain):
 
 
 @dataclass(frozen=True)
+class LoadingFacts(Plain):
+    """What stage load of one model read; None for what does not apply, or what this platform cannot say.
+
+    `bytes_read`: bytes of files that were asked for; `bytes_from_disk`: of these, the ones the page cache did not have.
+    `events`: camera events brought onto the host; `frames`: pictures decoded. `decoder`: the format's name for events,
+    for pictures the library that decoded them. `frame_cache`: "hit" or "miss" where it was switched on.
+    """
+
+    bytes_read: int | None = None
+    bytes_from_disk: int | None = None
+    events: int | None = None
+    frames: int | None = None
+    decoder: str | None = None
+    frame_cache: str | None = None
+
+
+@dataclass(frozen=True)
 class KvFacts(Plain):
     """One model's cache at the end of the run, measured by walking its tensors.
 
@@ -137,6 +154,7 @@ class RunInfo:
     setup: dict[str, SetupFacts] = field(default_factory=dict)
     lengths: dict[str, LengthFacts] = field(default_factory=dict)
     kv: dict[str, KvFacts] = field(default_factory=dict)
+    loading: dict[str, LoadingFacts] = field(default_factory=dict)
     memory: MemoryFacts = field(default_factory=MemoryFacts)
     environment: dict[str, Any] = field(default_factory=dict)
     text: str | None = None
@@ -189,6 +207,7 @@ _PER_ROLE: dict[str, type[Plain]] = {
     "setup": SetupFacts,
     "lengths": LengthFacts,
     "kv": KvFacts,
+    "loading": LoadingFacts,
 }
 
 

@@ -17,6 +17,7 @@ from evprof.core.units import ms_from_ns
 from evprof.core.whole_file import whole_file
 from evprof.metrics import kv_cache, stages
 from evprof.metrics.document import metrics_document
+from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def _run_rows(run: RunLog) -> list[Row]:
         **{f"{name}_ms": stages.stage_ms(run, name) for name in STAGES},
         "unattributed_ms": stages.unattributed_ms(run),
         **metrics_document(run),
+        **_loading(run),
         "kv_measured_bytes": kv_cache.measured_bytes(run),
         "kv_formula_bytes": kv_cache.formula_bytes(run),
         "peak_rss_bytes": info.memory.peak_rss_bytes,
@@ -135,6 +137,23 @@ def _run_rows(run: RunLog) -> list[Row]:
         "text": info.text,
     }
     return [row]
+
+
+_LOADING = (
+    "bytes_read",
+    "bytes_from_disk",
+    "events",
+    "frames",
+    "events_per_s",
+    "frames_per_s",
+    "decoder",
+    "frame_cache",
+)
+
+
+def _loading(run: RunLog) -> Row:
+    found = loading_document(run, run.info.role) or {}
+    return {f"load_{name}": found.get(name) for name in _LOADING}
 
 
 def _clip(sample: dict[str, Any], name: str) -> Any:
@@ -271,6 +290,7 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
         "unattributed_ms",
         *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
         *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
+        *(f"load_{name}" for name in _LOADING),
         *("kv_measured_bytes", "kv_formula_bytes", "peak_rss_bytes", "peak_allocated_bytes"),
         *("draft_acceptance_rate", "mean_acceptance_length"),
         *("clip_start_ms", "clip_duration_ms", "prompt", "reference", "text"),

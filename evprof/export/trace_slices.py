@@ -13,6 +13,7 @@ from typing import Any
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.export.nesting import nested_tracks
+from evprof.metrics.loading import loading_document
 from evprof.metrics.stages import is_measured
 
 Arguments = dict[str, Any]
@@ -159,6 +160,9 @@ def _span_arguments(run: RunLog, span: Span, badge: str) -> Arguments:
     if run.info.imported is not None:
         found["file"] = run.info.imported.path
         found["row"] = run.info.imported.row
+    if span.is_stage and span.name == "load":
+        read = loading_document(run, span.role) or {}
+        found |= {name: value for name, value in read.items() if value is not None}
     return found | _tensors(span.tensors)
 
 

@@ -14,6 +14,7 @@ from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
 from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
 
 SCHEMA_VERSION = 1
@@ -76,6 +77,7 @@ def run_document(run: RunLog) -> dict[str, Any]:
         "sample": _sample(info.sample),
         "setup": _setup(info.setup.get(info.role)),
         "stages": _stages(run, info.role),
+        "loading": loading_document(run, info.role),
         "unattributed_ms": stages.unattributed_ms(run),
         "wall_ms": stages.wall_ms(run),
         "token_times_ms": decoding.token_times_ms(run),
@@ -172,6 +174,7 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
         "model": _model(run.info.models[DRAFT]),
         "setup": _setup(run.info.setup.get(DRAFT)),
         "stages": _stages(run, DRAFT),
+        "loading": loading_document(run, DRAFT),
         "kv_cache": _kv_cache(run, DRAFT),
         "input_sequence_length": decoding.input_length(run, DRAFT),
         "visual_tokens": decoding.visual_tokens(run, DRAFT),

@@ -49,11 +49,15 @@ def test_a_clip_is_what_both_models_see(evprof: Any, drive: Path, tmp_path: Path
     events = next(tensor for stage in draft["stages"] for tensor in stage["outputs"] if tensor["name"] == "events")
     assert events["shape"] == [1000]
     # 0.4 s of the sample is 0.2 s of the video: pictures 4 alone, then shown as often as it takes.
-    reads = next(stage for stage in target["stages"] if stage["name"] == "load")["children"]
-    names = {tensor["name"] for part in reads for tensor in part["outputs"] if tensor["name"].startswith("frame ")}
-    assert names == {"frame 4"}
+    assert (target["loading"]["frames"], target["loading"]["decoder"]) == (1, "pillow")
+    assert (draft["loading"]["events"], draft["loading"]["decoder"]) == (1000, "npz")
+    assert draft["loading"]["bytes_read"] == (drive / "events.npz").stat().st_size
+    assert draft["loading"]["events_per_s"] > 0
+    parts = {run["role"]: [part["name"] for part in run["stages"][0]["children"]] for run in (draft, target)}
+    assert parts == {"draft": ["open", "read"], "target": ["open", "demux", "decode"]}
     shown = evprof("show", tmp_path / "s.evprof")
     assert "clip: 0.40 s to 0.45 s of drive 0.40 s" in shown.output
+    assert "1,000 events (npz)" in shown.output
     again = Sample.from_facts(draft["sample"])
     assert (again.start_us, again.duration_us, again.video_offset_us) == (400_000, 50_000, 200_000)
     report = tmp_path / "r.md"

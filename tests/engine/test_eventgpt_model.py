@@ -305,7 +305,7 @@ def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:
     begun = [record.name for record in sink.records if isinstance(record, SpanRecord) and record.phase == 0]
     assert begun == [
         "load", "open", "read",
-        "preprocess", "render", "resize+normalise", "tokenize", "to device",
+        "preprocess", "render", "resize", "normalise", "tokenize", "to device",
         "vision", "tower", "projector", "adaptor", "pooling",
     ]  # fmt: skip
 

@@ -279,7 +279,7 @@ def test_hits_and_misses_show_in_the_stages(make_model: Callable[..., Any], samp
     assert parts[1][-4:] == ["vision cache look-up", "tower", "projector", "vision cache store"]
     assert parts[2][-2:] == ["vision cache look-up", "vision cache hit"]
     assert "tower" not in parts[2]
-    assert parts[2].index("cache key") == parts[2].index("resize+normalise") + 1
+    assert parts[2].index("cache key") == parts[2].index("normalise") + 1
 
 
 def test_a_repeated_run_answers_the_same_from_kept_embeddings(engine: Any, sample: Any, sink: Any, never: Any) -> None:

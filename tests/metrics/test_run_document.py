@@ -24,7 +24,7 @@ RUN_KEYS = set(
 def test_keys_are_the_contract(plain_run) -> None:
     document = run_document(plain_run)
     assert set(document) >= RUN_KEYS
-    assert set(document) - RUN_KEYS == {"started_at", "warnings", "trace_path", "cell", "imported"}
+    assert set(document) - RUN_KEYS == {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
     assert list(document["model"]) == (
         names("name family model_type parameters weight_bytes dtype device quantization")
     )
