@@ -19,6 +19,7 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
 from ui.actions import WindowActions
+from ui.clips import TAKE, Clips
 from ui.exporting import Exporting
 from ui.housekeeping import Housekeeping
 from ui.icons import icon
@@ -121,6 +122,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self)
+        self.clips = Clips(self)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -223,6 +225,7 @@ class MainWindow(QMainWindow):
         self.toolbar.set_sample(sample)
         self.selection.set_runs(None, None)
         self.pair.show_sample(sample)
+        self.clips.go_to(sample)
 
     def _show_speculation(self) -> None:
         shown = [self.controller.run(run_id) for run_id in self.selection.runs]
@@ -252,7 +255,11 @@ class MainWindow(QMainWindow):
             case EngineChanged():
                 self.toolbar.set_environment(message.environment)
             case RunWarned():
-                self.messages.post(f"Run {message.run_id}: {message.sentence}", "warn")
+                sentence = f"Run {message.run_id}: {message.sentence}"
+                if self.clips.action_for(message.sentence):
+                    self.messages.post(sentence, "warn", TAKE, self.clips.take_here)
+                else:
+                    self.messages.post(sentence, "warn")
             case RunEnded() if message.status == FAILED:
                 self.messages.post(f"Run {message.run_id} failed: {message.error or 'no reason was given.'}")
 

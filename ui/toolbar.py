@@ -250,6 +250,11 @@ class Toolbar(QFrame):
         self.prompt.setCursorPosition(0)
         self._show_state()
 
+    def take_clip(self, sample: Sample) -> None:
+        """Takes another part of the sample that is open."""
+        self.form.sample = sample
+        self._show_state()
+
     def set_busy(self, is_busy: bool) -> None:
         """Run while idle, Stop while something runs."""
         self._is_busy = is_busy

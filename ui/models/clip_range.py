@@ -98,7 +98,7 @@ def duration_words(duration_us: int) -> str:
     """`50 ms`, `1 s`, `12.5 s`: as few figures as tell it."""
     if duration_us < 1_000_000:
         return f"{round(duration_us / 1000, 1):g} ms"
-    return f"{round(duration_us / 1_000_000, 2):g} s"
+    return f"{duration_us / 1_000_000:.4g} s"
 
 
 def moment_words(time_us: int) -> str:

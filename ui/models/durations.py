@@ -12,6 +12,9 @@ from evprof.core.sample import Sample
 LARGEST_READ = 64 << 20
 """Event files above this are not read just to learn their length."""
 
+_READ_WHOLE = ("npy", "npz")
+"""Formats of which some files can only be opened by reading them."""
+
 
 class Durations:
     """Lengths in µs by sample; asked for once each, there when they are there."""
@@ -60,15 +63,23 @@ class Durations:
 
 def duration_us(sample: Sample) -> int | None:
     """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
-    from evprof.core.events import EventArray
-    from evprof.loaders.events.opening import open_events
-    from evprof.loaders.videos.file import probe_video
+    from evprof.loaders.events.formats import format_of
+    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.events.opening import first_bytes, open_recording
+    from evprof.loaders.videos.source import open_video
 
-    if sample.events_path is not None:
-        path = Path(sample.events_path)
-        if path.is_file() and path.stat().st_size <= LARGEST_READ:
-            source = open_events(path)
-            return source.duration_us if isinstance(source, EventArray) else None
+    path = sample.events_path
+    if path is not None and Path(path).is_file() and not is_frame_set(path):
+        form = format_of(first_bytes(path))
+        is_small = Path(path).stat().st_size <= LARGEST_READ
+        if is_small or (form is not None and form.name not in _READ_WHOLE):
+            with open_recording(path) as recording:
+                info = recording.info
+                if info.t_min_us is not None and info.t_max_us is not None:
+                    return info.t_max_us - info.t_min_us
+                if is_small:
+                    return recording.read().duration_us
     if sample.video_path is not None:
-        return round(probe_video(sample.video_path).duration_ms * 1000)
+        with open_video(sample.video_path, sample.video_times_path) as video:
+            return round(video.info().duration_ms * 1000)
     return None

@@ -27,12 +27,16 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Found:
-    """One path. `kind` is one of probe's, "" where nothing can be opened: `problem` says why, else what to know."""
+    """One path. `kind` is one of probe's, "" where nothing can be opened: `problem` says why, else what to know.
+
+    `tone` is how the problem is meant: "bad", "warn" or "info".
+    """
 
     path: str
     kind: str = ""
     samples: tuple[Sample, ...] = ()
     problem: str = ""
+    tone: str = "bad"
 
     @property
     def name(self) -> str:
@@ -53,7 +57,7 @@ class Found:
 class Opening:
     """What comes of several paths. `half` is a single recording or video, which may complete what is open.
 
-    `problems` are sentences, each with how it is meant ("bad" or "warn").
+    `problems` are sentences, each with its tone.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -93,7 +97,7 @@ def look_at(path: str) -> Found:
             return _sequence(path)
         if kind == "manifest":
             samples, problem = listed_samples(path)
-            return Found(path, kind, tuple(samples), problem)
+            return Found(path, kind, tuple(samples), problem, "warn")
     except UserError as error:
         # The list of all that can be opened is for a terminal; the window's own dialogs and help show it.
         sentence, _, accepted = error.sentence.partition("; accepted are ")
@@ -110,7 +114,8 @@ def _sequence(path: str) -> Found:
 
     sequence = open_sequence(path)
     told = [problem.replace(" (--video-offset-ms tells otherwise)", "") for problem in sequence.clock.problems]
-    return Found(path, "sequence", (sequence.sample(),), f"{sequence.name}: {' '.join(told)}" if told else "")
+    sentence = f"{sequence.name}: {' '.join(told)}" if told else ""
+    return Found(path, "sequence", (sequence.sample(),), sentence, "info" if sequence.clock.is_exact else "warn")
 
 
 def opening_of(found: Sequence[Found]) -> Opening:
@@ -128,7 +133,7 @@ def opening_of(found: Sequence[Found]) -> Opening:
         half,
         tuple(entry.path for entry in found if entry.kind == "session"),
         tuple(entry.path for entry in found if entry.kind == "legacy"),
-        tuple((entry.problem, "warn" if entry.kind else "bad") for entry in found if entry.problem),
+        tuple((entry.problem, entry.tone) for entry in found if entry.problem),
         tuple(found),
     )
 

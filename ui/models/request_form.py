@@ -133,7 +133,8 @@ class RequestForm:
         """Why nothing can run now, in a sentence; empty when it can."""
         if self.sample.events_path is None and self.sample.video_path is None:
             return "Open events or a video first."
-        paths = [path for path in (self.sample.events_path, self.sample.video_path) if path]
+        sample = self.sample
+        paths = [path for path in (sample.events_path, sample.video_path, sample.video_times_path) if path]
         gone = [path for path in paths if not is_there(path)]
         if gone:
             return f"{Path(gone[0]).name} is gone; open it again."
@@ -146,7 +147,8 @@ class RequestForm:
     def open_events(self, path: str) -> Sample:
         """Takes events: they complete a sample that has only a video, and begin a new one otherwise."""
         if self.sample.events_path is None and self.sample.video_path is not None:
-            self.sample = replace(self.sample, events_path=path, name="")
+            # What was chosen of the video lay on its own clock; from now on the events' counts.
+            self.sample = replace(self.sample, events_path=path, name="", start_us=None, duration_us=None)
         else:
             self.sample = Sample(events_path=path, prompt=self.sample.prompt)
         return self.sample

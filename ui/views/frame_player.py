@@ -20,8 +20,15 @@ from ui.models.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.models.run_text import input_name
 from ui.theme import SMALL_PX, ThemeHolder
 
+INPUT_PX = 112
+"""Height of a player beside the frames of a run."""
+
 _BESIDE_OPACITY = 0.35
 """Of the first or last picture while the position lies outside the input."""
+
+
+_ASPECT = 4 / 3
+"""Of most cameras; wider pictures are drawn smaller."""
 
 
 class FramePlayer(QWidget):
@@ -87,7 +94,12 @@ class FramePlayer(QWidget):
         return serial == 0 or serial != self._seen.serial or self._feed.is_busy
 
     def sizeHint(self) -> QSize:
-        return QSize(150, 112)
+        return QSize(round(INPUT_PX * _ASPECT), INPUT_PX)
+
+    def set_alone(self, is_alone: bool) -> None:
+        """Whether it has its row for itself; otherwise it is as wide as its picture beside the frames of a run."""
+        horizontal = QSizePolicy.Policy.Expanding if is_alone else QSizePolicy.Policy.Fixed
+        self.setSizePolicy(horizontal, QSizePolicy.Policy.Expanding)
 
     @property
     def given(self) -> PlayerInput | None:
@@ -227,6 +239,12 @@ class FramePlayer(QWidget):
     def _screen(self) -> QRectF:
         return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
 
+    def _empty_screen(self) -> QRectF:
+        """Where a picture would stand."""
+        screen = self._screen()
+        screen.setWidth(min(screen.width(), screen.height() * _ASPECT))
+        return screen
+
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             self._clock.set_playing(not self._clock.is_playing)
@@ -239,8 +257,9 @@ class FramePlayer(QWidget):
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
-        screen, place, image = self._screen(), self.picture_place(), self.image
+        place, image = self.picture_place(), self.image
         if place is None or image is None:
+            screen = self._empty_screen()
             painter.fillRect(screen, theme.raised)
             painter.setPen(theme.text_dim)
             painter.setFont(theme.font(SMALL_PX))

@@ -29,7 +29,7 @@ from ui.theme import GRID, ThemeHolder
 from ui.views.counter_row import CounterRow
 from ui.views.empty_state import EmptyState
 from ui.views.event_player import EventPlayer
-from ui.views.frame_player import FramePlayer
+from ui.views.frame_player import INPUT_PX, FramePlayer
 from ui.views.frame_strip import FrameStrip
 from ui.views.panel_parts import ToneLabel
 from ui.views.stage_strip import StageStrip
@@ -40,6 +40,7 @@ NOTHING = "–"
 """Stands where a figure is not known yet."""
 
 _STATE_WIDTH = 96
+_MOST_INPUT_PX = 360
 _LONGEST_ERROR = 240
 _ROLE_NAMES = {"draft": "event model", "target": "video model"}
 _KINDS = {DRAFT: "events", TARGET: "video"}
@@ -153,7 +154,8 @@ class ModelColumn:
             player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
         self.input = _row(*self._players.values(), self.frames)
-        self.input.setFixedHeight(112)
+        self.input.setMinimumHeight(INPUT_PX)
+        self.set_alone(False)
         self.strip = StageStrip(selection, themes)
         self.counters = CounterRow(themes)
         self.text = TokenText(selection, themes)
@@ -187,6 +189,13 @@ class ModelColumn:
     def column(self) -> Column | None:
         """What is shown."""
         return self._column
+
+    def set_alone(self, is_alone: bool) -> None:
+        """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
+        self.input.setMaximumHeight(_MOST_INPUT_PX if is_alone else INPUT_PX)
+        self.frames.setVisible(not is_alone)
+        for player in self.players:
+            player.set_alone(is_alone)
 
     def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""

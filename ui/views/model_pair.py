@@ -21,9 +21,11 @@ class ModelPair(QWidget):
 
     Signals:
         failed(str): an input cannot be shown; a sentence.
+        sample_shown(): the inputs of another sample, or run, are on show.
     """
 
     failed = Signal(str)
+    sample_shown = Signal()
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class ModelPair(QWidget):
             for player in column.players:
                 player.failed.connect(self.failed)
         self._sample: Sample | None = None
-        grid = QGridLayout(self)
+        grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(GRID)
@@ -71,6 +73,25 @@ class ModelPair(QWidget):
         self.left.show_column(a, self._sample_beside(b))
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
+        self._give_room()
+        self.sample_shown.emit()
+
+    def _give_room(self) -> None:
+        """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
+        is_alone = self.left.column is None and self.right.column is None
+        for column in (self.left, self.right):
+            column.set_alone(is_alone)
+        self._grid.setRowStretch(1, 4 if is_alone else 0)
+
+    @property
+    def shown_sample(self) -> Sample | None:
+        """Whose inputs are on show: a run's, or those of the sample to run next."""
+        column = self.left.column or self.right.column
+        return self._sample if column is None else Sample.from_facts(column.run.info.sample)
+
+    def keep_sample(self, sample: Sample) -> None:
+        """The sample to run next changed, and its files did not."""
+        self._sample = sample
 
     def _sample_beside(self, other: Column | None) -> Sample | None:
         """The sample of a column without a run: the other column's run had it, or it is the one to run next."""

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
+from ui.models.clip_choice import clip_of, identity, sample_name
 from ui.models.durations import Durations
-from ui.models.run_text import input_name
 from ui.theme import GRID, ThemeHolder
 from ui.views.empty_state import EmptyState
 from ui.views.line_list import Line, LineList
@@ -33,6 +33,7 @@ class SampleList(QWidget):
         self._samples: list[Sample] = []
         self._current: Sample | None = None
         self._durations = Durations()
+        self._is_reading = False
         self._looking = QTimer(self)
         self._looking.setInterval(200)
         self._looking.timeout.connect(self._look)
@@ -49,7 +50,7 @@ class SampleList(QWidget):
             column.addWidget(widget)
         self.list.picked.connect(self._choose)
         for sample in samples:
-            if all(_files(sample) != _files(entry) for entry in self._samples):
+            if all(identity(sample) != identity(entry) for entry in self._samples):
                 self._samples.append(sample)
         self._fill()
 
@@ -59,19 +60,36 @@ class SampleList(QWidget):
         return list(self._samples)
 
     def add(self, sample: Sample) -> None:
-        """Lists a sample on top, unless one with the same files is listed."""
-        if not any(_files(entry) == _files(sample) for entry in self._samples):
+        """Lists a sample on top, unless the same files with the same clip are listed."""
+        if not any(identity(entry) == identity(sample) for entry in self._samples):
             self._samples.insert(0, sample)
             self._fill()
+        if self._is_reading:
+            self._ask(sample)
 
     def add_all(self, samples: Sequence[Sample]) -> None:
-        """Lists samples on top in their order, without those whose files are listed already."""
-        listed = {_files(entry) for entry in self._samples}
-        fresh: dict[tuple[str | None, str | None], Sample] = {}
+        """Lists samples on top in their order, without those that are listed already."""
+        listed = {identity(entry) for entry in self._samples}
+        fresh: dict[object, Sample] = {}
         for sample in samples:
-            if _files(sample) not in listed:
-                fresh.setdefault(_files(sample), sample)
+            if identity(sample) not in listed:
+                fresh.setdefault(identity(sample), sample)
         self._samples[:0] = fresh.values()
+        self._fill()
+        if self._is_reading:
+            for sample in fresh.values():
+                self._ask(sample)
+
+    def replace(self, before: Sample, after: Sample) -> None:
+        """Another part of a listed sample was chosen: it stands in the same line."""
+        others = [entry for entry in self._samples if identity(entry) != identity(after)]
+        place = next((place for place, entry in enumerate(others) if identity(entry) == identity(before)), None)
+        if place is None:
+            others.insert(0, after)
+        else:
+            others[place] = after
+        self._samples = others
+        self._current = after
         self._fill()
 
     def set_current(self, sample: Sample | None) -> None:
@@ -80,10 +98,15 @@ class SampleList(QWidget):
         self._fill()
 
     def read_durations(self) -> None:
-        """Begins to read lengths; for after the first paint."""
+        """Begins to read lengths, also of samples that come later; for after the first paint."""
+        self._is_reading = True
         for sample in self._samples:
+            self._ask(sample)
+
+    def _ask(self, sample: Sample) -> None:
+        if not sample.is_clip:
             self._durations.ask(sample)
-        self._looking.start()
+            self._looking.start()
 
     def close_reader(self) -> None:
         """Ends the thread that reads lengths."""
@@ -97,7 +120,7 @@ class SampleList(QWidget):
 
     def _fill(self) -> None:
         lines = [self._line(sample) for sample in self._samples]
-        current = _files(self._current) if self._current else None
+        current = identity(self._current) if self._current else None
         self.list.show_lines(lines, current)
         self.list.setVisible(bool(lines))
         self._empty.setVisible(not lines)
@@ -108,16 +131,15 @@ class SampleList(QWidget):
         icons = tuple(
             name for name, path in (("events", sample.events_path), ("video", sample.video_path)) if path is not None
         )
-        name = sample.name or " + ".join(input_name(path) for path in paths)
         figure = "" if duration is None else ms_text(duration / 1000)
-        return Line(_files(sample), name, second=figure, tip="\n".join(paths), icons=icons)
+        tip = "\n".join(paths)
+        if sample.is_clip:
+            figure = clip_of(sample, 0).words
+            tip = f"{tip}\nClip: {sample.clip_text}"
+        return Line(identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons)
 
     def _choose(self, key: object) -> None:
-        sample = next((entry for entry in self._samples if _files(entry) == key), None)
-        if sample is not None and (self._current is None or _files(self._current) != key):
+        sample = next((entry for entry in self._samples if identity(entry) == key), None)
+        if sample is not None and (self._current is None or identity(self._current) != key):
             self._current = sample
             self.sample_chosen.emit(sample)
-
-
-def _files(sample: Sample) -> tuple[str | None, str | None]:
-    return sample.events_path, sample.video_path
