@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
+from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.paths import readable_file
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.decoding_plan import Run, decoders_for, plan_runs, threads_for, usable_threads
@@ -201,11 +203,13 @@ class VideoFile(VideoSource):
             other.start()
         self._track.use_threads(threads)
         try:
-            reading.work(self._ready())
+            reading.work(self._ready(), self.parts)
         finally:
             reading.runs.clear()
-            for other in others:
-                other.join()
+            # What this decoder did is told part by part; what the others did meanwhile is decoding.
+            with self.parts.part("decode") if others else nullcontext():
+                for other in others:
+                    other.join()
             self._bytes_beside += sum(reading.bytes_beside)
         if reading.errors:
             raise reading.errors[0]
@@ -264,8 +268,8 @@ class _Reading:
         self._skip = skip
         self._to_rgb = to_rgb
 
-    def work(self, finder: FrameFinder) -> None:
-        """Takes run after run; an error ends everybody's work."""
+    def work(self, finder: FrameFinder, parts: PartClock = UNMEASURED) -> None:
+        """Takes run after run; an error ends everybody's work. Only one of them tells its parts."""
         finder.skip = self._skip
         try:
             while self.runs:
@@ -274,7 +278,10 @@ class _Reading:
                 except IndexError:
                     return
                 for target in run.targets:
-                    self.pictures[target] = self._to_rgb(finder.find(target), finder.rotation or 0)
+                    with parts.part("decode"):
+                        frame = finder.find(target)
+                    with parts.part("colour"):
+                        self.pictures[target] = self._to_rgb(frame, finder.rotation or 0)
         except (UserError, FrameMissingError) as error:
             self.errors.append(error)
             self.runs.clear()

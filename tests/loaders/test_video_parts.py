@@ -1,0 +1,52 @@
+"""Readers of videos tell what they are doing to whoever measures, and give the same pictures then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from evprof.loaders.videos.file import read_video_frames
+from evprof.loaders.videos.source import open_video
+
+
+class Notes:
+    """Parts in the order they began; none may begin inside another."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._open = 0
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        assert self._open == 0
+        self._open += 1
+        self.names.append(name)
+        yield
+        self._open -= 1
+
+
+@pytest.mark.parametrize("clip", ["gop12", "gop250", "mkv"])
+def test_decoding_and_colour_take_turns(videos: dict[str, Path], clip: str) -> None:
+    with open_video(videos[clip]) as video:
+        video.index()
+        notes = video.parts = Notes()
+        found = video.read_uniform(8)
+    assert "decode" in notes.names
+    assert "colour" in notes.names
+    assert notes.names[: 2 * notes.names.count("colour")] == ["decode", "colour"] * notes.names.count("colour")
+    for mine, plain in zip(found.frames, read_video_frames(videos[clip], 8).frames, strict=True):
+        assert (mine == plain).all()
+
+
+def test_a_folder_of_pictures_is_decoded_in_one_part(tmp_path: Path, videos: dict[str, Path]) -> None:
+    from PIL import Image
+
+    for number, frame in enumerate(read_video_frames(videos["gop12"], 3).frames):
+        Image.fromarray(frame).save(tmp_path / f"{number}.png")
+    with open_video(tmp_path) as video:
+        notes = video.parts = Notes()
+        video.read_uniform(3)
+    assert notes.names == ["decode"]
