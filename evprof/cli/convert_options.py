@@ -65,6 +65,9 @@ def _add_events(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--compressed", action="store_true", default=None, help="npz: smaller and slower")
     group.add_argument("--compression", choices=COMPRESSIONS, help="h5: how (default: blosc-zstd, as DSEC)")
     group.add_argument("--raw-format", choices=RAW_FORMATS, help="raw: Prophesee's encoding (default: evt3)")
+    group.add_argument(
+        "--sort", action="store_true", default=None, help="into time order, which h5 and raw need (held in memory)"
+    )
 
 
 def _add_pictures(group: argparse._ArgumentGroup) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
@@ -25,12 +28,12 @@ RATE = Fraction(30)
 
 def to_events(task: Task, step: Step) -> Written:
     """All events of the recording, or of its clip, in another format; times stay on the recording's own clock."""
-    with open_recording(task.path) as recording:
+    with _opened(task) as recording:
         tally = _Tally(None if task.sample.is_clip else recording.info.events)
         chunks = tally.passed(_chunks(recording, task), step)
         size = {"width": recording.info.width, "height": recording.info.height}
         count = write_events(task.output, chunks, task.recipe, **size)
-        starts_us = tally.starts_us(recording, task)
+        starts_us = tally.starts_us(recording)
         notes = (*recording.info.problems, *tally.notes)
     return Written("events", size_of(task.output), events=count, starts_us=starts_us, notes=notes)
 
@@ -39,7 +42,7 @@ def to_frames(task: Task, step: Step) -> Written:
     """Pictures of equal numbers of events, EventGPT's way, or of windows."""
     from evprof.loaders.writers.frames import write_frames
 
-    with open_recording(task.path) as recording:
+    with _opened(task) as recording:
         recipe = task.recipe
         if recipe.window_us is None and recipe.window_events is None:
             events = _clip(recording, task)
@@ -51,7 +54,7 @@ def to_frames(task: Task, step: Step) -> Written:
             tally = _Tally(recording.info.events)
             shown = ((start, picture) for start, picture in _windowed(recording, task, tally, step))
             count = write_frames(task.output, shown)
-            starts_us = tally.starts_us(recording, task)
+            starts_us = tally.starts_us(recording)
         notes = recording.info.problems
     return Written("frames", size_of(task.output), frames=count, starts_us=starts_us, notes=notes)
 
@@ -61,12 +64,12 @@ def to_mp4(task: Task, step: Step) -> Written:
     from evprof.loaders.writers.mp4 import Encoding, write_mp4
 
     recipe = task.recipe
-    with open_recording(task.path) as recording:
+    with _opened(task) as recording:
         tally = _Tally(recording.info.events)
         is_paced = recipe.fps is not None and (recipe.window_us is not None or recipe.window_events is not None)
         base = 1 / (recipe.rate or RATE) if is_paced else Fraction(1, 1_000_000)
         if recipe.window_us is None and recipe.window_events is None:
-            recipe = Recipe.from_json(recipe.to_json() | {"window_us": round(1_000_000 / (recipe.rate or RATE))})
+            recipe = replace(recipe, window_us=round(1_000_000 / (recipe.rate or RATE)))
         encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size)
         pictures = _windowed(recording, task, tally, step, recipe)
         frames = (
@@ -79,8 +82,22 @@ def to_mp4(task: Task, step: Step) -> Written:
             factor = float(1 / (base * 1_000_000 / recipe.window_us))
             if abs(factor - 1) > 0.01:
                 notes.append(f"The video plays at {factor:.3g} times the speed of the recording.")
-        starts_us = tally.starts_us(recording, task)
+        starts_us = tally.starts_us(recording)
     return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=tuple(notes))
+
+
+def _opened(task: Task) -> Recording:
+    """The recording, seen through a rectification map where the sample names one."""
+    recording = open_recording(task.path)
+    if task.sample.rectify_path is None:
+        return recording
+    from evprof.loaders.events.rectification import Rectified, RectifyMap
+
+    try:
+        return Rectified(recording, RectifyMap.load(task.sample.rectify_path))
+    except UserError:
+        recording.close()
+        raise
 
 
 class _Tally:
@@ -103,9 +120,9 @@ class _Tally:
             self._last_us = int(chunk.t_us[-1])
             yield chunk
 
-    def starts_us(self, recording: Recording, task: Task) -> int:
-        """How long after the recording's zero the first event lies."""
-        return (self.first_us or 0) - recording.origin_us() if task.sample.is_clip else 0
+    def starts_us(self, recording: Recording) -> int:
+        """How long after the recording's zero the earliest event lies: a clip, or a map, may have left some out."""
+        return 0 if self.first_us is None else self.first_us - recording.origin_us()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,10 +135,13 @@ def _clip(recording: Recording, task: Task) -> EventArray:
 
 
 def _chunks(recording: Recording, task: Task) -> Iterator[EventArray]:
-    if not task.sample.is_clip:
+    if not task.sample.is_clip and not task.recipe.sort:
         yield from recording.chunks()
         return
     events = _clip(recording, task)
+    if task.recipe.sort and not events.is_sorted:
+        order = np.argsort(events.t_us, kind="stable")
+        events = EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
     for start in range(0, len(events), CHUNK_EVENTS):
         yield events.slice_count(start, start + CHUNK_EVENTS)
 
@@ -147,7 +167,7 @@ def _windowed(
     """(start, picture) of each window, all of one size; starts increase strictly."""
     recipe = recipe or task.recipe
     source: Recording | EventArray = _clip(recording, task) if task.sample.is_clip else recording
-    painter = _painter(_sensor_size(recording, source), recipe)
+    painter = _painter(_sensor_size(recording, source, step), recipe)
     tally.first_us = recording.origin_us() if isinstance(source, Recording) else int(source.t_us.min())
     total = len(source) if isinstance(source, EventArray) else recording.info.events
     step.begin("events", total)
@@ -182,13 +202,13 @@ def _check_canvas(width: int, height: int, recipe: Recipe) -> None:
         )
 
 
-def _sensor_size(recording: Recording, source: Recording | EventArray) -> tuple[int, int]:
+def _sensor_size(recording: Recording, source: Recording | EventArray, step: Step) -> tuple[int, int]:
     """What the recording says of its sensor, else the smallest size that holds every event: a pass over all of them."""
     info = recording.info
     if info.width and info.height:
         return info.width, info.height
-    chunks = recording.chunks() if isinstance(source, Recording) else (source,)
     width = height = 0
-    for chunk in chunks:
+    step.begin("events", info.events)
+    for chunk in step.counted(recording.chunks() if isinstance(source, Recording) else (source,), len):
         width, height = max(width, chunk.width), max(height, chunk.height)
     return width, height

@@ -86,8 +86,7 @@ def to_events(task: Task, step: Step) -> Written:
         chunks = (_noted(chunk, first_us) for chunk in chunks)
         count = write_events(task.output, chunks, recipe, width=size[0], height=size[1])
         notes = (*_notes(video, recipe), _simulation_note(shown))
-        starts_us = shown.time_us(0)
-    return Written("events", size_of(task.output), events=count, starts_us=starts_us, is_simulated=True, notes=notes)
+    return Written("events", size_of(task.output), events=count, starts_us=first_us[0], is_simulated=True, notes=notes)
 
 
 def _chosen(video: VideoSource, task: Task) -> _Shown:

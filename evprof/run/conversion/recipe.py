@@ -34,6 +34,7 @@ _USED_BY: dict[str, frozenset[str]] = {
     "compressed": frozenset({"npz"}),
     "compression": frozenset({"h5"}),
     "raw_format": frozenset({"raw"}),
+    "sort": _EVENTS,
     "frames": frozenset({FRAMES}),
     "every": frozenset({FRAMES}),
     "fps": _PICTURES,
@@ -44,7 +45,7 @@ _USED_BY: dict[str, frozenset[str]] = {
 }
 """Which targets a field has a meaning for."""
 
-OF_EVENTS = ("canvas", "rendering", "window_us", "window_events")
+OF_EVENTS = ("sort", "canvas", "rendering", "window_us", "window_events")
 OF_VIDEOS = ("every", "threshold", "threshold_off", "threshold_spread", "refractory_us", "seed", "simulate_width")
 """Fields that only a recording, or only a video, has a use for."""
 
@@ -64,6 +65,7 @@ class Recipe(Plain):
     compressed: bool = False
     compression: str = "blosc-zstd"
     raw_format: str = "evt3"
+    sort: bool = False
     frames: int | None = None
     every: int | None = None
     fps: str | None = None
