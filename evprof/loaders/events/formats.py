@@ -69,6 +69,7 @@ FORMATS: tuple[Format, ...] = (
     Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4"),
     Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
     Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
+    Format("rosbag1", "ROS 1 bags", _starts(b"#ROSBAG V"), "evprof.loaders.events.rosbag"),
     Format("n-caltech", "N-Caltech101 and N-MNIST .bin", _ncaltech, "evprof.loaders.events.ncaltech"),
 )
 """In the order they are tried; the last one has no mark of its own and must stay the last."""

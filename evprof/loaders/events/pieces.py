@@ -6,8 +6,9 @@ It knows no format; a run of records is called a piece.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +119,25 @@ class PiecedRecording(Recording):
                 start, gathered = number + 1, 0
                 if len(events):
                     yield events
+
+
+def sampled(count: int, first_us: Callable[[int], int | None]) -> tuple[Pieces, npt.NDArray[np.int64]]:
+    """An index of `count` packets whose times only decoding tells: every n-th of them is asked for its first time.
+
+    Returns the groups of packets that follow one another as pieces, and the packet each begins with, with one more for
+    the end. n is chosen so that building the index costs about as much as a window's two edges do.
+    """
+    starts = np.arange(0, count, max(1, count // max(1, 2 * isqrt(count))), dtype=np.int64)
+    firsts = [first_us(int(start)) for start in starts]
+    if len(starts) < count and not any(first is not None for first in firsts):
+        starts = np.arange(count, dtype=np.int64)
+        firsts = [first_us(int(start)) for start in starts]
+    # A group whose first packet holds no events belongs to the one ahead of it.
+    known = np.array([first is not None for first in firsts], bool)
+    starts = starts[known]
+    starts[:1] = 0
+    times = np.array([first for first in firsts if first is not None], np.int64)
+    return Pieces(times, None), np.append(starts, count)
 
 
 def filled(chunks: Iterable[EventArray], count: int) -> EventArray:

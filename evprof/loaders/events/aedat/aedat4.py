@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from math import isqrt
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from evprof.loaders.events.aedat.aedat4_header import (
 )
 from evprof.loaders.events.aedat.aedat4_packets import Packets, plain_events
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.pieces import PiecedRecording, Pieces
+from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
 from evprof.loaders.events.recording import MOST_EVENTS, RecordingInfo, joined
 
 _PACKET_HEADER = 8
@@ -107,19 +106,7 @@ class Aedat4(PiecedRecording):
         """The pieces, and which packet each begins with; one more for the end."""
         if self._index is None:
             packets = self._packets()
-            if self._is_plain:
-                self._index = self._plain_index(packets)
-            else:
-                # Looking into every n-th packet costs as much as a window's edges then do.
-                step = max(1, len(packets) // max(1, 2 * isqrt(len(packets))))
-                starts = np.arange(0, len(packets), step)
-                firsts = [self._first_us(*packets[start].tolist()) for start in starts]
-                known = np.array([first is not None for first in firsts], bool)
-                first_us = np.array([first for first in firsts if first is not None], np.int64)
-                # A group whose first packet is empty belongs to the one ahead.
-                starts = starts[known]
-                starts[:1] = 0
-                self._index = Pieces(first_us, None), np.append(starts, len(packets))
+            self._index = self._plain_index(packets) if self._is_plain else sampled(len(packets), self._first_us)
         return self._index
 
     def _plain_index(self, packets: npt.NDArray[np.int64]) -> tuple[Pieces, npt.NDArray[np.int64]]:
@@ -139,7 +126,8 @@ class Aedat4(PiecedRecording):
         pieces = Pieces(np.array(first_us, np.int64), np.array(counts, np.int64))
         return pieces, np.append(np.array(numbers, np.int64), len(packets))
 
-    def _first_us(self, place: int, size: int) -> int | None:
+    def _first_us(self, number: int) -> int | None:
+        place, size = self._packets()[number].tolist()
         events = self._decoder.events([self._file.at(place, size)])
         return int(events.t_us[0]) if len(events) else None
 
