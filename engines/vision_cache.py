@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 
 OFF, MEMORY, DISK = "off", "memory", "disk"
@@ -30,9 +27,6 @@ OFF, MEMORY, DISK = "off", "memory", "disk"
 MEMORY_BYTES = 512 << 20
 DISK_BYTES = 2 << 30
 """Bounds of the two; past them the entry used longest ago goes first."""
-
-_ABANDONED_NS = 3600 * 10**9
-"""Nobody writes one file for an hour."""
 
 
 def checkpoint_identity(name: str, files: Iterable[Path]) -> str:
@@ -90,79 +84,30 @@ class MemoryCache:
 
 
 class DiskCache:
-    """Embeddings as safetensors files in one folder; damaged files count as missing and are removed.
-
-    Several programs may use the folder at once: files appear whole or not at all, and one that vanishes is a miss.
-    """
+    """Embeddings as safetensors files in one folder (see `KeptFiles`); damaged ones count as missing and go."""
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = DISK_BYTES) -> None:
         self.folder = folder or _default_folder()
-        self._limit_bytes = limit_bytes
+        self._files = KeptFiles(self.folder, ".safetensors", limit_bytes)
 
     def get(self, key: str) -> torch.Tensor | None:
         """The tensor, on the host; None on a miss."""
-        path = self._path(key)
         try:
-            content = path.read_bytes()
+            file = self._files.open(key)
+            if file is None:
+                return None
+            with file:
+                content = file.read()
         except OSError:
             return None
         tensor = _decoded(content)
         if tensor is None:
-            _remove(path)
-        else:
-            # A folder that cannot be written to still serves what it holds.
-            with suppress(OSError):
-                os.utime(path)
+            self._files.remove(key)
         return tensor
 
     def put(self, key: str, tensor: torch.Tensor) -> None:
         """Writes a tensor and removes the oldest files past the bound. Raises OSError when the disk refuses."""
-        content = _encoded(tensor)
-        if len(content) > self._limit_bytes:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.folder, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(name, self._path(key))
-        except OSError:
-            _remove(Path(name))
-            raise
-        self._shrink()
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.safetensors"
-
-    def _shrink(self) -> None:
-        files = self._files("*.safetensors")
-        surplus = sum(size for _, size, _ in files) - self._limit_bytes
-        for _, size, path in files:
-            if surplus <= 0:
-                break
-            _remove(path)
-            surplus -= size
-        # What a program left that was ended while it wrote.
-        abandoned_ns = time.time_ns() - _ABANDONED_NS
-        for changed_ns, _, path in self._files("*.part"):
-            if changed_ns < abandoned_ns:
-                _remove(path)
-
-    def _files(self, pattern: str) -> list[tuple[int, int, Path]]:
-        """Time of last use in ns, bytes and path of the files there, the oldest first."""
-        found: list[tuple[int, int, Path]] = []
-        for path in self.folder.glob(pattern):
-            # Another program may have removed it meanwhile.
-            with suppress(OSError):
-                stat = path.stat()
-                found.append((stat.st_mtime_ns, stat.st_size, path))
-        return sorted(found)
-
-
-def _remove(path: Path) -> None:
-    """Removes a file; one that another program holds open (on Windows) stays for the next time."""
-    with suppress(OSError):
-        path.unlink()
+        self._files.put(key, [_encoded(tensor)])
 
 
 def _default_folder() -> Path:

@@ -12,14 +12,14 @@ from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.paths import reason
 
 _CHUNK_BYTES = 1 << 20
-_cache: dict[tuple[str, int, int], str] = {}
+_cache: dict[tuple[str, int, int, int, int], str] = {}
 _cache_lock = threading.Lock()
 
 
 def content_hash(path: str | Path) -> str:
     """`sha256:…` of a file's bytes, or of the relative file names of a folder or set of frames and their hashes.
 
-    Files are read in pieces; a file is read again only when its path, size or modification time changed. Raises
+    Files are read in pieces; a file is read again only when its path, size, times or inode changed. Raises
     UserError when something cannot be read.
     """
     found = Path(path)
@@ -48,7 +48,7 @@ def _files_digest(files: Mapping[str, Path]) -> str:
 
 def _file_digest(path: Path) -> str:
     status = path.stat()
-    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    key = (str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     with _cache_lock:
         known = _cache.get(key)
     if known is not None:

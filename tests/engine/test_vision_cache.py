@@ -115,7 +115,7 @@ def test_nothing_half_written_is_left(folder: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     cache = DiskCache(folder)
-    monkeypatch.setattr("engines.vision_cache.os.replace", refuse)
+    monkeypatch.setattr("evprof.loaders.kept_files.os.replace", refuse)
     with pytest.raises(OSError, match="No space"):
         cache.put("a", rows(1))
     assert list(folder.iterdir()) == []
