@@ -60,6 +60,12 @@ def _paint_window(_: list[str]) -> int:
     return paint_once()
 
 
+def _read_events(words: list[str]) -> int:
+    from evprof.run.benches.event_readers import read_and_tell
+
+    return read_and_tell(words)
+
+
 def _serve_tensorboard(words: list[str]) -> int:
     """TensorBoard's own command line, for the frozen program, which has no Python to start it with."""
     from tensorboard.main import run_main
@@ -73,6 +79,7 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_paint": _paint_window,
+    "_read-events": _read_events,
     "_tensorboard": _serve_tensorboard,
 }
 """What the program starts for itself; in no list of commands."""

@@ -14,7 +14,9 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "overhead", "ui", "engine-process")
+BENCHMARKS = ("engine", "switches", "overhead", "ui", "events", "engine-process")
+
+_ROUNDS = {"engine": 15, "switches": 15, "events": 5}
 
 
 class Bench(Command):
@@ -28,6 +30,8 @@ class Bench(Command):
     with the A/A ratio of the same run beside it.
     ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
     another process, and how fast it zooms and pans.
+    events: how fast event recordings of every format open and read, beside the library people know, on the same files
+    and in turns, with the memory that takes and whether the events are right.
     engine-process: starts the engine process that the window would own and says how long it took to answer.
     """
 
@@ -46,6 +50,7 @@ class Bench(Command):
         )
         _add_engine_options(parser)
         _add_switch_options(parser)
+        _add_events_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -56,6 +61,11 @@ class Bench(Command):
         if console.is_json:
             console.document(document)
             return _exit_code(document)
+        if options.benchmark == "events":
+            from evprof.cli.loader_bench_report import print_events
+
+            print_events(document, console, is_markdown=options.markdown)
+            return 0
         if options.benchmark == "switches":
             from evprof.cli.switch_report import print_markdown, print_switches
 
@@ -76,7 +86,7 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
     group.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
     group.add_argument(
-        "--repeat", type=int, metavar="N", default=15, help="engine, switches: rounds of turns (default: %(default)s)"
+        "--repeat", type=int, metavar="N", help="also of others: rounds of turns (default: 15; of events 5)"
     )
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
@@ -97,6 +107,18 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
     group.add_argument("--markdown", action="store_true", help="also of engine: print the table as Markdown")
+
+
+def _add_events_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("events", "also --repeat, --markdown, and --only with names of formats")
+    group.add_argument(
+        "--events", type=int, metavar="N", default=10_000_000, help="events of a file (default: %(default)s)"
+    )
+    group.add_argument("--large", action="store_true", help="measure windows in a DSEC file of a gigabyte")
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    return int(_ROUNDS[options.benchmark] if options.repeat is None else options.repeat)
 
 
 def _exit_code(document: dict[str, Any]) -> int:
@@ -123,6 +145,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
+        case "events":
+            return _measure_events(options, console)
         case _:
             return measure_engine_process()
 
@@ -135,7 +159,7 @@ def _engine_bench(options: argparse.Namespace) -> EngineBench:
         shape=options.shape or "dispatch-32",
         context=options.context,
         tokens=options.tokens,
-        repeats=options.repeat,
+        repeats=_rounds(options),
         device=options.device,
         dtype=options.dtype,
         limit_s=options.limit,
@@ -158,7 +182,7 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
         bundled_sample(),
         ModelChoice(options.draft, options.device, options.dtype),
         ModelChoice(options.target, options.device, options.dtype),
-        repeat=options.repeat,
+        repeat=_rounds(options),
         max_new_tokens=options.max_new_tokens,
         only=tuple(options.only),
     )
@@ -166,6 +190,15 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     stop = threading.Event()
     with first_interrupt(stop.set):
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
+
+
+def _measure_events(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from evprof.cli.program import program_argv
+    from evprof.run.benches.events import EventsPlan, measure_events
+
+    reader = tuple(program_argv("_read-events"))
+    plan = EventsPlan(reader, options.events, _rounds(options), large=options.large, only=tuple(options.only))
+    return measure_events(plan, console.note)
 
 
 def _draw_somewhere(console: Console) -> None:

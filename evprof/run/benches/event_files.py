@@ -66,6 +66,31 @@ def write_ncaltech(path: Path, events: EventArray) -> None:
     _write(path, b"", rows)
 
 
+def write_evt21(path: Path, events: EventArray, *, width: int, height: int, is_legacy: bool = False) -> None:
+    """EVT2.1, events of one time, row and polarity within 32 neighbours in a word; in time order, below 2^34 µs.
+
+    `is_legacy` swaps the halves of each word, as IMX636 does.
+    """
+    cell = events.x >> 5
+    columns = (events.t_us, events.y, events.p, cell)
+    is_new = np.ones(len(events), bool)
+    is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0) | (events.x[1:] <= events.x[:-1])
+    first = np.flatnonzero(is_new)
+    masks = np.add.reduceat(np.int64(1) << (events.x & 31).astype(np.int64), first)
+    t_us, y, p = events.t_us[first], events.y[first].astype(np.int64), events.p[first].astype(np.int64)
+    heads = p << 28 | (t_us & 63) << 22 | cell[first].astype(np.int64) << 16 | y
+    highs = t_us >> 6
+    has_high = np.ones(len(first), bool)
+    has_high[1:] = highs[1:] != highs[:-1]
+    halves = np.zeros((len(first) + int(has_high.sum()), 2), "<u4")
+    places = np.arange(len(first)) + np.cumsum(has_high)
+    one, other = (0, 1) if is_legacy else (1, 0)
+    halves[places, one], halves[places, other] = heads, masks
+    halves[places[has_high] - 1, one] = 0x8000_0000 | highs[has_high]
+    order = "legacy" if is_legacy else "little"
+    _write(path, f"% format EVT21;endianness={order};height={height};width={width}\n% end\n".encode(), halves)
+
+
 def _write(path: Path, header: bytes, rows: npt.NDArray[np.generic]) -> None:
     with path.open("wb") as file:
         file.write(header)

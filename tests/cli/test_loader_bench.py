@@ -1,0 +1,34 @@
+"""`evprof bench events`: its JSON, its table, its refusals."""
+
+from __future__ import annotations
+
+QUICK = ["bench", "events", "--events", "3000", "--repeat", "1", "--only", "evt2", "dat", "evt2.1"]
+KEYS = {"slowest_vs_library", "mev_per_s", "render_vs_loop", "window_100ms_ms"}
+
+
+def test_json(evprof) -> None:
+    found = evprof(*QUICK, "--json")
+    assert found.code == 0, found.errors
+    document = found.document
+    assert document["benchmark"] == "events"
+    assert set(document["summary"]) >= KEYS
+    assert [row["format"] for row in document["rows"]] == ["evt2", "evt2.1", "dat"]
+    assert all(row["ours_equal"] for row in document["rows"])
+    assert document["settings"] == {"events": 3000, "rounds": 1, "large": False}
+
+
+def test_tables(evprof) -> None:
+    plain = evprof(*QUICK)
+    assert plain.code == 0, plain.errors
+    assert "3,000 events" in plain.output
+    assert "evt2.1: faery does not read EVT2.1." in plain.output
+    assert "the same pixels" in plain.output
+    marked = evprof(*QUICK, "--markdown").output
+    assert "| --- | --- |" in marked
+    assert "| dat |" in marked
+
+
+def test_refusals(evprof) -> None:
+    found = evprof("bench", "events", "--only", "evt9", "--json")
+    assert (found.code, found.output) == (2, "")
+    assert "no format 'evt9'" in found.errors
