@@ -253,6 +253,12 @@ OPTIMIZATIONS = (
                 _words("off", "memory", "disk"),
             ),
             Control(
+                "frame_cache",
+                "frame cache",
+                f"Keeps decoded video frames for the next run on the same video. {SAME}",
+                _words("off", "disk"),
+            ),
+            Control(
                 "visual_keep",
                 "tokens kept",
                 f"Share of the visual tokens that reach the language model. Below 100 %: {OTHER.lower()}",

@@ -1,0 +1,440 @@
+"""Sequences, drops and clips in the window: what falls on it is opened, and the part chosen is what is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.events import EventArray
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.events import opening
+from evprof.loaders.events.recording import Recording as EventRecording
+from evprof.loaders.events.recording import RecordingInfo
+from evprof.loaders.pictures.png import encode_png
+from ui.clips import TAKE
+from ui.main_window import MainWindow
+from ui.models.scrub_scale import ScrubScale
+from ui.theme import ThemeHolder
+
+Wait = Callable[..., None]
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
+    """A window without an engine, whose session is saved in the test's folder."""
+    made = MainWindow(themes)
+    made.session.path = tmp_path / "window.evprof"
+    made.resize(1280, 800)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def requests(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
+    """What would be asked of an engine."""
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(window.controller, "submit", lambda *found: asked.extend(found))
+    return asked
+
+
+@pytest.fixture
+def sequence(tmp_path: Path) -> Path:
+    """Two seconds of events, and pictures from 0.5 s to 1.7 s on the same clock."""
+    folder = tmp_path / "interlaken_00_c"
+    (folder / "events" / "left").mkdir(parents=True)
+    (folder / "images" / "left" / "rectified").mkdir(parents=True)
+    number = np.arange(40_000)
+    table = np.stack([50_000_000 + number * 50, number % 64, number * 7 % 48, number % 2], axis=1)
+    np.save(folder / "events" / "left" / "events.npy", table.astype(np.int64))
+    times = []
+    for index in range(12):
+        picture = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
+        (folder / "images" / "left" / "rectified" / f"{index:06d}.png").write_bytes(encode_png(picture))
+        times.append(50_500_000 + index * 100_000)
+    (folder / "images" / "timestamps.txt").write_text("\n".join(map(str, times)) + "\n")
+    return folder
+
+
+def mime(*paths: Path | str) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+LEFT, NONE, COPY = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, Qt.DropAction.CopyAction
+
+
+def drop(window: MainWindow, wait_until: Wait, *paths: Path | str) -> None:
+    data = mime(*paths)  # an event does not keep it alive
+    window.dropEvent(QDropEvent(QPointF(400, 300), COPY, data, LEFT, NONE))
+    wait_until(lambda: not window.opener.is_busy)
+
+
+def drag(window: MainWindow, data: QMimeData) -> QDragEnterEvent:
+    event = QDragEnterEvent(QPoint(400, 300), COPY, data, LEFT, NONE)
+    window.dragEnterEvent(event)
+    return event
+
+
+def open_whole(window: MainWindow, wait_until: Wait, *paths: Path | str) -> None:
+    """Drops and waits until both inputs lie on the clock."""
+    drop(window, wait_until, *paths)
+    halves = [window.toolbar.sample.events_path, window.toolbar.sample.video_path]
+    wait_until(lambda: len(window.pair.clock.spans) == len([path for path in halves if path]))
+
+
+# Dropping.
+
+
+def test_a_sequence_becomes_one_sample_with_its_offset(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    sample = window.toolbar.sample
+    assert sample.events_path == str(sequence / "events" / "left" / "events.npy")
+    assert sample.video_path == str(sequence / "images" / "left" / "rectified")
+    assert (sample.video_offset_us, sample.name) == (500_000, "interlaken_00_c")
+    spans = {span.what: (span.start_us, span.stop_us) for span in window.pair.clock.spans}
+    assert spans["events"] == (0, 1_999_950)
+    assert spans["video"][0] == 500_000
+    assert window.pair.clock.overlap_us == spans["video"]
+    assert window.samples.samples[0] == sample
+    assert window.messages.shown is not None
+    assert "The video begins 0.50 s after the events." in window.messages.shown.sentence
+    assert window.messages.shown.kind == "info"
+
+
+def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    player = window.pair.right.player
+    for position_us, index in ((500_000, 0), (910_000, 4), (0, 0)):
+        window.pair.clock.seek(position_us)
+        wait_until(lambda: not player.is_waiting)
+        image = player.image
+        assert image is not None
+        wanted = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
+        assert image.pixelColor(10, 10).getRgb()[:3] == tuple(int(part) for part in wanted[10, 10])
+    assert "video from 500 ms on" in player._beside()
+
+
+def test_a_recording_and_a_video_dropped_together_are_one_sample(
+    window: MainWindow, wait_until: Wait, files: dict[str, str]
+) -> None:
+    drop(window, wait_until, files["video"], files["events"])
+    assert (window.toolbar.sample.events_path, window.toolbar.sample.video_path) == (files["events"], files["video"])
+
+
+def test_several_pairs_are_put_together_by_name(
+    window: MainWindow, wait_until: Wait, files: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.npy").symlink_to(files["events"])
+        (tmp_path / f"{name}.mp4").symlink_to(files["video"])
+    (tmp_path / "c.npy").symlink_to(files["events"])
+    before = len(window.samples.samples)
+    drop(window, wait_until, *(tmp_path / name for name in ("a.npy", "b.npy", "c.npy", "b.mp4", "a.mp4")))
+    found = [(Path(one.events_path or "").name, Path(one.video_path or "").name) for one in window.samples.samples[:3]]
+    assert found == [("a.npy", "a.mp4"), ("b.npy", "b.mp4"), ("c.npy", "")]
+    assert len(window.samples.samples) == before + 3
+    assert window.toolbar.sample == window.samples.samples[0]
+
+
+def test_a_folder_of_pictures_is_a_video(
+    window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str]
+) -> None:
+    drop(window, wait_until, files["events"])
+    drop(window, wait_until, sequence / "images" / "left" / "rectified")
+    assert window.toolbar.sample.events_path == files["events"]
+    assert window.toolbar.sample.video_path == str(sequence / "images" / "left" / "rectified")
+
+
+def test_dragging_says_what_will_be_opened(
+    window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.md").write_text("nothing")
+    data = mime(sequence, files["video"], tmp_path / "notes.md")
+    assert drag(window, data).isAccepted()
+    overlay = window.drop_overlay
+    assert overlay.isVisible()
+    assert overlay.headline == "Looking at 3 files …"
+    wait_until(lambda: overlay.headline == "Open 2 samples")
+    assert [words for _, _, words in overlay.lines] == ["events and video", "video", "cannot be opened"]
+    before = window.toolbar.sample
+    window.dragLeaveEvent(QDragLeaveEvent())
+    assert not overlay.isVisible()
+    assert window.toolbar.sample == before
+    data = mime(sequence)
+    drag(window, data)
+    wait_until(lambda: overlay.headline == "Open one sample: events and video")
+    drop(window, wait_until, sequence)
+    assert not overlay.isVisible()
+    assert window.toolbar.sample.name == "interlaken_00_c"
+
+
+def test_words_that_are_dragged_are_not_taken(window: MainWindow) -> None:
+    data = QMimeData()
+    data.setText("hello")
+    data.setUrls([QUrl("https://example.org/a.npy")])
+    event = QDragEnterEvent(QPoint(4, 4), COPY, data, LEFT, NONE)
+    event.ignore()
+    window.dragEnterEvent(event)
+    assert not event.isAccepted()
+    assert not window.drop_overlay.isVisible()
+
+
+def test_looking_never_happens_on_the_windows_thread(
+    window: MainWindow, wait_until: Wait, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ui.models import openings
+
+    asked: list[threading.Thread] = []
+    look_at = openings.look_at
+    gate = threading.Event()
+
+    def slow(path: str) -> openings.Found:
+        asked.append(threading.current_thread())
+        gate.wait(5)
+        return look_at(path)
+
+    monkeypatch.setattr(openings, "look_at", slow)
+    window.open_paths([files["events"]])
+    wait_until(lambda: window.messages.shown is not None)
+    assert window.messages.shown is not None
+    assert window.messages.shown.sentence == "Opening events.npy …"
+    assert window.opener.is_busy
+    gate.set()
+    wait_until(lambda: not window.opener.is_busy)
+    assert window.messages.shown is None
+    assert {thread.name for thread in asked} == {"evprof-finder"}
+
+
+def test_closing_leaves_no_thread(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    window.open_paths([str(sequence)])
+    window.close()
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name in ("evprof-finder", "evprof-pictures")])
+
+
+# Clips.
+
+
+def test_the_part_that_is_chosen_is_asked_for(
+    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
+) -> None:
+    open_whole(window, wait_until, sequence)
+    window.pair.clock.seek(700_000)
+    window.pair.scrubber.take(50_000)
+    window.toolbar.run()
+    assert (requests[0].sample.start_us, requests[0].sample.duration_us) == (700_000, 50_000)
+    assert requests[0].sample.video_offset_us == 500_000
+    line = window.samples.list.lines[0]
+    assert (line.name, line.second) == ("interlaken_00_c", "50 ms at 700 ms")
+    assert window.samples.list.current_key == line.key
+    window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
+    window.toolbar.run()
+    assert not requests[1].sample.is_clip
+    assert len([one for one in window.samples.samples if one.name == "interlaken_00_c"]) == 1
+
+
+def test_handles_on_the_track_choose_it(
+    window: MainWindow, wait_until: Wait, sequence: Path, application: QApplication
+) -> None:
+    open_whole(window, wait_until, sequence)
+    track = window.pair.scrubber.track
+
+    def pull(start_x: float, stop_x: float) -> None:
+        QTest.mousePress(track, LEFT, pos=QPoint(round(start_x), 6))
+        for share in (0.5, 1.0):
+            QTest.mouseMove(track, QPoint(round(start_x + share * (stop_x - start_x)), 6))
+            application.processEvents()
+        QTest.mouseRelease(track, LEFT, pos=QPoint(round(stop_x), 6))
+
+    scale: ScrubScale = track.scale
+    pull(scale.x(0) - 3, scale.x(800_000))
+    assert window.toolbar.sample.start_us == pytest.approx(800_000, abs=20_000)
+    assert window.toolbar.sample.duration_us is None
+    assert window.pair.clock.position_us == window.toolbar.sample.start_us
+    pull(scale.x(scale.stop_us) + 3, scale.x(1_400_000))
+    sample = window.toolbar.sample
+    assert sample.duration_us == pytest.approx(600_000, abs=30_000)
+    pull(scale.x(1_000_000), scale.x(1_300_000))
+    assert window.toolbar.sample.start_us == pytest.approx(1_100_000, abs=30_000)
+    assert window.toolbar.sample.duration_us == sample.duration_us
+
+
+def test_keys_on_the_track_choose_it(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    track, clock = window.pair.scrubber.track, window.pair.clock
+    clock.seek(600_000)
+    QTest.keyClick(track, Qt.Key.Key_I)
+    clock.seek(900_000)
+    QTest.keyClick(track, Qt.Key.Key_O)
+    assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (600_000, 300_000)
+    QTest.keyClick(track, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert clock.position_us == 910_000
+    QTest.keyClick(track, Qt.Key.Key_Delete)
+    assert not window.toolbar.sample.is_clip
+
+
+def test_cutting_lists_clips_by_name(
+    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
+) -> None:
+    open_whole(window, wait_until, sequence)
+    before = len(window.samples.samples)
+    window.messages.clear()
+    window.pair.scrubber.cut_asked.emit(200_000)
+    clips = window.samples.samples[: len(window.samples.samples) - before]
+    assert [clip.start_us for clip in clips] == [500_000 + 200_000 * index for index in range(len(clips))]
+    assert len(clips) == 6
+    assert window.samples.list.lines[1].name == "interlaken_00_c 0.70 s"
+    assert window.samples.list.lines[1].second == "200 ms at 700 ms"
+    assert window.messages.shown is not None
+    assert window.messages.shown.sentence == "6 clips of 200 ms are listed."
+    window.samples._choose(window.samples.list.lines[3].key)
+    assert window.pair.clock.position_us == 1_100_000
+    assert window.pair.scrubber.clip.words == "200 ms at 1.10 s"
+    window.toolbar.run()
+    assert requests[0].sample == clips[3]
+
+
+def test_nothing_is_cut_silently_and_one_click_takes_50_ms(
+    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
+) -> None:
+    open_whole(window, wait_until, sequence)
+    window.messages.dismiss()
+    wait_until(lambda: window.messages.shown is not None)
+    notice = window.messages.shown
+    assert notice is not None
+    assert notice.sentence.startswith("events.npy lasts 2 s. EventGPT was made for 50 ms")
+    assert notice.action == TAKE
+    assert not window.toolbar.sample.is_clip
+    window.pair.clock.seek(1_000_000)
+    window.messages.act()
+    window.toolbar.run()
+    assert (requests[0].sample.start_us, requests[0].sample.duration_us) == (1_000_000, 50_000)
+    assert window.messages.shown is None
+    window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
+    assert window.messages.shown is None, "it is said once for each recording"
+
+
+def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_until: Wait) -> None:
+    wait_until(lambda: len(window.pair.clock.spans) == 2)
+    assert window.messages.shown is None
+
+
+def test_a_run_shows_the_part_it_took(
+    window: MainWindow, wait_until: Wait, sequence: Path, scripted_recording: Recording
+) -> None:
+    open_whole(window, wait_until, sequence)
+    window.messages.clear()
+    window._show_recording(scripted_recording)
+    window.following.show_run(2)
+    assert window.pair.scrubber.obstacle.startswith("This run had other files")
+    assert not window.pair.scrubber.track.is_editable
+
+
+# Looks and long recordings.
+
+
+def test_another_rendering_is_drawn_and_remembered(
+    window: MainWindow, wait_until: Wait, sequence: Path, themes: ThemeHolder
+) -> None:
+    open_whole(window, wait_until, sequence)
+    player = window.pair.left.player
+    wait_until(lambda: not player.is_waiting)
+    first = player.image
+    button = player.look_button  # type: ignore[attr-defined]  # the left player is the event player
+    assert button.isVisible()
+    button._fill()
+    chosen = next(action for action in button.menu().actions() if action.text() == "As EventGPT sees it")
+    chosen.trigger()
+    wait_until(lambda: not player.is_waiting and player.image != first)
+    image = player.image
+    assert image is not None
+    colors = {image.pixelColor(x, y).name() for x in range(64) for y in range(48)}
+    assert colors <= {"#ffffff", "#0000ff", "#ff0000"}
+    dark = player.image
+    themes.toggle()
+    wait_until(lambda: not player.is_waiting)
+    assert player.image == dark, "the model's colours do not follow the theme"
+    button._fill()
+    next(action for action in button.menu().actions() if action.text() == "Polarity").trigger()
+    wait_until(lambda: not player.is_waiting and player.image != dark)
+    themes.toggle()
+    wait_until(lambda: not player.is_waiting)
+    assert button.text() == "10 ms"
+
+
+class Endless(EventRecording):
+    """An hour of a busy sensor, made up as it is read; reading it whole fails."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.asked: list[tuple[int, int]] = []
+        self.threads: set[str] = set()
+
+    @property
+    def info(self) -> RecordingInfo:
+        return RecordingInfo("dsec-h5", 3_600 * 1_000_000, 64, 48, 10, 10 + 3_600_000_000)
+
+    @property
+    def bytes_read(self) -> int:
+        return 0
+
+    def chunks(self) -> Iterator[EventArray]:
+        raise AssertionError("an hour was read whole")
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        self.asked.append((start_us, stop_us))
+        self.threads.add(threading.current_thread().name)
+        times = np.arange(start_us, stop_us, dtype=np.int64)
+        return EventArray(
+            (times % 64).astype(np.uint16),
+            (times // 64 % 48).astype(np.uint16),
+            times,
+            (times // 5000 % 2).astype(np.uint8),
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_huge_recording_is_shown_by_windows(
+    window: MainWindow, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Endless] = []
+
+    def open_recording(path: str) -> Endless:
+        made.append(Endless(str(path)))
+        return made[-1]
+
+    monkeypatch.setattr(opening, "open_recording", open_recording)
+    window.show_sample(Sample(bundled_samples()[1].events_path, None))
+    player, clock = window.pair.left.player, window.pair.clock
+    wait_until(lambda: player.image is not None and not player.is_waiting)
+    assert clock.stop_us == 3_600_000_000
+    clock.set_suspended(True)
+    threading.Event().wait(0.05)
+    asked = len(made[0].asked)
+    clock.seek(1_800_000_000)
+    threading.Event().wait(0.1)
+    assert len(made[0].asked) == asked, "something was read while a run is measured"
+    clock.set_suspended(False)
+    wait_until(lambda: not player.is_waiting)
+    assert len(made[0].asked) > asked
+    assert max(stop - start for start, stop in made[0].asked) <= 2_000_000
+    assert sum(stop - start for start, stop in made[0].asked) < 20_000_000
+    assert made[0].threads == {"evprof-pictures"}
