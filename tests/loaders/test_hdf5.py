@@ -272,7 +272,8 @@ def test_rows_of_four_as_in_mvsec(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["xytp", ["x", "y", "timestamp", "polarity"]])
-def test_columns_at_the_top_in_other_types(tmp_path: Path, names: Any) -> None:
+@pytest.mark.parametrize("title", ["none", "gzip", "blosc lz4"])
+def test_columns_at_the_top_in_other_types(tmp_path: Path, names: Any, title: str) -> None:
     path, events = tmp_path / "top.h5", made(5_000)
     values = (
         events.x.astype(">i4"),
@@ -282,7 +283,7 @@ def test_columns_at_the_top_in_other_types(tmp_path: Path, names: Any) -> None:
     )
     with h5py.File(path, "w") as file:
         for name, column in zip(names, values, strict=True):
-            file[name] = column
+            file.create_dataset(name, data=column, chunks=(800,), **COMPRESSIONS[title])
         file.attrs.update(width=346, height=np.int64(260))
     with open_recording(path) as recording:
         same(recording.read(), events)
@@ -367,6 +368,15 @@ def test_two_handles_of_one_file(tmp_path: Path) -> None:
     second.close()
     with pytest.raises(UserError):
         second.read()
+
+
+def test_beside_somebody_elses_handle_in_this_process(tmp_path: Path) -> None:
+    path, events = tmp_path / "twice.h5", made(3_000)
+    write_dsec_like(path, events, None)
+    with h5py.File(path, "r"):
+        same(read_events(path), events)
+    with h5py.File(path, "r", locking=True):
+        same(read_events(path), events)
 
 
 def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

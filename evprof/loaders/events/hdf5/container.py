@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,14 +63,22 @@ def open_file(path: str | Path) -> Any:
         raise UserError(f"{path}: HDF5 recordings need h5py; install it with `pip install h5py`.") from None
     with sentences(str(path)):
         # Chunks are cached by us, decoded and checked, so HDF5's own cache would only hold them twice.
-        options = {"mode": "r", "locking": False, "rdcc_nbytes": 0}
+        return _opened(h5py.File, found)
+
+
+def _opened(opener: Callable[..., Any], path: Path) -> Any:
+    options: dict[str, Any] = {"mode": "r", "rdcc_nbytes": 0}
+    for locking in (False, None, True, "best-effort"):
         try:
-            return h5py.File(found, **options)
+            return opener(path, locking=locking, **options)
         except OSError as error:
-            # A file whose writer allows readers (SWMR), or died while it did, opens this way only.
-            if "already open for" not in str(error):
-                raise
-            return h5py.File(found, swmr=True, libver="latest", **options)
+            # All handles of one process must lock alike, and somebody else's may be there: theirs is tried next.
+            if "flag values don't match" not in str(error):
+                if "already open for" not in str(error):
+                    raise
+                break
+    # A file whose writer allows readers (SWMR), or died while it did, opens this way only.
+    return opener(path, swmr=True, libver="latest", locking=False, **options)
 
 
 def find(group: Any, path: str, name: str) -> Any | None:

@@ -48,6 +48,7 @@ class StoredArray:
         self.shape: tuple[int, ...] = tuple(int(length) for length in dataset.shape or ())
         self.dtype: np.dtype[Any] = dataset.dtype
         self.chunk = tuple(int(length) for length in dataset.chunks) if dataset.chunks else None
+        self._memory_type = dataset.id.get_type()
         self._file_bytes = os.stat(dataset.file.filename).st_size
         self.pipeline = self._checked_pipeline()
         self._check_size()
@@ -77,14 +78,20 @@ class StoredArray:
             self.bytes_read += found.nbytes
             return found
         out = np.empty((stop - start, *self.shape[1:]), self.dtype)
-        for block in range(start // self.block_rows, -(-stop // self.block_rows)):
+        at = start
+        while at < stop:
+            block = at // self.block_rows
             first = block * self.block_rows
             last = min(first + self.block_rows, len(self))
-            low, high = max(start, first), min(stop, last)
-            if (low, high) == (first, last) and stop - start > self.block_rows and block not in self._kept:
-                self._unpack(first, last, out[low - start : high - start])
+            if at == first and last < stop and block not in self._kept:
+                # Blocks of which all is wanted go straight to their place, as many at once as there are.
+                while last + self.block_rows <= stop and last // self.block_rows not in self._kept:
+                    last += self.block_rows
+                self._unpack(first, last, out[first - start : last - start])
             else:
-                out[low - start : high - start] = self._block(block, first, last)[low - first : high - first]
+                until = min(stop, last)
+                out[at - start : until - start] = self._block(block, first, last)[at - first : until - first]
+            at = last
         return out
 
     def _block(self, block: int, first: int, last: int) -> npt.NDArray[Any]:
@@ -108,7 +115,15 @@ class StoredArray:
             for rest in _places(across):
                 self._unpack_chunk((row, *rest), out, first, here)
         if not here:
-            self._dataset.read_direct(out, np.s_[first:last])
+            self._read_unpacked(first, out)
+
+    def _read_unpacked(self, first: int, out: npt.NDArray[Any]) -> None:
+        """Has HDF5 unpack whole chunks into `out`: what h5py does, without its price of 30 µs a call."""
+        import h5py
+
+        there = self._dataset.id.get_space()
+        there.select_hyperslab((first, *[0] * (out.ndim - 1)), out.shape)
+        self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
 
     def _unpack_chunk(self, at: tuple[int, ...], out: npt.NDArray[Any], first: int, here: bool) -> None:
         """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
