@@ -140,8 +140,6 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
 
 def _check_output(output: Path, recipe: Recipe, *, overwrite: bool) -> None:
     """Raises UserError when something else is there that must stay."""
-    from evprof.loaders.writers.frames import is_ours
-
     is_folder = recipe.suffix == ""
     if not output.exists() and not output.is_symlink():
         return
@@ -152,8 +150,6 @@ def _check_output(output: Path, recipe: Recipe, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UserError(f"{output}: is already there; give another name, or --overwrite to replace it.")
-    if is_folder and not is_ours(output):
-        raise UserError(f"{output}: holds other things than frames, which would be lost; give another folder.")
 
 
 def _tell(task: Task, outcome: Outcome, console: Console) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.whole_file import part_of
 from evprof.loaders.paths import reason
+from evprof.loaders.writers.frames import is_ours
 from evprof.run.conversion.recipe import FRAMES, MP4
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import EVENTS, Task, Written
@@ -26,6 +27,10 @@ def convert(task: Task, step: Step) -> Written:
     """Writes `task.output`, whole or not at all; what was there is replaced. Raises UserError, and Cancelled."""
     refuse_itself(task)
     try:
+        if task.recipe.to == FRAMES and task.output.is_dir() and not is_ours(task.output):
+            raise UserError(
+                f"{task.output}: holds other things than frames, which would be lost; choose another folder."
+            )
         task.output.parent.mkdir(parents=True, exist_ok=True)
         return _convert(task, step)
     except OSError as error:

@@ -78,7 +78,10 @@ class Workers:
                     task = self._tasks.get_nowait()
                 except queue.Empty:
                     break
-                self._done.put(_carried_out(task, step))
+                outcome = _carried_out(task, step)
+                if outcome.is_hopeless:
+                    self._stop.set()
+                self._done.put(outcome)
         except BaseException as error:  # noqa: BLE001 - told to the thread that waits, which raises it
             self._done.put(error)
         finally:

@@ -1,0 +1,286 @@
+"""A list of samples: killed anywhere it goes on and ends as if nothing had happened; problems stop only their rows."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.core.sample import Sample
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.manifests.manifest import read_manifest
+from evprof.loaders.writers.npy import write_npy
+from evprof.run.conversion import converting
+from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd
+from evprof.run.conversion.journal import Journal
+from evprof.run.conversion.plan import plan_rows
+from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.step import Step
+from evprof.run.conversion.workers import Outcome
+
+ROWS = 40
+
+
+class Silent:
+    """Watches and says nothing."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.counts = (0, 0)
+
+    def begin(self, tasks: int, done_before: int) -> None:
+        self.counts = tasks, done_before
+
+    def look(self, steps: Sequence[Step]) -> None:
+        pass
+
+    def end(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+    def stopping(self) -> None:
+        pass
+
+
+def some_events(seed: int, count: int = 3_000) -> EventArray:
+    generator = np.random.default_rng(seed)
+    columns = [generator.integers(0, limit, count) for limit in (64, 48, 50_000, 2)]
+    return EventArray.from_columns(columns[0], columns[1], np.sort(columns[2]), columns[3])
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """A list of 40 recordings with two questions about each tenth."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = ["name,events,prompt,reference"]
+    for number in range(ROWS):
+        write_npy(folder / f"{number}.npy", iter([some_events(number)]))
+        rows += [f"drive/{number},{number}.npy,Question {number}?,Answer"] * (1 + (number % 10 == 0))
+    path = folder / "list.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def convert(path: Path, out: Path, recipe: Recipe, **options: object) -> tuple[DatasetEnd, Silent]:
+    watcher = Silent()
+    samples: Sequence[Sample] = read_manifest(path).samples
+    conversion = DatasetConversion(plan_rows(samples, out, recipe, None), source=path, **options)  # type: ignore[arg-type]  # tests name them
+    return conversion.run(watcher), watcher
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def changed_at(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_list_becomes_a_list(listed: Path, tmp_path: Path) -> None:
+    end, watcher = convert(listed, tmp_path / "out", Recipe("npz"), jobs=3)
+    assert (end.samples, len(end.written), end.failed, end.problems) == (44, 40, {}, [])
+    assert watcher.counts == (40, 0)
+    found = read_manifest(tmp_path / "out" / MANIFEST)
+    before = read_manifest(listed)
+    assert found.problems == ()
+    assert [(sample.name, sample.prompt, sample.reference) for sample in found.samples] == [
+        (sample.name, sample.prompt, sample.reference) for sample in before.samples
+    ]
+    for old, new in zip(before.samples, found.samples, strict=True):
+        assert np.array_equal(read_events(str(new.events_path)).t_us, read_events(str(old.events_path)).t_us)
+    assert not (tmp_path / "out" / LOCK).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("words", [["--to", "frames"], ["--to", "npz", "--compressed", "--jobs", "2"]])
+def test_a_killed_conversion_goes_on(words: list[str], listed: Path, tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    whole, out = tmp_path / "whole", tmp_path / "killed"
+    command = [sys.executable, "-m", "evprof", "convert", str(listed), *words]
+    subprocess.run([*command, "-o", str(whole)], check=True, capture_output=True, timeout=60)
+    for _ in range(3):
+        goal = chance.randrange(1, ROWS)
+        process = subprocess.Popen([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline and finished(out) < goal:
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        done = Journal(out).entries if (out / Journal.NAME).exists() else {}
+        times = changed_at(out)
+    last = subprocess.run([*command, "-o", str(out), "--json"], check=True, capture_output=True, timeout=60, text=True)
+    kept = {name: time_ns for name, time_ns in times.items() if any(name.startswith(output) for output in done)}
+    after = changed_at(out)
+    assert {name: after[name] for name in kept} == kept
+    assert f'"kept": {len(done)},' in last.stdout
+    assert tree(out) == tree(whole)
+
+
+def finished(out: Path) -> int:
+    try:
+        return (out / Journal.NAME).read_bytes().count(b"\n") - 1
+    except OSError:
+        return 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_the_first_interrupt_stops_and_keeps(listed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "evprof", "convert", str(listed), "--to", "frames", "-o", str(out), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline and finished(out) < 3:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "goes on" in errors
+    assert '"stopped": true' in output
+    assert not list(out.rglob("*.part"))
+    found = read_manifest(out / MANIFEST)
+    assert 3 <= len(found.samples) < 44
+    assert found.problems == ()
+
+
+def test_only_what_changed_is_done_again(listed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    convert(listed, out, Recipe("npy"))
+    first = changed_at(out)
+    end, watcher = convert(listed, out, Recipe("npy"))
+    assert (len(end.kept), watcher.outcomes) == (40, [])
+    write_npy(listed.parent / "7.npy", iter([some_events(99)]))
+    (out / "drive_3" / "events.npy").write_bytes(b"short")
+    (out / "drive_4" / "events.npy").unlink()
+    end, watcher = convert(listed, out, Recipe("npy"))
+    assert sorted(outcome.task.sample.name for outcome in watcher.outcomes) == ["drive/3", "drive/4", "drive/7"]
+    after = changed_at(out)
+    redone = {name for name in first if name.startswith("drive") and after[name] != first[name]}
+    assert redone == {f"drive_{number}/events.npy" for number in (3, 4, 7)}
+    end, watcher = convert(listed, out, Recipe("npy", layout="structured"))
+    assert len(watcher.outcomes) == 40
+    end, watcher = convert(listed, out, Recipe("npy", layout="structured"), overwrite=True)
+    assert len(watcher.outcomes) == 40
+
+
+def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> None:
+    (listed.parent / "5.npy").write_bytes(b"\x93NUMPY damaged")
+    (listed.parent / "10.npy").write_bytes((listed.parent / "10.npy").read_bytes()[:500])
+    end, _ = convert(listed, tmp_path / "out", Recipe("npy"), jobs=2)
+    assert sorted(end.failed) == ["drive_10/events.npy", "drive_5/events.npy"]
+    assert end.samples == 44 - 3
+    assert [sentence.split(":")[0] for sentence in end.problems] == [
+        *("Sample 7, 'drive/5'", "Sample 12, 'drive/10'", "Sample 13, 'drive/10 (2)'"),
+    ]
+    assert len(read_manifest(tmp_path / "out" / MANIFEST).samples) == 41
+    # Mended, the rest follows.
+    write_npy(listed.parent / "5.npy", iter([some_events(5)]))
+    end, watcher = convert(listed, tmp_path / "out", Recipe("npy"))
+    assert [outcome.error is None for outcome in watcher.outcomes] == [True, False]
+
+
+def test_a_full_disk_ends_all_with_one_sentence(listed: Path, tmp_path: Path, monkeypatch) -> None:
+    count = 0
+
+    def sometimes(task: object, step: Step) -> object:
+        nonlocal count
+        count += 1
+        if count > 5:
+            raise converting.OutputFullError("out: cannot be written (No space left on device).")
+        return original(task, step)  # type: ignore[arg-type]  # what it was called with
+
+    original = converting.convert
+    monkeypatch.setattr("evprof.run.conversion.workers.convert", sometimes)
+    with pytest.raises(UserError, match="the same command then goes on"):
+        convert(listed, tmp_path / "out", Recipe("npy"))
+    assert count == 6
+    monkeypatch.undo()
+    end, _ = convert(listed, tmp_path / "out", Recipe("npy"))
+    assert (len(end.kept), len(end.written)) == (5, 40)
+
+
+def test_folders_with_other_things_are_left_alone(listed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("-")
+    with pytest.raises(UserError, match="holds other things"):
+        convert(listed, out, Recipe("npy"))
+    end, _ = convert(listed, out, Recipe("npy"), overwrite=True)
+    assert end.samples == 44
+    assert (out / "thesis.tex").exists()
+    (tmp_path / "file").write_text("-")
+    with pytest.raises(UserError, match="is a file"):
+        convert(listed, tmp_path / "file", Recipe("npy"))
+
+
+def test_the_list_itself_and_its_sources_are_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    write_npy(tmp_path / "a" / "events.npy", iter([some_events(1)]))
+    before = (tmp_path / "a" / "events.npy").read_bytes()
+    path = tmp_path / "manifest.csv"
+    path.write_text("name,events\na,a/events.npy\n")
+    with pytest.raises(UserError, match="written over"):
+        convert(path, tmp_path, Recipe("npy"), overwrite=True)
+    other = tmp_path / "list.csv"
+    path.rename(other)
+    end, _ = convert(other, tmp_path, Recipe("npy"), overwrite=True)
+    assert "written over" in end.failed["a/events.npy"]
+    assert (tmp_path / "a" / "events.npy").read_bytes() == before
+
+
+def test_a_folder_of_pictures_that_is_not_ours_is_not_replaced(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", iter([some_events(1)]))
+    (tmp_path / "list.csv").write_text("name,events\na,a.npy\n")
+    (tmp_path / "out" / "a" / "event-frames").mkdir(parents=True)
+    (tmp_path / "out" / "a" / "event-frames" / "diary.txt").write_text("-")
+    end, _ = convert(tmp_path / "list.csv", tmp_path / "out", Recipe("frames"), overwrite=True)
+    assert "other things" in end.failed["a/event-frames"]
+    assert (tmp_path / "out" / "a" / "event-frames" / "diary.txt").exists()
+
+
+def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path, monkeypatch) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        import psutil
+
+        tag = {"host": os.uname().nodename, "pid": sleeper.pid, "started": psutil.Process(sleeper.pid).create_time()}
+        import json
+
+        (out / LOCK).write_text(json.dumps(tag))
+        with pytest.raises(UserError, match="another conversion"):
+            convert(listed, out, Recipe("npy"))
+        assert (out / LOCK).exists()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    end, _ = convert(listed, out, Recipe("npy"))
+    assert end.samples == 44
+    shutil.rmtree(out)
+
+
+def test_a_long_list_is_planned_in_no_time(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", iter([some_events(1, 10)]))
+    rows = [f"s{number},{number}.npy,Q {number % 7}" for number in range(2_220)]
+    for number in range(2_220):
+        os.link(tmp_path / "a.npy", tmp_path / f"{number}.npy")
+    (tmp_path / "list.csv").write_text("\n".join(["name,events,prompt", *rows]) + "\n")
+    began = time.perf_counter()
+    samples = read_manifest(tmp_path / "list.csv").samples
+    plan = plan_rows(samples, tmp_path / "out", Recipe("npy"), None)
+    keys = {task.key() for task in plan.tasks.values()}
+    assert time.perf_counter() - began < 1.5
+    assert len(keys) == 2_220

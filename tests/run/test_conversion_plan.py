@@ -1,0 +1,210 @@
+"""What is planned for a list of samples, under which names, and what the samples become."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.sample import Sample
+from evprof.run.conversion.journal import Entry, Journal
+from evprof.run.conversion.names import LONGEST_BYTES, FolderNames, safe_name
+from evprof.run.conversion.plan import converted, plan_rows
+from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.task import Written, stamp
+
+OUT = Path("out")
+PAIR = Sample(events_path="/d/e.npy", video_path="/d/v.mp4", name="pair")
+
+
+@given(st.lists(st.text(max_size=300), max_size=30))
+def test_folder_names_are_safe_and_different(names: list[str]) -> None:
+    makes = FolderNames()
+    found = [makes.next(name) for name in names]
+    assert len({unicodedata.normalize("NFKC", name).casefold() for name in found}) == len(found)
+    for name in found:
+        assert name.strip(". ") == name != ""
+        assert not set(name) & set('/\\:*?"<>|\0\n')
+        assert len(name.encode("utf-8")) <= LONGEST_BYTES + 8
+        assert name not in (".", "..", "manifest.csv", "conversion.jsonl")
+    assert found == [name for makes in [FolderNames()] for name in map(makes.next, names)]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("drive/000001", "drive_000001"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("a 12.50 s", "a_12.50_s"),
+        ("..", "sample"),
+        ("", "sample"),
+        ("CON", "_CON"),
+        ("lpt1.txt", "_lpt1.txt"),
+        ("x.part", "x.part_"),
+        ("夜の道", "夜の道"),
+    ],
+)
+def test_names(name: str, wanted: str) -> None:
+    assert safe_name(name) == wanted
+
+
+def test_capitals_and_equal_names_get_numbers() -> None:
+    makes = FolderNames()
+    assert [makes.next(name) for name in ("a", "A", "a", "manifest.csv", "a-2")] == [
+        *("a", "A-2", "a-3", "manifest.csv-2", "a-2-2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("to", "only", "wanted"),
+    [
+        ("npy", None, ["pair/events.npy"]),
+        ("npy", "events", ["pair/events.npy"]),
+        ("npy", "video", ["pair/events.npy"]),
+        ("mp4", None, ["pair/video.mp4"]),
+        ("mp4", "events", ["pair/events.mp4"]),
+        ("frames", None, ["pair/event-frames", "pair/video-frames"]),
+        ("frames", "video", ["pair/video-frames"]),
+    ],
+)
+def test_which_halves_are_read(to: str, only: str | None, wanted: list[str]) -> None:
+    plan = plan_rows([PAIR], OUT, Recipe(to), only)
+    assert list(plan.tasks) == wanted
+    sources = {output: task.source for output, task in plan.tasks.items()}
+    if to == "npy":
+        assert sources == {wanted[0]: "video" if only == "video" else "events"}
+
+
+def test_what_cannot_be_converted_is_a_problem_of_its_row() -> None:
+    alone = [Sample(video_path="/d/v.mp4", name="v"), Sample(events_path="/d/e.npy", name="e")]
+    plan = plan_rows(alone, OUT, Recipe("npy"), None)
+    assert "--only video" in (plan.rows[0].problem or "")
+    assert plan.rows[1].problem is None
+    plan = plan_rows(alone, OUT, Recipe("mp4"), None)
+    assert plan.rows[0].problem is None
+    assert plan.rows[1].problem == "has no video."
+
+
+def test_what_rows_share_is_converted_once() -> None:
+    samples = [replace(PAIR, name=str(number), prompt=str(number)) for number in range(50)]
+    samples.append(replace(PAIR, name="clip", start_us=0, duration_us=5))
+    plan = plan_rows(samples, OUT, Recipe("frames"), None)
+    assert list(plan.tasks) == [f"{name}/{half}-frames" for name in ("0", "clip") for half in ("event", "video")]
+    assert len({row.outputs for row in plan.rows}) == 2
+
+
+def became(sample: Sample, to: str, only: str | None, starts_us: dict[str, int]) -> Sample:
+    plan = plan_rows([sample], OUT, Recipe(to), only)
+    written = {output: Written("events", 1, starts_us=starts_us[task.source]) for output, task in plan.tasks.items()}
+    return converted(plan.rows[0], plan, written)
+
+
+CLIP = replace(PAIR, start_us=10_000, duration_us=20_000, video_offset_us=3_000)
+
+
+def test_clocks_after_both_halves_were_cut() -> None:
+    # The first event left lies at 10.3 ms, the first frame left at 3 + 7 = 10 ms.
+    found = became(CLIP, "frames", None, {"events": 10_300, "video": 7_000})
+    assert (found.start_us, found.duration_us, found.video_offset_us) == (None, None, -300)
+    assert found.events_path == str(OUT / "pair/event-frames")
+    assert found.video_times_path == str(OUT / "pair/video-frames/times.txt")
+
+
+def test_clocks_after_the_events_were_cut() -> None:
+    found = became(CLIP, "npy", None, {"events": 10_300})
+    # The new zero is 10.3 ms: the video began 7.3 ms before it, and the clip ends 19.7 ms after it.
+    assert (found.start_us, found.duration_us, found.video_offset_us) == (0, 19_700, -7_300)
+    assert found.video_path == CLIP.video_path
+
+
+def test_clocks_after_the_video_was_cut() -> None:
+    found = became(CLIP, "mp4", None, {"video": 7_000})
+    assert (found.start_us, found.duration_us, found.video_offset_us) == (10_000, 20_000, 10_000)
+    alone = became(replace(CLIP, events_path=None), "mp4", None, {"video": 7_000})
+    assert (alone.start_us, alone.duration_us, alone.video_offset_us) == (None, None, 0)
+
+
+def test_clocks_of_simulated_and_rendered_halves() -> None:
+    simulated = became(CLIP, "npy", "video", {"video": 7_500})
+    # The first simulated event, 7.5 ms into the video, is the new zero.
+    assert simulated.video_offset_us == -7_500
+    assert (simulated.start_us, simulated.duration_us) == (0, 30_000 - 10_500)
+    rendered = became(CLIP, "mp4", "events", {"events": 10_300})
+    assert (rendered.events_path, rendered.video_offset_us) == (CLIP.events_path, 10_300)
+
+
+def test_whole_samples_stay_whole() -> None:
+    for to, only in (("npy", None), ("mp4", None), ("frames", None)):
+        found = became(replace(PAIR, video_offset_us=5, rectify_path="/d/m.h5"), to, only, {"events": 0, "video": 0})
+        assert (found.start_us, found.duration_us, found.video_offset_us) == (None, None, 5)
+        assert found.rectify_path == ("/d/m.h5" if to == "mp4" else None)
+
+
+def test_a_key_changes_with_the_recipe_and_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "e.npy"
+    path.write_bytes(b"one")
+    sample = Sample(events_path=str(path), name="a")
+
+    def key(recipe: Recipe, of: Sample = sample) -> str:
+        return next(iter(plan_rows([of], OUT, recipe, None).tasks.values())).key()
+
+    before = key(Recipe("npy"))
+    assert before == key(Recipe("npy"), replace(sample, name="b", prompt="?"))
+    others = {
+        key(Recipe("npy", layout="structured")),
+        key(Recipe("npz")),
+        key(Recipe("npy"), replace(sample, start_us=1)),
+    }
+    path.write_bytes(b"three")
+    others.add(key(Recipe("npy")))
+    assert len(others | {before}) == 5
+
+
+def test_a_journal_counts_only_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "events.npy").write_bytes(b"12345")
+    with Journal(tmp_path) as journal:
+        journal.begin()
+        journal.add(Entry("a/events.npy", "k", Written("events", 5, events=1, notes=("n",))))
+        journal.add(Entry("b/events.npy", "k", Written("events", 5)))
+    with (tmp_path / Journal.NAME).open("a") as stream:
+        stream.write('{"output": "c/events.npy", "key": "k", "wri')
+    found = Journal(tmp_path)
+    assert found.entries["a/events.npy"].written == Written("events", 5, events=1, notes=("n",))
+    assert found.is_done("a/events.npy", "k")
+    assert not found.is_done("a/events.npy", "other")
+    assert not found.is_done("b/events.npy", "k")  # gone
+    assert not found.is_done("c/events.npy", "k")  # half a line
+    (tmp_path / "a" / "events.npy").write_bytes(b"1234")
+    assert not found.is_done("a/events.npy", "k")
+    found.begin()
+    found.close()
+    assert (tmp_path / Journal.NAME).read_text().count("\n") == 3
+
+
+@given(st.binary(max_size=400))
+def test_any_journal_is_read_or_refused(content: bytes) -> None:
+    import tempfile
+
+    from evprof.core.errors import UserError
+
+    with tempfile.TemporaryDirectory() as folder:
+        for head in (b"", b'{"evprof_conversion": 1}\n'):
+            (Path(folder) / Journal.NAME).write_bytes(head + content)
+            try:
+                journal = Journal(Path(folder))
+            except UserError:
+                continue
+            assert not journal.is_done("a", "b")
+
+
+def test_a_stamp_of_a_folder_tells_changes(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"1")
+    before = stamp(tmp_path)
+    (tmp_path / "b.png").write_bytes(b"1")
+    assert stamp(tmp_path) != before
+    assert stamp(tmp_path / "x_*.png") == stamp(tmp_path)
