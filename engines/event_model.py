@@ -12,7 +12,7 @@ from engines.event_frames import draw_event_frames
 from engines.eventgpt import EventGptModel
 from engines.kept_vision import KeptVision
 from engines.llama import LlamaDecoder
-from engines.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
+from engines.model import EVENTS, VIDEO, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.preparation import PromptLayout, prepare, without_use
 from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
@@ -74,7 +74,12 @@ class EventLanguageModel:
         """Stage 1."""
         frames = settings.event_frames
         host = read_input(
-            kind or self.wants, sample, spans, event_frames=frames, video_frames=frames or DEFAULT_EVENT_FRAMES
+            kind or self.wants,
+            sample,
+            spans,
+            event_frames=frames,
+            video_frames=frames or DEFAULT_EVENT_FRAMES,
+            frame_cache=settings.switches.frame_cache,
         )
         return replace(host, warnings=span_warnings(host))
 
@@ -90,7 +95,7 @@ class EventLanguageModel:
         Raises UserError when more than one frame would have to go unpooled.
         """
         renders = host.events is not None
-        used = _USED | {"canvas"} if renders else _USED
+        used = _USED | ({"canvas"} if renders else set()) | ({"frame_cache"} if host.kind == VIDEO else set())
         frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
         pooled = _recipe(settings).pooled
         if not pooled and frames != 1:

@@ -26,6 +26,7 @@ _OPTIONS = {
     "pooling": "--pooling",
     "image_layout": "--image-layout",
     "projector": "--projector",
+    "frame_cache": "--frame-cache",
 }
 """Settings that some families have no use for, and how they are asked for."""
 

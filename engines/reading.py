@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +15,48 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
+from evprof.loaders.clips import clip_events, rectified, video_window
+from evprof.loaders.videos.source import PILLOW, PYAV, VideoFrames, open_video
+
+OFF = "off"
 
 SPAN_LIMIT_US = 100_000
 """EventGPT was made for 50 ms and its own program refuses 100 ms and more; longer recordings run with a warning."""
 
 
 def import_readers() -> None:
-    """Imports what reading needs, so that the first run's stage load times reading and not Python's imports."""
+    """Imports what reading needs, so that the first run's stage load times reading and not Python's imports.
+
+    A library that is not installed is missed by the file that needs it, and not before.
+    """
+    for name in ("av", "h5py", "hdf5plugin", "PIL.Image", "platformdirs"):
+        with suppress(ImportError):
+            importlib.import_module(name)
     for name in (
-        "av",
-        "PIL.Image",
         "evprof.loaders.events.opening",
+        "evprof.loaders.events.frames",
         "evprof.loaders.pictures.render",
-        "evprof.loaders.clips",
         "evprof.loaders.videos.file",
+        "evprof.loaders.videos.folder",
+        "evprof.loaders.videos.frame_cache",
     ):
         importlib.import_module(name)
 
 
 def read_input(
-    kind: str, sample: Sample, spans: StageClock, *, event_frames: int | None, video_frames: int
+    kind: str,
+    sample: Sample,
+    spans: StageClock,
+    *,
+    event_frames: int | None,
+    video_frames: int,
+    frame_cache: str = OFF,
 ) -> HostInputs:
     """The half of the sample that `kind` names: see `read_events` and `read_video`."""
     if kind == EVENTS:
         return read_events(sample, event_frames, spans)
+    if frame_cache != OFF:
+        return _read_kept_video(sample, video_frames, spans)
     return read_video(sample, video_frames, spans)
 
 
@@ -53,7 +72,6 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
         raise UserError("This model reads events and the sample has none; add --events PATH.", exit_code=USAGE)
     if Path(path).is_dir() or is_frame_set(path):
         return _read_frames(path, count, spans)
-    from evprof.loaders.clips import clip_events, rectified
     from evprof.loaders.events.opening import open_recording
 
     with ExitStack() as opened:
@@ -77,7 +95,6 @@ def _note_events(span: Span, events: EventArray) -> None:
 
 def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
     from evprof.loaders.events.frames import load_event_frames
-    from evprof.loaders.videos.source import PILLOW
 
     with spans.child("read") as span:
         opened = load_event_frames(path, count)
@@ -100,22 +117,55 @@ def _sizes(paths: Iterable[Path]) -> int:
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
-    from evprof.loaders.clips import clip_frames
-    from evprof.loaders.videos.source import open_video
+    return _of_frames(sample, *_decoded(sample, count, spans))
 
-    path = sample.video_path
-    if path is None:
+
+def _read_kept_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
+    """As `read_video`, with what was decoded before out of the frame cache; what was not is put there."""
+    from evprof.loaders.videos.frame_cache import FrameCache
+
+    cache, path = FrameCache(), _video_path(sample)
+    with spans.child("frame cache"):
+        key = cache.key(
+            path, count=count, window_us=video_window(sample), times_path=sample.video_times_path, decoder=PYAV
+        )
+        video = cache.get(key)
+    if video is not None:
+        shown = dict(zip(video.indices, video.frames, strict=True))
+        nbytes = sum(picture.nbytes for picture in shown.values())
+        loading = LoadingFacts(nbytes, frames=len(shown), decoder=video.decoder, frame_cache="hit")
+        return _of_frames(sample, video, loading)
+    video, loading = _decoded(sample, count, spans)
+    found = _of_frames(sample, video, replace(loading, frame_cache="miss"))
+    try:
+        with spans.child("frame cache"):
+            cache.put(key, video)
+    except OSError as error:
+        refused = f"The frames of {path} could not be kept in {cache.folder} ({error.strerror or error})."
+        return replace(found, warnings=(*found.warnings, refused))
+    return found
+
+
+def _video_path(sample: Sample) -> str:
+    if sample.video_path is None:
         raise UserError("This model reads video and the sample has none; add --video PATH.", exit_code=USAGE)
+    return sample.video_path
+
+
+def _decoded(sample: Sample, count: int, spans: StageClock) -> tuple[VideoFrames, LoadingFacts]:
     with ExitStack() as opened:
         with spans.child("open"):
-            source = opened.enter_context(open_video(path, sample.video_times_path))
+            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path))
         with spans.child("demux"):
             source.index()
         source.parts = _Parts(spans)
-        video = clip_frames(source, sample, count)
-        loading = LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
+        video = source.read_uniform(count, video_window(sample))
+        return video, LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
+
+
+def _of_frames(sample: Sample, video: VideoFrames, loading: LoadingFacts) -> HostInputs:
     return HostInputs(
-        path,
+        _video_path(sample),
         VIDEO,
         pictures=tuple(video.frames),
         times_us=tuple((time_us, time_us) for time_us in video.times_us),

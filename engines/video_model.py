@@ -76,7 +76,14 @@ class VideoLanguageModel:
     ) -> HostInputs:
         """Stage 1."""
         frames = settings.frames
-        return read_input(kind or self.wants, sample, spans, event_frames=frames, video_frames=frames or DEFAULT_FRAMES)
+        return read_input(
+            kind or self.wants,
+            sample,
+            spans,
+            event_frames=frames,
+            video_frames=frames or DEFAULT_FRAMES,
+            frame_cache=settings.switches.frame_cache,
+        )
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
         """The family's one layout."""
@@ -88,6 +95,8 @@ class VideoLanguageModel:
         used = {"image_layout"} if self.reads_images else set()
         if host.events is not None:
             used.add("canvas")
+        if host.kind == VIDEO:
+            used.add("frame_cache")
         shown = draw_event_frames(host, settings.frames or DEFAULT_FRAMES, settings.input.canvas_size, spans)
         if self.reads_images and settings.input.image_layout == "grid":
             shown = self._tile(shown, spans)

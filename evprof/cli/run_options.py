@@ -12,6 +12,7 @@ from evprof.core.sample import Sample, clip_name
 from evprof.core.switches import (
     ATTENTIONS,
     CACHES,
+    FRAME_CACHES,
     IMAGE_LAYOUTS,
     INPUTS,
     POOLINGS,
@@ -124,6 +125,9 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--vision-cache", choices=VISION_CACHES, default=defaults.vision_cache, help="keep visual embeddings"
+    )
+    group.add_argument(
+        "--frame-cache", choices=FRAME_CACHES, default=defaults.frame_cache, help="keep decoded video frames"
     )
     group.add_argument(
         "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
@@ -336,6 +340,7 @@ def _switches(options: argparse.Namespace) -> Switches:
         visual_keep=options.visual_keep,
         prune_by=options.prune_by,
         projector=options.projector,
+        frame_cache=options.frame_cache,
     )
 
 

@@ -18,6 +18,7 @@ INPUTS = ("auto", "events", "video")
 
 PROJECTORS = ("reference", "fused")
 VISION_CACHES = ("off", "memory", "disk")
+FRAME_CACHES = ("off", "disk")
 PRUNINGS = ("attention", "similarity")
 ATTENTIONS = ("auto", "sdpa", "flash", "eager")
 CACHES = ("auto", "dynamic", "static", "fp8", "hqq8", "hqq4")
@@ -70,6 +71,7 @@ class Switches(Plain):
     `attention`, `cache`, `step` say how the language model computes; `prefill_chunk` is the number of positions per
     prefill pass (0: all at once). `early_exit` is the layer after which a token may be chosen when its probability
     reaches `exit_confidence` (None: never). `visual_keep` is the share of visual tokens kept, chosen by `prune_by`.
+    `frame_cache` keeps decoded video frames, `vision_cache` what the tower made of them.
     """
 
     attention: str = "auto"
@@ -82,9 +84,11 @@ class Switches(Plain):
     visual_keep: float = 1.0
     prune_by: str = "attention"
     projector: str = "reference"
+    frame_cache: str = "off"
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""
+        _check_choice("--frame-cache", self.frame_cache, FRAME_CACHES)
         _check_choice("--attention", self.attention, ATTENTIONS)
         _check_choice("--cache", self.cache, CACHES)
         _check_choice("--step", self.step, STEPS)

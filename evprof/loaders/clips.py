@@ -22,7 +22,12 @@ def clip_events(recording: Recording, sample: Sample) -> EventArray:
 
 def clip_frames(video: VideoSource, sample: Sample, count: int) -> VideoFrames:
     """`count` frames spread evenly over the sample's clip, or over the whole video. Raises UserError."""
-    return video.read_uniform(count, sample.window_us(-sample.video_offset_us))
+    return video.read_uniform(count, video_window(sample))
+
+
+def video_window(sample: Sample) -> tuple[int, int] | None:
+    """The sample's clip on its video's own clock, in µs; None: the whole video."""
+    return sample.window_us(-sample.video_offset_us)
 
 
 def read_clip(sample: Sample) -> EventArray:

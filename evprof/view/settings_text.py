@@ -229,6 +229,8 @@ def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iter
     kept = values["vision_cache"]
     label = {"off": "", "memory": "vision cache"}.get(kept, f"vision cache on {kept}")
     yield Setting("vision_cache", "vision cache", str(kept), label)
+    frames = values["frame_cache"]
+    yield Setting("frame_cache", "frame cache", str(frames), "" if frames == "off" else "frame cache")
     share = values["visual_keep"]
     if share == 1:
         yield Setting("visual_keep", "tokens kept", "all")

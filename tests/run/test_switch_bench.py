@@ -359,7 +359,16 @@ def test_only_names_switches_and_values():
 
 
 def test_every_switch_there_is_has_a_row():
-    from evprof.core.switches import ATTENTIONS, CACHES, PRUNINGS, QUANTIZATIONS, STEPS, VISION_CACHES, Switches
+    from evprof.core.switches import (
+        ATTENTIONS,
+        CACHES,
+        FRAME_CACHES,
+        PRUNINGS,
+        QUANTIZATIONS,
+        STEPS,
+        VISION_CACHES,
+        Switches,
+    )
 
     varied = {name for variant in VARIANTS for name in (*variant.on.switches, *variant.off.switches)}
     assert varied == set(Switches.__dataclass_fields__) - {"exit_confidence"}
@@ -368,8 +377,9 @@ def test_every_switch_there_is_has_a_row():
         sides = [side for variant in VARIANTS for side in (variant.on, variant.off)]
         return {side.switches[name] for side in sides if name in side.switches}
 
-    plain = {"attention": "sdpa", "cache": "static", "step": "eager", "vision_cache": "off"}
+    plain = {"attention": "sdpa", "cache": "static", "step": "eager", "vision_cache": "off", "frame_cache": "off"}
     known = {"attention": ATTENTIONS, "cache": CACHES, "step": STEPS, "vision_cache": VISION_CACHES}
+    known["frame_cache"] = FRAME_CACHES
     for name, choices in known.items():
         assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
     assert values("prune_by") == set(PRUNINGS)

@@ -44,14 +44,19 @@ READY: dict[str, dict[str, Any]] = {
         "repeat": 3,
         "settings": {"max_new_tokens": 6, "ignore_eos": True},
         "cells": [
-            {**source, "mode": mode, "vision_cache": cache, "label": f"{mode} · {words}{cached}"}
+            {**source, **caches, "mode": mode, "label": f"{mode} · {words}{cached}"}
             for mode in ("draft", "target")
             for words, source in (
                 ("event file", {f"{mode}_input": "events"}),
                 ("PNG event frames", {f"{mode}_input": "events", "event_source": "png"}),
                 ("video", {f"{mode}_input": "video"}),
             )
-            for cache, cached in (("off", ""), ("memory", " · vision cache"))
+            for cached, caches in (
+                ("", {}),
+                (" · vision cache", {"vision_cache": "memory"}),
+                # Event files hold events and not frames: what is decoded is a video's.
+                *([(" · frame cache", {"frame_cache": "disk"})] if words == "video" else []),
+            )
         ],
     },
     "speculation": {

@@ -1,0 +1,129 @@
+"""Stage load: which parts it tells, what it counts, and that kept frames are the decoded ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.disk_reads import bytes_since, disk_bytes
+from engines.reading import import_readers, read_input
+from engines.timing import StageClock
+from evprof.core.errors import UserError
+from evprof.core.records import SpanRecord
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_sample
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def load(sink: Any, kind: str, sample: Sample, **options: Any) -> tuple[Any, list[str]]:
+    """What stage load gives, and the names of its parts."""
+    sink.records.clear()
+    clock = StageClock(sink, 1)
+    with clock.stage("load", "target"):
+        found = read_input(kind, sample, clock, event_frames=None, video_frames=4, **options)
+    names = [record.name for record in sink.of(SpanRecord) if record.phase == 0]
+    assert names.pop(0) == "load"
+    return found, names
+
+
+def test_events_are_opened_and_read(sink: Any) -> None:
+    sample = bundled_sample()
+    found, parts = load(sink, "events", sample)
+    assert parts == ["open", "read"]
+    assert found.loading.events == len(found.events)
+    assert found.loading.bytes_read == Path(str(sample.events_path)).stat().st_size
+    assert found.loading.decoder == "npy"
+    assert found.loading.frames is None
+
+
+def test_a_clip_counts_only_its_events(sink: Any) -> None:
+    sample = bundled_sample()
+    whole, _ = load(sink, "events", sample)
+    clip = Sample(sample.events_path, start_us=10_000, duration_us=5_000)
+    found, _ = load(sink, "events", clip)
+    zero = int(whole.events.t_us.min())
+    expected = (whole.events.t_us >= zero + 10_000) & (whole.events.t_us < zero + 15_000)
+    assert found.loading.events == int(expected.sum())
+    assert np.array_equal(found.events.x, whole.events.x[expected])
+    with pytest.raises(UserError, match=r"no event lies in 5000\.00 s to 5000\.05 s"):
+        load(sink, "events", Sample(sample.events_path, start_us=5_000_000_000, duration_us=50_000))
+
+
+def test_a_video_is_opened_demuxed_decoded_and_converted(sink: Any) -> None:
+    found, parts = load(sink, "video", bundled_sample())
+    assert parts[:4] == ["open", "demux", "decode", "colour"]
+    assert set(parts) == {"open", "demux", "decode", "colour"}
+    assert (found.loading.frames, found.loading.decoder) == (4, "pyav")
+    assert found.loading.bytes_read > 0
+    assert found.loading.frame_cache is None
+
+
+def test_kept_frames_are_the_decoded_ones(sink: Any) -> None:
+    sample = bundled_sample()
+    plain, _ = load(sink, "video", sample)
+    missed, parts = load(sink, "video", sample, frame_cache="disk")
+    assert (parts[0], parts[-1], missed.loading.frame_cache) == ("frame cache", "frame cache", "miss")
+    found, parts = load(sink, "video", sample, frame_cache="disk")
+    assert parts == ["frame cache"]
+    assert (found.loading.frame_cache, found.loading.decoder) == ("hit", "pyav")
+    assert found.loading.bytes_read == sum(picture.nbytes for picture in found.pictures)
+    for made in (missed, found):
+        assert all(np.array_equal(mine, its) for mine, its in zip(made.pictures, plain.pictures, strict=True))
+        assert (made.labels, made.times_us) == (plain.labels, plain.times_us)
+    # Another part of the same video is another entry.
+    clip, parts = load(sink, "video", Sample(video_path=sample.video_path, duration_us=20_000), frame_cache="disk")
+    assert clip.loading.frame_cache == "miss"
+
+
+def test_a_cache_that_cannot_be_written_costs_a_warning_and_not_the_run(
+    sink: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evprof.loaders.videos.frame_cache import FrameCache
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FrameCache, "put", full)
+    found, _ = load(sink, "video", bundled_sample(), frame_cache="disk")
+    assert len(found.pictures) == 4
+    assert "could not be kept" in found.warnings[-1]
+    assert "No space left" in found.warnings[-1]
+
+
+def test_missing_libraries_are_missed_by_the_file_that_needs_them(monkeypatch: pytest.MonkeyPatch, sink: Any) -> None:
+    import sys
+
+    for name in ("av", "h5py", "hdf5plugin"):
+        monkeypatch.setitem(sys.modules, name, None)
+    import_readers()
+    found, _ = load(sink, "events", bundled_sample())
+    assert found.loading.events
+
+
+@pytest.mark.skipif(disk_bytes() is None, reason="this platform does not count what comes from a disk")
+def test_bytes_from_a_disk_are_counted_once(tmp_path: Path) -> None:
+    import os
+
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(8 << 20))
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    before = disk_bytes()
+    path.read_bytes()
+    cold = bytes_since(before)
+    again = disk_bytes()
+    path.read_bytes()
+    warm = bytes_since(again)
+    os.close(descriptor)
+    assert warm == 0
+    # A file system in memory has no disk under it.
+    assert cold == 0 or cold >= 8 << 20
+    assert bytes_since(None) is None
