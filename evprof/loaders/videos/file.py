@@ -282,6 +282,6 @@ class _Reading:
                         frame = finder.find(target)
                     with parts.part("colour"):
                         self.pictures[target] = self._to_rgb(frame, finder.rotation or 0)
-        except (UserError, FrameMissingError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread that asked for the frames raises it
             self.errors.append(error)
             self.runs.clear()

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
 from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
@@ -26,8 +26,13 @@ MAX_READ_BYTES = 2 << 30
 
 MOST_FRAMES_ASKED = 1_000_000
 
-PYAV, PILLOW = "pyav", "pillow"
-"""What decodes."""
+AUTO, PYAV, TORCHCODEC, PILLOW = "auto", "pyav", "torchcodec", "pillow"
+"""What decodes: video files one of the first three, folders of pictures always the last."""
+
+DECODERS = (AUTO, PYAV, TORCHCODEC)
+"""What can be asked for. `auto` is PyAV: it decodes several groups of a video at once and leaves out frames nothing
+depends on, so torchcodec was never faster where both were measured (`evprof bench video`), and importing it takes
+seconds and needs shared libraries of FFmpeg that it does not bring."""
 
 
 @dataclass(frozen=True)
@@ -169,15 +174,18 @@ class VideoSource(ABC):
             )
 
 
-def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoSource:
+def open_video(path: str | Path, times_path: str | Path | None = None, decoder: str = AUTO) -> VideoSource:
     """Opens a video file, a folder of pictures, or a set of them (`drive/000001_*.png`); the caller closes it.
 
     `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
+    `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`.
     """
     from evprof.loaders.events.frames import is_frame_set
     from evprof.loaders.videos.file import VideoFile
     from evprof.loaders.videos.folder import ImageFolder
 
+    if decoder not in DECODERS:
+        raise UserError(f"There is no video decoder {decoder}; choose one of {', '.join(DECODERS)}.", exit_code=USAGE)
     if Path(path).is_dir() or is_frame_set(path):
         return ImageFolder(path, times_path)
     if times_path is not None:
@@ -185,4 +193,8 @@ def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoS
             f"{path}: is no folder of pictures, and only those take their times from another file ({times_path}); "
             "leave the times away, or name the folder."
         )
+    if decoder == TORCHCODEC:
+        from evprof.loaders.videos.torchcodec_backend import TorchcodecFile
+
+        return TorchcodecFile(path)
     return VideoFile(path)
