@@ -24,19 +24,14 @@ class GrowingColumns:
     def next(self, count: int) -> Columns:
         """Room for `count` events behind those there are, to be written by the caller at once."""
         start, stop = self._filled, self._filled + count
-        self.make_room(stop)
+        if stop > len(self._columns[0]):
+            old = self._columns
+            self._columns = _empty(max(stop, start + start // 2))
+            x, y, t_us, p = self._columns
+            x[:start], y[:start], t_us[:start], p[:start] = (column[:start] for column in old)
         self._filled = stop
         x, y, t_us, p = self._columns
         return x[start:stop], y[start:stop], t_us[start:stop], p[start:stop]
-
-    def make_room(self, count: int) -> None:
-        """Room for at least `count` events in all."""
-        if count <= len(self._columns[0]):
-            return
-        filled, old = self._filled, self._columns
-        # Memory that nobody writes to is not taken, so too much room costs nothing.
-        self._columns = x, y, t_us, p = _empty(max(count, filled + filled // 2))
-        x[:filled], y[:filled], t_us[:filled], p[:filled] = (column[:filled] for column in old)
 
     def since(self, start: int) -> EventArray:
         """A view of the events from number `start` on."""

@@ -66,6 +66,10 @@ class Dat:
         p[:] = (address >> p_shift) & 1
         return Decoded(state, 0)
 
+    def count(self, words: Words) -> int:
+        """See `Decoder`."""
+        return len(words)
+
     def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
         """See `Decoder`."""
         raw = np.ascontiguousarray(words.view("<u4")[::2])

@@ -91,6 +91,10 @@ class Evt2:
         p[:] = events >> 28
         return Decoded(state, dropped)
 
+    def count(self, words: Words) -> int:
+        """See `Decoder`; words that are no events are few."""
+        return len(words)
+
     def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
         """See `Decoder`."""
         is_high = (words >> 28) == TIME_HIGH

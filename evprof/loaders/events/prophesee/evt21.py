@@ -6,7 +6,10 @@ swapped, which headers call `legacy`. What the header leaves open, the first wor
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+import numpy.typing as npt
 
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import TIME_HIGH, HighTime, base_times, scan_highs
@@ -38,15 +41,27 @@ class Evt21:
         vectors, masks = vectors[lost:], masks[lost:]
         if len(vectors) and int(((vectors >> 11) & 0x7FF).max()) > 0x7FF - 31:
             dropped += _cut(vectors, masks)
-        bits = np.flatnonzero(np.unpackbits(np.ascontiguousarray(masks).view(np.uint8), bitorder="little"))
-        of = bits >> 5
-        x, y, t_us, p = columns.next(len(bits))
-        np.take(base + ((vectors >> 22) & 63), of, out=t_us, mode="clip")
-        np.take(((vectors >> 11) & 0x7FF).astype(np.uint16), of, out=x, mode="clip")
-        x += (bits & 31).astype(np.uint16)
-        np.take((vectors & 0x7FF).astype(np.uint16), of, out=y, mode="clip")
-        np.take((vectors >> 28).astype(np.uint8), of, out=p, mode="clip")
+        # The pixels of a half mask stand one after the other in a table; see EVT3, whose masks are shorter.
+        pixels, pixels_at = _half_masks()
+        halves = masks.view("<u2")
+        of_halves = np.bitwise_count(halves)
+        before = np.cumsum(of_halves, dtype=np.int64)
+        counts = of_halves[::2] + of_halves[1::2]
+        x, y, t_us, p = columns.next(int(before[-1]) if len(before) else 0)
+        place = np.repeat(pixels_at[halves] - before + of_halves, of_halves)
+        place += np.arange(len(x))
+        columns_of = np.repeat(((vectors >> 11) & 0x7FF).astype(np.uint16), 2)
+        columns_of[1::2] += 16
+        np.add(np.repeat(columns_of, of_halves), pixels.take(place), out=x)
+        y[:] = np.repeat((vectors & 0x7FF).astype(np.uint16), counts)
+        t_us[:] = np.repeat(base + ((vectors >> 22) & 63), counts)
+        p[:] = np.repeat((vectors >> 28).astype(np.uint8), counts)
         return Decoded(state, dropped)
+
+    def count(self, words: Words) -> int:
+        """See `Decoder`."""
+        head, mask = self._halves(words)
+        return int(np.bitwise_count(mask[head < 0x2000_0000]).sum(dtype=np.int64))
 
     def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
         """See `Decoder`."""
@@ -57,6 +72,15 @@ class Evt21:
     def _halves(self, words: Words) -> tuple[Words, Words]:
         halves = words.view("<u4").reshape(-1, 2)
         return np.ascontiguousarray(halves[:, self._half]), np.ascontiguousarray(halves[:, 1 - self._half])
+
+
+@lru_cache(1)
+def _half_masks() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The set bits of every number of 16 bits, one after the other, and where each number's begin."""
+    numbers = np.arange(1 << 16, dtype=np.uint16)
+    counts = np.bitwise_count(numbers)
+    bits = np.flatnonzero(np.unpackbits(numbers.astype("<u2").view(np.uint8), bitorder="little")) & 15
+    return bits.astype(np.uint8), np.cumsum(counts, dtype=np.int64) - counts
 
 
 def _cut(vectors: Words, masks: Words) -> int:

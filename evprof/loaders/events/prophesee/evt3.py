@@ -97,6 +97,10 @@ class Evt3:
         last_row = int(rows[-1]) if len(rows) else state.row
         return Decoded(Evt3State(clock, low_us, last_row, *base), dropped)
 
+    def count(self, words: Words) -> int:
+        """See `Decoder`."""
+        return _count(words)
+
     def scan(self, words: Words, state: Evt3State) -> tuple[Block, Evt3State]:
         """See `Decoder`."""
         words, _ = _from_first_time(words, state, is_counting=False)
@@ -134,11 +138,14 @@ def _from_first_time(words: Words, state: Evt3State, *, is_counting: bool = True
     first = int(is_high.argmax()) if is_high.any() else len(words)
     if not is_counting:
         return words[first:], 0
-    kinds = (words[:first] >> 12).astype(np.uint8) - 2
-    made = kinds < 4
-    kinds, content = kinds[made], words[:first][made] & 0xFFF
-    masks = (content & _MASK_AND[kinds]) | _MASK_OR[kinds]
-    return words[first:], int(np.bitwise_count(masks).sum(dtype=np.int64))
+    return words[first:], _count(words[:first])
+
+
+def _count(words: Words) -> int:
+    kinds = (words >> 12).astype(np.uint8) - 2
+    makes = kinds < 4
+    kinds, content = kinds[makes], words[makes] & 0xFFF
+    return int(np.bitwise_count((content & _MASK_AND[kinds]) | _MASK_OR[kinds]).sum(dtype=np.int64))
 
 
 def _times(words: Words, kinds: Words, state: Evt3State) -> tuple[_Ints, _Ints, HighTime, int]:

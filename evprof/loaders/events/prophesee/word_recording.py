@@ -28,6 +28,8 @@ BLOCK_WORDS = 1 << 17
 SCANNED_BYTES = 1 << 30
 """Files up to this size are scanned for what they hold when asked what they are: some tenths of a second."""
 
+_SAMPLED_BLOCKS = 8
+
 Words = npt.NDArray[Any]
 State = TypeVar("State")
 
@@ -56,6 +58,9 @@ class Decoder(Protocol[State]):
 
     def decode(self, words: Words, state: State, columns: GrowingColumns) -> Decoded[State]:
         """Appends a block's events to `columns`."""
+
+    def count(self, words: Words) -> int:
+        """About how many events these words are, quickly."""
 
     def scan(self, words: Words, state: State) -> tuple[Block, State]:
         """Only what an index needs."""
@@ -121,7 +126,7 @@ class WordRecording(Recording, Generic[State]):
 
     def read(self) -> EventArray:
         """All events, decoded into one place."""
-        columns = GrowingColumns()
+        columns = GrowingColumns(min(self._about(), MOST_EVENTS))
         for _ in self._bounded(self._appended(columns)):
             pass
         if len(columns) == 0:
@@ -185,9 +190,12 @@ class WordRecording(Recording, Generic[State]):
         for block in range(self._blocks):
             events, state = self._append(block, state, columns)
             yield events
-            if block % 16 == 0:
-                # A little more than it will be if the rest is like what was read.
-                columns.make_room(min(len(columns) * self._blocks * 17 // (16 * (block + 1)), MOST_EVENTS))
+
+    def _about(self) -> int:
+        """How many events there are, rather too many: memory that nobody writes to is not taken."""
+        sample = range(0, self._blocks, max(1, self._blocks // _SAMPLED_BLOCKS))
+        counts = [self._decoder.count(self._read_words(block)) for block in sample]
+        return sum(counts) * self._blocks * 17 // (16 * max(1, len(counts)))
 
     def _scan(self) -> _Index[State]:
         """Brings the index to its end."""
