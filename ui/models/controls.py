@@ -259,6 +259,12 @@ OPTIMIZATIONS = (
                 _words("off", "disk"),
             ),
             Control(
+                "prefetch",
+                "input files",
+                f"Before every run the input's files are read into memory, or dropped from it. {SAME}",
+                _words("off", "warm", "cold"),
+            ),
+            Control(
                 "visual_keep",
                 "tokens kept",
                 f"Share of the visual tokens that reach the language model. Below 100 %: {OTHER.lower()}",

@@ -12,6 +12,7 @@ from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import Column
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.models.figures import NOTHING
+from ui.models.loading_details import LOADING_LINES, grouped_parts, loading_of_column
 
 MAX_CHILDREN = 40
 """Parts listed; a decode stage has one per token or round."""
@@ -68,16 +69,36 @@ def span_sections(run: RunLog, span: Span) -> list[Section]:
         tensors = [record for record in span.tensors if record.direction == direction]
         if tensors:
             sections.append(Section(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
+    sections += _loading(run, span)
     children = run.children(span.span_id)
-    if children:
+    groups = grouped_parts(run, span)
+    if groups is not None:
+        sections.append(
+            Section("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
+        )
+    elif children:
         listed = [Detail(child.name, _duration_text(child), _swatch(child)) for child in children[:MAX_CHILDREN]]
         more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
         sections.append(Section("Parts", listed, more))
     return sections
 
 
+def _loading(run: RunLog, span: Span) -> list[Section]:
+    """What stage load read and how fast."""
+    if span.name != "load" or not span.is_stage:
+        return []
+    lines = loading_of_column(run, span.role)
+    details = [Detail(name, text, tip=LOADING_LINES[name]) for name, text in lines.items() if text]
+    return [Section("Loading", details)] if details else []
+
+
+def _times(name: str, count: int) -> str:
+    return name if count == 1 else f"{name} × {count}"
+
+
 def _swatch(span: Span) -> str:
-    return span.name if stages_in(span.name) else ""
+    # Frames are decoded while they are loaded: a part may be called what a stage is called.
+    return span.name if span.is_stage and stages_in(span.name) else ""
 
 
 def _note(run: RunLog, span: Span) -> str:

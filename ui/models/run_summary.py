@@ -11,6 +11,7 @@ from evprof.metrics import kv_cache
 from evprof.view.columns import Column
 from evprof.view.settings_text import Setting, told_settings
 from ui.models.figures import NOTHING, column_heads
+from ui.models.loading_details import LOADING_LINES, SUMMARY, loading_of_column
 from ui.models.provenance import provenance_lines
 from ui.models.run_details import Detail, Section
 from ui.models.run_text import mode_name
@@ -57,6 +58,7 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
     sections = [
         Section(title, _models(columns), heads=heads),
         *(Section(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run)) for run in runs),
+        Section("Loading", _loadings(columns)),
         Section("KV cache", _caches(columns)),
         Section("GPU", _gpus(runs)),
         Section("Warnings", note="\n".join(_warnings(runs))),
@@ -109,6 +111,13 @@ def _beside(name: str, texts: Sequence[str], roles: Sequence[str] = (), tip: str
     said = [text or NOTHING for text in texts]
     colours = tuple("dim" if not text else role for text, role in zip(texts, roles or [""] * len(texts), strict=True))
     return Detail(name, said[0], tip=tip, unit=unit, beside=said[1] if len(said) > 1 else None, roles=colours)
+
+
+def _loadings(columns: Sequence[Column]) -> list[Detail]:
+    """What stage load read and how fast; lines that no column fills are left out."""
+    loadings = [loading_of_column(*column) for column in columns]
+    found = [(name, LOADING_LINES[name], [loading[name] for loading in loadings]) for name in SUMMARY]
+    return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
 
 
 def _caches(columns: Sequence[Column]) -> list[Detail]:

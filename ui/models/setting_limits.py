@@ -53,6 +53,10 @@ def obstacle(here: Circumstances, key: str) -> str:
             not any(input_of(settings.input, role) == "events" for role in here.roles),
             "No model reads events.",
         ),
+        "frame_cache": (
+            not any(input_of(settings.input, role) == "video" for role in here.roles),
+            "No model reads a video.",
+        ),
         **dict.fromkeys(
             ("top_p", "top_k", "seed"),
             (is_speculative or settings.temperature == 0, "Nothing is drawn at temperature 0."),

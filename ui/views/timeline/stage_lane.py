@@ -24,6 +24,9 @@ PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
 
+SPECULATION = ("draft", "verify")
+"""Parts with colours of their own."""
+
 
 class StageLane(Lane):
     """One model's five stages."""
@@ -185,7 +188,7 @@ class StageLane(Lane):
     def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
         """Label, edge, ground, and ground when pointed at."""
         theme = self.scene.theme
-        color = theme.stage(name if name in theme.stages else (stages_in(stage) or (stage,))[-1])
+        color = theme.stage(_color_name(name, stage))
         return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
 
     def _paint_end(self, painter: QPainter, track: Track) -> None:
@@ -253,10 +256,18 @@ class StageLane(Lane):
         title = stage_title(span.name) if span.name == stage else f"{stage_title(stage)} › {span.name}"
         return Hit(
             title=f"{title} · {self.scene.title(self.column)}",
-            color=theme.stage(span.stage_name if span.stage_name in theme.stages else stage),
+            color=theme.stage(_color_name(span.stage_name, stage)),
             facts=facts,
             note=note,
             span=SpanRef(track.run.run_id, span.span_id),
             range=around,
             swatch=span.name if is_striped(span.name) else "",
         )
+
+
+def _color_name(name: str, stage: str) -> str:
+    """Whose colour a part of a stage has: drafting and verifying their own, everything else its stage's.
+
+    Parts may be called what stages are called: frames are decoded while they are loaded.
+    """
+    return name if name in SPECULATION else (stages_in(stage) or (stage,))[-1]
