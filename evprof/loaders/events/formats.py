@@ -58,6 +58,11 @@ def _prophesee(form: str) -> Callable[[bytes], bool]:
     return begins
 
 
+def _text(head: bytes) -> bool:
+    recording = importlib.import_module("evprof.loaders.events.text.recording")
+    return bool(recording.begins_as_text(head))
+
+
 FORMATS: tuple[Format, ...] = (
     Format("npy", "NumPy .npy (EventGPT's dict, structured, N x 4)", _starts(NPY_MAGIC), "evprof.loaders.events.npy"),
     Format("npz", "NumPy .npz", _starts(ZIP_MAGIC), "evprof.loaders.events.npz"),
@@ -70,6 +75,11 @@ FORMATS: tuple[Format, ...] = (
     Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
     Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
     Format("rosbag1", "ROS 1 bags", _starts(b"#ROSBAG V"), "evprof.loaders.events.rosbag"),
+    Format("es", "Event Stream (.es)", _starts(b"Event Stream"), "evprof.loaders.events.event_stream"),
+    # After all others that are text: any table of numbers begins like it.
+    Format(
+        "csv", "text with one event per line (.csv, .txt, also gzipped)", _text, "evprof.loaders.events.text.recording"
+    ),
     Format("n-caltech", "N-Caltech101 and N-MNIST .bin", _ncaltech, "evprof.loaders.events.ncaltech"),
 )
 """In the order they are tried; the last one has no mark of its own and must stay the last."""
