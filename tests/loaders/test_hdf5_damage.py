@@ -309,3 +309,16 @@ def test_nothing_but_a_magic(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "empty.h5"
     path.write_bytes(head)
     refused(path, "damaged")
+
+
+@pytest.mark.parametrize("compression", ["blosc", "blosc2", "bitshuffle", "lzf"])
+def test_filters_without_their_parameters(tmp_path: Path, compression: str) -> None:
+    """Version 1 of a filter's description ends its fixed part with how many parameters follow."""
+    path = tmp_path / "bare.h5"
+    write(path, **COMPRESSIONS[compression])
+    content = path.read_bytes()
+    name = {"bitshuffle": b"bitshuffle; see"}.get(compression, compression.encode() + b"\0")
+    for place in [at for at in range(len(content)) if content.startswith(name, at)]:
+        content = content[: place - 2] + bytes(2) + content[place:]
+    path.write_bytes(content)
+    refused(path, "parameters")

@@ -153,14 +153,20 @@ def pipeline_of(steps: Sequence[Filter], itemsize: int, chunk_bytes: int, name: 
 
 
 def _sane(step: Filter, itemsize: int, chunk_bytes: int) -> bool:
-    values = step.values
+    """Whether a filter has the parameters that its code reads without looking how many there are."""
+    values, count = step.values, len(step.values)
     match step.code:
         case 2:  # SHUFFLE
-            return bool(values) and values[0] == itemsize
-        case 32008:  # BITSHUFFLE
-            return len(values) >= 5 and values[2] == itemsize and values[4] in (0, 2, 3) and values[3] % 8 == 0
+            return count > 0 and values[0] == itemsize
         case 32000:  # LZF
-            return len(values) >= 3 and values[2] == chunk_bytes <= _MOST_LZF_CHUNK
+            return count >= 3 and values[2] == chunk_bytes <= _MOST_LZF_CHUNK
+        case 32001:  # BLOSC
+            return count >= 4
+        case 32026:  # BLOSC2; where there is an eighth, it is a number of dimensions, whose lengths follow
+            return count in (4, 5, 6, 7) or (count > 8 and values[7] == count - 8 <= 8)
+        case 32008:  # BITSHUFFLE: two of its version, itemsize, block length, compressor
+            block, codec = [*values[3:], 0, 0][:2]
+            return count >= 3 and values[2] == itemsize and block % 8 == 0 and codec in (0, 2, 3)
     return True
 
 
@@ -198,7 +204,7 @@ def _claimed(step: Filter, raw: bytes) -> int | None:
             case 32026:  # BLOSC2: a frame whose header is MessagePack
                 told = raw[2:9] == b"b2frame" and raw[29] == 0xD3
                 claimed = struct.unpack_from(">q", raw, 30)[0] if told else -1
-            case 32004 | 32008 if step.code == LZ4 or step.values[4]:  # LZ4, BITSHUFFLE with a compressor: bytes, block
+            case 32004 | 32008 if step.code == LZ4 or any(step.values[4:5]):  # BITSHUFFLE with a codec: bytes, block
                 claimed = struct.unpack_from(">Q", raw)[0]
             case 32015:
                 claimed = _zstd_claimed(raw)
