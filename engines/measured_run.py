@@ -25,6 +25,7 @@ from engines.kv_cache import weigh
 from engines.model import VisionLanguageModel
 from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
+from engines.reading import OFF, files_of
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
@@ -41,6 +42,7 @@ from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import GenerationSettings, RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
 from evprof.core.units import bytes_text
+from evprof.loaders.page_cache import prefetch
 
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
@@ -182,8 +184,20 @@ class MeasuredRun:
             self._choose_step(role, warm)
         self._environment = describe_environment(models[self._plan.role].device)
         self._describe({"environment": self._environment})
+        self._prefetch(roles)
         self._gpus = GpuWatch(model.device for model in models.values())
         return models
+
+    def _prefetch(self, roles: tuple[str, ...]) -> None:
+        """The input's files into memory, or out of it, as the run asks for; before its zero."""
+        switches = self._plan.settings.switches
+        if switches.prefetch == OFF:
+            return
+        sample = self._request.sample
+        kinds = {input_of(self._plan.settings.input, role) for role in roles}
+        paths = files_of(sample, kinds, has_frame_cache=switches.frame_cache != OFF)
+        for sentence in prefetch(paths, switches.prefetch, self._stop.is_set):
+            self._warn(sentence)
 
     def _choose_step(self, role: str, warm: Warm) -> None:
         """Compiles or captures what the run will decode with; that is known only now, with the threads it takes."""

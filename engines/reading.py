@@ -60,6 +60,20 @@ def read_input(
     return read_video(sample, video_frames, spans)
 
 
+def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = False) -> list[str]:
+    """What stage load reads of a sample: files and folders."""
+    paths: list[str | None] = []
+    if EVENTS in kinds:
+        paths += [sample.events_path, sample.rectify_path]
+    if VIDEO in kinds:
+        paths += [sample.video_path, sample.video_times_path]
+        if has_frame_cache:
+            from evprof.loaders.videos.frame_cache import FrameCache
+
+            paths.append(str(FrameCache().folder))
+    return [path for path in paths if path is not None]
+
+
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
     """The sample's event recording or the clip of it; or its folder of PNG event frames, `count` spread evenly.
 

@@ -16,6 +16,7 @@ from evprof.core.switches import (
     IMAGE_LAYOUTS,
     INPUTS,
     POOLINGS,
+    PREFETCHES,
     PROJECTORS,
     PROMPT_STYLES,
     PRUNINGS,
@@ -128,6 +129,9 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--frame-cache", choices=FRAME_CACHES, default=defaults.frame_cache, help="keep decoded video frames"
+    )
+    group.add_argument(
+        "--prefetch", choices=PREFETCHES, default=defaults.prefetch, help="before every run: files into memory, or out"
     )
     group.add_argument(
         "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
@@ -341,6 +345,7 @@ def _switches(options: argparse.Namespace) -> Switches:
         prune_by=options.prune_by,
         projector=options.projector,
         frame_cache=options.frame_cache,
+        prefetch=options.prefetch,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES
 from evprof.core.sample import Sample
-from evprof.core.switches import QUANTIZATIONS
+from evprof.core.switches import PREFETCHES, QUANTIZATIONS
 from evprof.run.suites.cell import Wants
 from evprof.run.suites.ready import READY
 from evprof.run.suites.samples import chosen, told_apart
@@ -66,10 +66,11 @@ def _add_overrides(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="tokens of an answer at most")
     group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
     group.add_argument("--seed", type=int, metavar="N", help="of sampling")
+    group.add_argument("--prefetch", choices=PREFETCHES, help="before every run: its files into memory, or out of it")
 
 
 _OVERRIDES = (
-    *("draft", "target", "draft_quantization", "target_quantization", "clip", "max_new_tokens", "seed"),
+    *("draft", "target", "draft_quantization", "target_quantization", "clip", "max_new_tokens", "seed", "prefetch"),
     *(f"{role}{part}" for part in ("device", "dtype") for role in ("", "draft_", "target_")),
 )
 

@@ -19,6 +19,9 @@ INPUTS = ("auto", "events", "video")
 PROJECTORS = ("reference", "fused")
 VISION_CACHES = ("off", "memory", "disk")
 FRAME_CACHES = ("off", "disk")
+PREFETCHES = ("off", "warm", "cold")
+"""What becomes of the input's files before a run, outside its measured time: nothing; read through; out of memory."""
+
 PRUNINGS = ("attention", "similarity")
 ATTENTIONS = ("auto", "sdpa", "flash", "eager")
 CACHES = ("auto", "dynamic", "static", "fp8", "hqq8", "hqq4")
@@ -71,7 +74,8 @@ class Switches(Plain):
     `attention`, `cache`, `step` say how the language model computes; `prefill_chunk` is the number of positions per
     prefill pass (0: all at once). `early_exit` is the layer after which a token may be chosen when its probability
     reaches `exit_confidence` (None: never). `visual_keep` is the share of visual tokens kept, chosen by `prune_by`.
-    `frame_cache` keeps decoded video frames, `vision_cache` what the tower made of them.
+    `frame_cache` keeps decoded video frames, `vision_cache` what the tower made of them. `prefetch` has the input's
+    files in the page cache before a run, or out of it.
     """
 
     attention: str = "auto"
@@ -85,10 +89,12 @@ class Switches(Plain):
     prune_by: str = "attention"
     projector: str = "reference"
     frame_cache: str = "off"
+    prefetch: str = "off"
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""
         _check_choice("--frame-cache", self.frame_cache, FRAME_CACHES)
+        _check_choice("--prefetch", self.prefetch, PREFETCHES)
         _check_choice("--attention", self.attention, ATTENTIONS)
         _check_choice("--cache", self.cache, CACHES)
         _check_choice("--step", self.step, STEPS)

@@ -162,6 +162,7 @@ VARIANTS: tuple[Variant, ...] = (
         Variant("vision-cache", f"{place} hit", ("vision",), _switch(vision_cache=place))
         for place in ("memory", "disk")
     ),
+    Variant("prefetch", "warm", ("load",), _switch(prefetch="warm"), _switch(prefetch="cold"), "cold"),
     Variant("frame-cache", "disk hit", ("load",), _switch(frame_cache="disk"), roles=(TARGET,)),
     *(
         Variant("visual-keep", f"0.5 {way}", LLM, _switch(visual_keep=0.5, prune_by=way), expects=PRUNING)

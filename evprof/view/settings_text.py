@@ -225,12 +225,17 @@ def _label_of(key: str, value: str) -> str:
     return f"{value} cache" if value in LOSSY_CACHES else value
 
 
+_PLACES = {"off": "as they are", "warm": "in memory", "cold": "on disk"}
+
+
 def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iterator[Setting]:
     kept = values["vision_cache"]
     label = {"off": "", "memory": "vision cache"}.get(kept, f"vision cache on {kept}")
     yield Setting("vision_cache", "vision cache", str(kept), label)
     frames = values["frame_cache"]
     yield Setting("frame_cache", "frame cache", str(frames), "" if frames == "off" else "frame cache")
+    files = values["prefetch"]
+    yield Setting("prefetch", "input files", _PLACES.get(files, str(files)), "" if files == "off" else f"{files} files")
     share = values["visual_keep"]
     if share == 1:
         yield Setting("visual_keep", "tokens kept", "all")

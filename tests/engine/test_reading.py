@@ -127,3 +127,39 @@ def test_bytes_from_a_disk_are_counted_once(tmp_path: Path) -> None:
     # A file system in memory has no disk under it.
     assert cold == 0 or cold >= 8 << 20
     assert bytes_since(None) is None
+
+
+def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+    import threading
+
+    from engines import measured_run
+    from evprof.core.recording import Recording
+    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.core.run_log import RunBook
+    from evprof.core.switches import Switches
+
+    events = tmp_path / "events.npy"
+    shutil.copyfile(str(bundled_sample().events_path), events)
+    said: list[tuple[list[str], str]] = []
+
+    def watched(paths: list[str], how: str, stop: Any) -> list[str]:
+        said.append((paths, how))
+        return ["It was told."]
+
+    monkeypatch.setattr(measured_run, "prefetch", watched)
+    for how in ("off", "warm", "cold"):
+        recording = Recording()
+        settings = GenerationSettings(max_new_tokens=2, switches=Switches(prefetch=how))
+        request = RunRequest("draft", Sample(str(events)), ModelChoice("tiny-draft"), None, settings, warmup=1)
+        engine.run(request, recording, threading.Event())
+        book = RunBook(recording)
+        book.update()
+        runs = list(book.runs.values())
+        assert [run.info.status for run in runs] == ["finished", "finished"]
+        assert [("It was told." in run.info.warnings) for run in runs] == [how != "off"] * 2
+        assert runs[-1].info.loading["draft"].events
+        assert runs[-1].info.loading["draft"].bytes_from_disk in (None, 0) or how != "warm"
+    assert said == [([str(events)], "warm")] * 2 + [([str(events)], "cold")] * 2

@@ -363,6 +363,7 @@ def test_every_switch_there_is_has_a_row():
         ATTENTIONS,
         CACHES,
         FRAME_CACHES,
+        PREFETCHES,
         PRUNINGS,
         QUANTIZATIONS,
         STEPS,
@@ -377,9 +378,10 @@ def test_every_switch_there_is_has_a_row():
         sides = [side for variant in VARIANTS for side in (variant.on, variant.off)]
         return {side.switches[name] for side in sides if name in side.switches}
 
-    plain = {"attention": "sdpa", "cache": "static", "step": "eager", "vision_cache": "off", "frame_cache": "off"}
+    plain = {"attention": "sdpa", "cache": "static", "step": "eager"}
+    plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off"}
     known = {"attention": ATTENTIONS, "cache": CACHES, "step": STEPS, "vision_cache": VISION_CACHES}
-    known["frame_cache"] = FRAME_CACHES
+    known |= {"frame_cache": FRAME_CACHES, "prefetch": PREFETCHES}
     for name, choices in known.items():
         assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
     assert values("prune_by") == set(PRUNINGS)

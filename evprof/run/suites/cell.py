@@ -106,6 +106,8 @@ def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
         inputs, draft_input=own.get("draft_input", "auto"), target_input=own.get("target_input", "auto")
     )
     reset: dict[str, Any] = {}
+    if "video" not in own.values():
+        reset["frame_cache"] = Switches().frame_cache
     if switches.early_exit is None:
         reset["exit_confidence"] = Switches().exit_confidence
     if switches.visual_keep == 1:
