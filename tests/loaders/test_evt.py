@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.prophesee import raw
+from evprof.loaders.events.prophesee import raw, word_recording
 from evprof.loaders.events.recording import Recording
 
 Event = tuple[int, int, int, int]
@@ -385,6 +385,30 @@ def test_a_window_reads_little_of_the_file_once_indexed(tmp_path: Path) -> None:
         second = recording.read_time(15_000 << 6, 15_001 << 6)
         assert recording.bytes_read - read_before <= 2 * 1000 * 4
     assert (len(first), len(second)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["evt2", "evt2.1", "legacy", "evt3"])
+def test_windows_of_large_files_look_at_the_ends_of_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    chance = np.random.default_rng(8)
+    heads: list[int] = []
+    # Past the roll-over, and with so many events between two upper times that some ends have none.
+    for high in range(2**28 - 3000, 2**28 + 3000):
+        count = 3000 if high == 2**28 - 500 else int(chance.integers(0, 4))
+        heads += [evt2_word(8, high % 2**28), *chance.integers(0, 2**22, count).tolist()]
+    words = sensor_like_evt3(40) if kind == "evt3" else heads
+    if kind in ("evt2.1", "legacy"):
+        words = [head << 32 | 1 for head in heads]
+    path = tmp_path / "a.raw"
+    path.write_bytes(packed(kind, words))
+    whole = read_events(path)
+    monkeypatch.setattr(word_recording, "SCANNED_BYTES", 100)
+    with raw.open_recording(path, 5000) as recording:
+        for start in whole.t_us[[0, len(whole) // 3, len(whole) // 2, -1]].tolist():
+            assert rows(recording.read_time(start, start + 900)) == rows(whole.slice_time(start, start + 900))
+        assert recording.info.t_min_us == whole.t_min_us
+        assert recording.info.t_max_us == whole.t_max_us
 
 
 def test_damaged_captures(survives_damage: Callable[..., dict[str, str]]) -> None:

@@ -58,6 +58,7 @@ class Evt3:
 
     name = "evt3"
     word = np.dtype("<u2")
+    tail_words = 0
     start = Evt3State()
 
     def __init__(self, offset_us: int = 0) -> None:
@@ -102,27 +103,41 @@ class Evt3:
         return _count(words)
 
     def scan(self, words: Words, state: Evt3State) -> tuple[Block, Evt3State]:
-        """See `Decoder`."""
+        """See `Decoder`: upper times, and of all else what is last."""
         words, _ = _from_first_time(words, state, is_counting=False)
         if len(words) == 0:
             now = _now_us(state)
             bound = None if now is None else now + self._offset_us
             return Block(bound, bound, False), state
-        kinds = (words >> 12).astype(np.uint8)
-        _, times, clock, low_us = _times(words, kinds, state)
-        if (now := _now_us(state)) is not None:
-            times = np.concatenate(([now], times))
-        row = state.row
-        if (last := _last(kinds < 2)) is not None:
-            row = int(words[last]) & 0x7FF if kinds[last] == 0 else _NO_ROW
-        base, polarity, first = state.base, state.polarity, 0
-        if (last := _last(kinds == 3)) is not None:
-            base, polarity, first = int(words[last]) & 0x7FF, int(words[last]) >> 11 & 1, last
-        moved = kinds[first:]
-        base += 12 * int(np.count_nonzero(moved == 4)) + 8 * int(np.count_nonzero(moved == 5))
-        after = Evt3State(clock, low_us, row, min(base, _FAR_COLUMN), polarity)
-        low, high = int(times.min()) + self._offset_us, int(times.max()) + self._offset_us
-        return Block(low, high, bool((times[1:] < times[:-1]).any())), after
+        highs_at = np.flatnonzero((words & 0xF000) == 0x8000)
+        highs, clock = np.empty(0, np.int64), state.time
+        if len(highs_at):
+            highs, clock = unwrapped(words[highs_at] & 0xFFF, state.time, TIME_BITS)
+        before = current(state.time, TIME_BITS)
+        if before is not None:
+            highs_at, highs = np.append(-1, highs_at), np.append(before, highs)
+        low, high = int(highs.min()) << LOW_BITS, (int(highs.max()) << LOW_BITS) + 4095
+        is_backwards = bool((highs[1:] < highs[:-1]).any())
+        block = Block(low + self._offset_us, high + self._offset_us, is_backwards)
+        changes_at = highs_at[1:][highs[1:] != highs[:-1]]
+        changed = int(changes_at[-1]) if len(changes_at) else -1 if before is not None else 0
+        return block, _left(words, state, clock, changed)
+
+
+def _left(words: Words, state: Evt3State, clock: HighTime, changed: int) -> Evt3State:
+    """The state behind words whose upper time last changed at word `changed` (-1: not)."""
+    low_us = state.low_us if changed < 0 else 0
+    if (last := _last(words, 0x6000)) is not None and last > changed:
+        low_us = int(words[last]) & 0xFFF
+    row = state.row
+    if (last_row := _last(words, 0x0000, 0xE000)) is not None:
+        row = _NO_ROW if words[last_row] & 0x1000 else int(words[last_row]) & 0x7FF
+    base, polarity, first = state.base, state.polarity, 0
+    if (last_base := _last(words, 0x3000)) is not None:
+        base, polarity, first = int(words[last_base]) & 0x7FF, int(words[last_base]) >> 11 & 1, last_base
+    moved = words[first:] & 0xF000
+    base += 12 * int(np.count_nonzero(moved == 0x4000)) + 8 * int(np.count_nonzero(moved == 0x5000))
+    return Evt3State(clock, low_us, row, min(base, _FAR_COLUMN), polarity)
 
 
 def _now_us(state: Evt3State) -> int | None:
@@ -220,11 +235,10 @@ def _leave_out_columns(masks: Words, column: Words) -> int:
     return dropped
 
 
-def _last(where: npt.NDArray[np.bool_]) -> int | None:
-    """The last place that is set; looked for at the end first, where it mostly is."""
-    tail = max(0, len(where) - _TAIL_WORDS)
-    found = np.flatnonzero(where[tail:])
-    if len(found):
-        return tail + int(found[-1])
-    found = np.flatnonzero(where[:tail])
-    return int(found[-1]) if len(found) else None
+def _last(words: Words, kind: int, mask: int = 0xF000) -> int | None:
+    """The last word of a kind (its bits in their place); looked for at the end first, where it mostly is."""
+    for start in (max(0, len(words) - _TAIL_WORDS), 0):
+        found = np.flatnonzero((words[start:] & mask) == kind)
+        if len(found):
+            return start + int(found[-1])
+    return None
