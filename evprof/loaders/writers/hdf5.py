@@ -6,7 +6,7 @@ It knows nothing of where the events come from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from evprof.core.events import EventArray
 from evprof.core.whole_file import whole_path
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
+from evprof.loaders.writers.patient_file import PatientFile
 
 COMPRESSIONS = ("blosc-zstd", "blosc-lz4", "gzip", "lzf", "none")
 """The first is DSEC's own; reading `gzip`, `lzf` and `none` needs h5py alone."""
@@ -51,12 +52,13 @@ def write_dsec(
     name = str(path)
     options = _compression_options(compression, name)
     with _sentences(name), whole_path(Path(path)) as unfinished:
-        with _file(unfinished, name) as file:
+        with _file(unfinished, name) as (file, place):
             writer = _DsecFile(file, options, t_offset_us, name)
             if width and height:
                 file["events"].attrs.update(width=width, height=height)
             for events in _gathered(_passed_on(chunks)):
                 writer.append(events)
+                place.check()
         if not writer.count:
             raise UserError(f"{path}: there are no events to write; nothing was written.")
     return writer.count
@@ -187,16 +189,15 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _file(path: Path, name: str) -> Iterator[Any]:
+def _file(path: Path, name: str) -> Iterator[tuple[Any, PatientFile]]:
     try:
         import h5py
     except ImportError:
         raise UserError(f"{name}: writing HDF5 needs h5py; install it with `pip install h5py`.") from None
-    file = h5py.File(path, "w", locking=False)
-    try:
-        yield file
-    finally:
-        file.close()
+    with closing(PatientFile(path)) as place:
+        with h5py.File(place, "w") as file:
+            yield file, place
+        place.check()
 
 
 class _SourceError(Exception):

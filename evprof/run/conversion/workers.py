@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.run.conversion.converting import OutputFullError, convert
@@ -15,6 +17,9 @@ from evprof.run.conversion.task import Task, Written
 
 TICK_S = 0.1
 THREADS = "evprof-convert"
+
+LEAST_FREE_BYTES = 1 << 16
+"""With less room than that a failure is one of the disk, and all others would fail, too."""
 
 
 @dataclass(frozen=True)
@@ -95,5 +100,14 @@ def _carried_out(task: Task, step: Step) -> Outcome:
     except Cancelled:
         return Outcome(task)
     except UserError as error:
-        return Outcome(task, error=error.sentence, is_hopeless=isinstance(error, OutputFullError))
+        is_hopeless = isinstance(error, OutputFullError) or _is_full(task.output)
+        return Outcome(task, error=error.sentence, is_hopeless=is_hopeless)
     return Outcome(task, written, seconds=time.perf_counter() - began)
+
+
+def _is_full(output: Path) -> bool:
+    """Whether there is no room left: some writers tell it in their own words."""
+    try:
+        return shutil.disk_usage(output.parent).free < LEAST_FREE_BYTES
+    except OSError:
+        return False

@@ -1,0 +1,304 @@
+"""`evprof convert` as a person calls it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evprof.core.events import EventArray
+from evprof.loaders.bundled import bundled_sample
+from evprof.loaders.events.opening import read_events
+from evprof.loaders.videos.file import VideoFile
+from evprof.loaders.writers.frames import write_frames
+from evprof.loaders.writers.hdf5 import write_dsec
+from evprof.loaders.writers.npy import write_npy
+from evprof.run.conversion.recipe import TARGETS, Recipe
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def some_events(count: int = 20_000, seed: int = 1) -> EventArray:
+    random = np.random.default_rng(seed)
+    columns = [random.integers(0, limit, count) for limit in (64, 48, 200_000, 2)]
+    return EventArray.from_columns(columns[0], columns[1], np.sort(columns[2]), columns[3])
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "scene.npy"
+    write_npy(path, iter([some_events()]))
+    return path
+
+
+@pytest.fixture(scope="session")
+def painted() -> ModuleType:
+    """The painter of numbered videos that the loaders' tests use."""
+    spec = importlib.util.spec_from_file_location("painted_videos", ROOT / "tests" / "loaders" / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def video(painted: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return painted.write_video(tmp_path_factory.mktemp("video") / "road.mp4", 30, gop=30)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.h5", "a.hdf5", "a.raw", "a.dat"])
+def test_the_name_says_what_to_make(name: str, evprof, recording: Path, tmp_path: Path) -> None:
+    found = evprof("convert", recording, "-o", tmp_path / "new" / name)
+    assert found.code == 0, found.errors
+    assert re.match(rf".*{name}: 20,000 events, [\d.]+ KiB in .* Mev/s\)$", found.output.strip())
+    there, wanted = read_events(tmp_path / "new" / name), some_events()
+    assert all(np.array_equal(getattr(there, column), getattr(wanted, column)) for column in ("x", "y", "t_us", "p"))
+
+
+def test_frames_are_those_that_inspect_saves(evprof, video: Path, tmp_path: Path) -> None:
+    events = bundled_sample().events_path
+    for source, frames in ((events, []), (events, ["--frames", 1]), (video, ["--frames", 8])):
+        inspected, converted = tmp_path / "i", tmp_path / "c"
+        assert evprof("inspect", source, *frames, "--save-frames", inspected).code == 0
+        found = evprof("convert", source, "-o", converted, *frames, "--overwrite")
+        assert found.code == 0, found.errors
+        names = sorted(path.name for path in inspected.iterdir())
+        assert sorted(path.name for path in converted.iterdir()) == [*names, "times.txt"]
+        for name in names:
+            assert (converted / name).read_bytes() == (inspected / name).read_bytes()
+            (inspected / name).unlink()
+
+
+def test_a_video_becomes_one_of_short_gops(evprof, video: Path, painted: ModuleType, tmp_path: Path) -> None:
+    found = evprof("convert", video, "-o", tmp_path / "a.mp4", "--gop", 6, "--b-frames", 0, "--size", "80x24")
+    assert found.code == 0, found.errors
+    assert "30 frames" in found.output
+    document = evprof("inspect", tmp_path / "a.mp4", "--json").document
+    assert (document["gop_frames"], document["frames"], document["width"], document["height"]) == (6, 30, 80, 24)
+    cut = evprof("convert", video, "-o", tmp_path / "cut.mp4", "--start-ms", 500, "--duration-ms", 200)
+    assert cut.code == 0, cut.errors
+    with VideoFile(tmp_path / "cut.mp4") as made:
+        made.index()
+        assert [painted.number_of(picture) for picture in made.read_uniform(6).frames] == list(range(15, 21))
+
+
+def test_simulated_events_are_told_as_such(evprof, video: Path, tmp_path: Path) -> None:
+    words = ("--seed", 5, "--threshold", 0.3, "--refractory-us", 200, "--simulate-width", 80)
+    found = evprof("convert", video, "-o", tmp_path / "a.npy", *words)
+    assert found.code == 0
+    assert "simulated events" in found.output
+    assert "interpolated, not measured" in found.errors
+    document = evprof("convert", video, "-o", tmp_path / "b.npy", *words, "--json").document
+    assert document["files"][0]["simulated"] is True
+    assert any("simulated" in sentence for sentence in document["problems"])
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+def test_the_documents_keys_are_documented(evprof, recording: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs/json.md").read_text(encoding="utf-8")
+    section = text.split("## The JSON of `convert`")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([a-z_]+)`", section)) | {"schema_version"}
+    one = evprof("convert", recording, "-o", tmp_path / "a.npz", "--json").document
+    assert set(one) | set(one["files"][0]) <= named
+    (tmp_path / "list.csv").write_text("events\nscene.npy\n")
+    many = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out", "--to", "npz", "--json").document
+    assert set(many) <= named
+    assert (many["written"], many["kept"], many["failed"], many["samples"], many["rows"]) == (1, 0, 0, 1, 1)
+    assert many["files"][0]["path"] == str(tmp_path / "out" / "scene" / "events.npz")
+
+
+def test_nothing_is_replaced_unasked(evprof, recording: Path, video: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "a.npz"
+    taken.write_text("precious")
+    folder = tmp_path / "pictures"
+    write_frames(folder, [(0, np.zeros((2, 2, 3), np.uint8))])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("-")
+    for output in (taken, folder, other):
+        found = evprof("convert", recording, "-o", output)
+        assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1)
+        assert "--overwrite" in found.errors
+    assert evprof("convert", recording, "-o", taken, "--overwrite").code == 0
+    assert evprof("convert", recording, "-o", folder, "--overwrite").code == 0
+    refused = evprof("convert", recording, "-o", other, "--overwrite")
+    assert (refused.code, "would be lost" in refused.errors) == (1, True)
+    assert evprof("convert", recording, "-o", other, "--to", "npy").code == 1
+    assert evprof("convert", recording, "-o", taken, "--to", "frames").code == 2
+    assert (other / "thesis.tex").read_text() == "-"
+    itself = evprof("convert", recording, "-o", recording, "--overwrite")
+    assert (itself.code, "its own conversion" in itself.errors) == (1, True)
+    assert len(read_events(recording)) == 20_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-o", "out.xyz"],
+        ["-o", "out.npy", "--to", "npz"],
+        ["-o", "out.npy", "--gop", "4"],
+        ["-o", "out.npy", "--threshold", "0.4"],
+        ["-o", "out.npy", "--only", "video"],
+        ["-o", "out.npy", "--clip-ms", "50"],
+        ["-o", "out.npy", "--video-times", "t.txt"],
+        ["-o", "out.npy", "--start-ms", "-5"],
+        ["-o", "out.npy", "--duration-ms", "0"],
+        ["-o", "out.npy", "--start-ms", "nan"],
+        ["-o", "out.npy", "--jobs", "0"],
+        ["-o", "out.dat", "--raw-format", "evt3"],
+        ["-o", "out", "--every", "2"],
+        ["-o", "out", "--fps", "30"],
+        ["-o", "out", "--frames", "0"],
+        ["-o", "out", "--window-ms", "0"],
+        ["-o", "out", "--canvas", "640"],
+        ["-o", "out", "--rendering", "oil"],
+        ["-o", "out.mp4", "--fps", "1/0"],
+        ["-o", "out.mp4", "--fps", "1e9"],
+        ["-o", "out.mp4", "--size", "0x0"],
+        [],
+    ],
+)
+def test_wrong_usage(words: list[str], evprof, recording: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    found = evprof("convert", recording, *words)
+    assert (found.code, found.output, len(found.errors.splitlines())) == (2, "", 1), found.errors
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_what_is_no_recording_is_refused(evprof, session: Path, recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source in (session, tmp_path / "gone.npy", tmp_path / "empty"):
+        found = evprof("convert", source, "-o", tmp_path / "a.npy")
+        assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1), found.errors
+
+
+def test_a_list_with_odd_names(evprof, recording: Path, video: Path, tmp_path: Path) -> None:
+    names = ["a/b", "A_B", "../../x", "nul", "n" * 300, "夜", "a/b", "manifest.csv"]
+    rows = "".join(f"{name},scene.npy,{video},Question {number}?\n" for number, name in enumerate(names))
+    (tmp_path / "list.csv").write_text(f"name,events,video,prompt\n{rows}gone,gone.npy,,\n", encoding="utf-8")
+    out = tmp_path / "out"
+    found = evprof("convert", tmp_path / "list.csv", "-o", out, "--to", "frames", "--frames", 2)
+    assert found.code == 0, found.errors
+    assert "8 of 8 samples" in found.output
+    assert "gone.npy" in found.errors
+    document = evprof("inspect", out / "manifest.csv", "--json").document
+    assert (document["samples"], document["with_both"], document["prompts"]) == (8, 8, 8)
+    # All of it is below the folder, and what the rows share is there once.
+    assert sorted(path.name for path in out.iterdir()) == ["a_b", "conversion.jsonl", "manifest.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["list.csv", "out", "scene.npy"]
+
+
+def test_a_list_whose_rows_fail_in_part(evprof, recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.npy").write_bytes(recording.read_bytes()[:5000])
+    (tmp_path / "list.csv").write_text("name,events\ngood,scene.npy\nbad,bad.npy\n")
+    found = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out", "--to", "h5")
+    assert found.code == 1
+    assert "Sample 2, 'bad'" in found.errors
+    assert "1 of 2 samples; files: 1 written, 0 there before, 1 failed" in found.output
+    again = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out", "--to", "h5", "--json")
+    assert again.code == 1
+    assert (again.document["kept"], again.document["failed"]) == (1, 1)
+    refused = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out")
+    assert (refused.code, "--to" in refused.errors) == (2, True)
+
+
+@pytest.fixture
+def sequence(tmp_path: Path, painted: ModuleType) -> Path:
+    """Events of 200 ms and pictures every 20 ms on the same clock, as DSEC keeps them."""
+    pytest.importorskip("hdf5plugin")
+    folder = tmp_path / "zurich_00"
+    events = some_events(40_000)
+    shifted = EventArray(events.x, events.y, events.t_us + 7_000_000, events.p)
+    (folder / "events" / "left").mkdir(parents=True)
+    write_dsec(folder / "events" / "left" / "events.h5", iter([shifted]), width=64, height=48)
+    images = folder / "images" / "left" / "rectified"
+    write_frames(images, [(0, painted.paint(number)) for number in range(10)])
+    (images / "times.txt").unlink()
+    times = "".join(f"{7_000_000 + 20_000 * number}\n" for number in range(10))
+    (folder / "images" / "timestamps.txt").write_text(times)
+    return folder
+
+
+def test_a_folder_with_both_is_cut_into_clips(evprof, sequence: Path, painted: ModuleType, tmp_path: Path) -> None:
+    whole = evprof("convert", sequence, "-o", tmp_path / "whole", "--to", "npy")
+    assert whole.code == 0, whole.errors
+    assert len(read_events(tmp_path / "whole" / "zurich_00" / "events.npy")) == 40_000
+    found = evprof("convert", sequence, "-o", tmp_path / "out", "--to", "npy", "--clip-ms", 50)
+    assert found.code == 0, found.errors
+    clips = sorted((tmp_path / "out").glob("zurich*/events.npy"))
+    assert 3 <= len(clips) <= 4
+    origin = 7_000_000 + int(some_events(40_000).t_us[0])
+    for number, clip in enumerate(clips):
+        events = read_events(clip)
+        assert origin + number * 50_000 <= events.t_us[0] <= events.t_us[-1] < origin + (number + 1) * 50_000
+    pictures = evprof("convert", sequence, "-o", tmp_path / "videos", "--to", "mp4", "--clip-ms", 60, "--limit", 2)
+    assert pictures.code == 0, pictures.errors
+    second = sorted((tmp_path / "videos").glob("zurich*/video.mp4"))[1]
+    with VideoFile(second) as made:
+        made.index()
+        shown = [painted.number_of(picture) for picture in made.read_uniform(len(made.table)).frames]
+    assert shown[:3] in ([2, 3, 4], [3, 4, 5])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits and signals of POSIX")
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_disk_that_fills_up(to: str, recording: Path, tmp_path: Path) -> None:
+    """A limit on the size of files fails in the middle of writing, as a full disk does."""
+    code = (
+        "import resource, sys; from evprof.__main__ import main\n"
+        "import evprof.run.conversion.from_events\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700)); sys.exit(main())"
+    )
+    out = tmp_path / "out"
+    out.mkdir()
+    output = out / f"result{Recipe(to).suffix}"
+    words = ["convert", str(recording), "-o", str(output), "--to", to]
+    found = run_python(code, words, tmp_path)
+    assert found.returncode == 1, found.stderr
+    assert [line for line in found.stderr.splitlines() if line.startswith("evprof:")]
+    assert "defect" not in found.stderr
+    assert os.listdir(out) == []
+
+
+def run_python(code: str, words: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+    environment: dict[str, Any] = {**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_in_a_single_conversion(painted: ModuleType, tmp_path: Path) -> None:
+    video = painted.write_video(tmp_path / "long.mp4", 1_000, options={"preset": "ultrafast"})
+    (tmp_path / "out").mkdir()
+    output = tmp_path / "out" / "long.npz"
+    command = [sys.executable, "-m", "evprof", "convert", str(video), "-o", str(output), "--compressed"]
+    process = subprocess.Popen(
+        [*command, "--threshold", "0.02"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    text, errors = process.communicate(timeout=30)
+    assert (process.returncode, text) == (130, ""), errors
+    assert "was not written" in errors
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_the_json_is_one_document(recording: Path, tmp_path: Path) -> None:
+    words = ["convert", str(recording), "-o", str(tmp_path / "a.mp4"), "--fps", "100", "--json"]
+    found = run_python("import sys; from evprof.__main__ import main; sys.exit(main())", words, tmp_path)
+    assert found.returncode == 0
+    assert json.loads(found.stdout)["files"][0]["kind"] == "video"
