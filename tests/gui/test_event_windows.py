@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from evprof.loaders.pictures.renderings import RENDERINGS
 from ui.models import event_windows
 from ui.models.event_look import BY_THEME, EventArtist, EventLook
 from ui.models.event_windows import BLOCK_EVENTS, BlockedEvents, HeldEvents, open_windows
-from ui.models.picture_feed import EventPictures
+from ui.models.picture_feed import EventPictures, PictureFeed, PlayerInput
 
 ZERO_US = 1_700_000_000_000_000
 
@@ -254,3 +256,69 @@ def test_an_empty_recording_is_a_sentence(tmp_path: Path) -> None:
     none = np.empty(0, np.int64)
     with pytest.raises(UserError, match="no events"):
         HeldEvents(EventArray(none.astype(np.uint16), none.astype(np.uint16), none, none.astype(np.uint8)))
+
+
+class Unmeasured(Counted):
+    """Does not say how long it is before it was looked through; `learns` is what it says then."""
+
+    def __init__(self, events: EventArray, learns: RecordingInfo | None = None) -> None:
+        super().__init__(events, RecordingInfo("evt3", None, 64, 48))
+        self.learns = learns
+        self.looked_through = 0
+
+    def chunks(self) -> Iterator[EventArray]:
+        for start in range(0, len(self.events), 10_000):
+            self.looked_through += 1
+            yield self.events.slice_count(start, start + 10_000)
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        self.says = self.learns or self.says
+        return super().read_time(start_us, stop_us)
+
+
+@pytest.mark.parametrize("says_after_all", [True, False])
+def test_the_beginning_is_shown_before_the_length_is_known(says_after_all: bool) -> None:
+    whole = counted(seconds=5)
+    recording = Unmeasured(whole.events, whole.says if says_after_all else None)
+    windows = BlockedEvents(recording)
+    assert not windows.is_length_known
+    assert windows.duration_us == 10_000 * 20 - 20
+    assert same(windows.between(0, 10_000), whole.events.slice_count(0, 500))
+    assert len(windows.last(1_000, 10**9)) == 1_000
+    assert recording.looked_through == 1, "only the first piece"
+    windows.prepare(0)
+    assert windows.is_length_known
+    assert windows.duration_us == 5_000_000 - 20
+    assert (recording.looked_through == 1) is says_after_all
+    found = windows.between(4_000_000, 4_010_000)
+    assert same(found, whole.events.slice_time(ZERO_US + 4_000_000, ZERO_US + 4_010_000))
+
+
+def test_a_length_found_later_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = counted(seconds=5)
+    recording = Unmeasured(whole.events, whole.says)
+    gate = threading.Event()
+    read_time = recording.read_time
+
+    def slow(start_us: int, stop_us: int) -> EventArray:
+        gate.wait(5)
+        return read_time(start_us, stop_us)
+
+    monkeypatch.setattr(recording, "read_time", slow)
+    feed = PictureFeed(PlayerInput("long.raw"), lambda _: EventPictures(BlockedEvents(recording)))
+    feed.want(0)
+    until(lambda: feed.state.picture is not None)
+    assert feed.state.duration_us == 199_980
+    assert feed.is_busy
+    gate.set()
+    until(lambda: not feed.is_busy)
+    assert feed.state.duration_us == 4_999_980
+    feed.close()
+    until(lambda: recording.is_closed)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.005)

@@ -35,6 +35,7 @@ class Counting:
 
     duration_us = 1_000_000
     is_drawn = True
+    is_length_known = True
 
     def __init__(self) -> None:
         self.asked: list[int] = []

@@ -47,6 +47,10 @@ class EventWindows(Protocol):
     def duration_us(self) -> int:
         """From the earliest event to the latest."""
 
+    @property
+    def is_length_known(self) -> bool:
+        """Whether that is so, or only as far as is known yet: `prepare` finds out."""
+
     def between(self, start_us: int, stop_us: int) -> EventArray:
         """Events with start_us <= t < stop_us, in order of time."""
 
@@ -70,6 +74,7 @@ class HeldEvents:
         events = in_order(events)
         self.width, self.height = events.width, events.height
         self.zero_us = int(events.t_us[0])
+        self.is_length_known = True
         self._events = events
 
     @property
@@ -79,9 +84,7 @@ class HeldEvents:
 
     def between(self, start_us: int, stop_us: int) -> EventArray:
         """A view."""
-        zero = self.zero_us
-        start, stop = np.searchsorted(self._events.t_us, [start_us + zero, stop_us + zero], side="left")
-        return self._events.slice_count(int(start), max(int(start), int(stop)))
+        return _cut(self._events, start_us + self.zero_us, stop_us + self.zero_us)
 
     def last(self, count: int, stop_us: int) -> EventArray:
         """A view."""
@@ -97,22 +100,39 @@ class HeldEvents:
 
 
 class BlockedEvents:
-    """A recording read in blocks of time; what was read last is kept, up to `room_events` events."""
+    """A recording read in blocks of time; what was read last is kept, up to `room_events` events.
+
+    Where only looking through all of a file tells how long it is, its beginning is shown first, and `prepare` looks.
+    """
 
     def __init__(self, recording: Recording, *, room_events: int = HELD_EVENTS) -> None:
-        """Takes the recording over. Raises UserError when it does not say when it ends."""
+        """Takes the recording over. Raises UserError."""
         info = recording.info
         self._recording = recording
-        self.zero_us = recording.origin_us()
-        if info.t_max_us is None:
-            raise UserError(f"{recording.path}: its length is not known without reading all of it.")
-        self._duration_us = max(0, info.t_max_us - self.zero_us)
-        self._block_us = _block_us(info.events, self._duration_us)
         self._room_events = room_events
         self._blocks: OrderedDict[int, EventArray] = OrderedDict()
         self._held_events = 0
         self.width, self.height = info.width or 1, info.height or 1
         self._is_size_known = bool(info.width and info.height)
+        self._beginning: EventArray | None = None
+        if info.t_max_us is None:
+            self._beginning = in_order(next(recording.chunks(), NO_EVENTS))
+            if not len(self._beginning):
+                raise UserError(f"{recording.path}: the recording holds no events.")
+            self._note_size(self._beginning)
+            self._take_bounds(int(self._beginning.t_us[0]), int(self._beginning.t_us[-1]), None)
+        else:
+            self._take_bounds(recording.origin_us(), info.t_max_us, info.events)
+
+    def _take_bounds(self, first_us: int, last_us: int, events: int | None) -> None:
+        self.zero_us = first_us
+        self._duration_us = max(0, last_us - first_us)
+        self._block_us = _block_us(events, self._duration_us)
+
+    @property
+    def is_length_known(self) -> bool:
+        """Whether `duration_us` is more than how long the beginning is."""
+        return self._beginning is None
 
     @property
     def duration_us(self) -> int:
@@ -124,12 +144,12 @@ class BlockedEvents:
         start_us, stop_us = max(0, start_us), min(stop_us, self._duration_us + 1)
         if start_us >= stop_us:
             return NO_EVENTS
+        if self._beginning is not None:
+            return _cut(self._beginning, start_us + self.zero_us, stop_us + self.zero_us)
         first, last = start_us // self._block_us, (stop_us - 1) // self._block_us
         self._read_missing(first, last)
-        zero = self.zero_us
         events = in_order(joined(self._blocks[number] for number in range(first, last + 1)))
-        start, stop = np.searchsorted(events.t_us, [start_us + zero, stop_us + zero], side="left")
-        found = events.slice_count(int(start), int(stop))
+        found = _cut(events, start_us + self.zero_us, stop_us + self.zero_us)
         self._forget()
         return found
 
@@ -147,7 +167,9 @@ class BlockedEvents:
         return found.slice_count(max(0, len(found) - count), len(found))
 
     def prepare(self, position_us: int) -> None:
-        """The block after the one a moment lies in."""
+        """The block after the one a moment lies in; before that, how long the recording is."""
+        if self._beginning is not None:
+            self._learn_length()
         following = position_us // self._block_us + 1
         if following * self._block_us <= self._duration_us:
             self._read_missing(following, following)
@@ -158,6 +180,23 @@ class BlockedEvents:
         self._blocks.clear()
         self._held_events = 0
         self._recording.close()
+
+    def _learn_length(self) -> None:
+        """Formats with an index make it for the first window; of others every piece has to be looked at."""
+        recording = self._recording
+        recording.read_time(self.zero_us, self.zero_us + 1)
+        info = recording.info
+        if info.t_min_us is not None and info.t_max_us is not None:
+            first_us, last_us = info.t_min_us, info.t_max_us
+        else:
+            edges = [(int(chunk.t_us.min()), int(chunk.t_us.max())) for chunk in recording.chunks()]
+            first_us, last_us = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+        self._beginning = None
+        self._take_bounds(first_us, last_us, info.events)
+
+    def _note_size(self, events: EventArray) -> None:
+        if not self._is_size_known:
+            self.width, self.height = max(self.width, events.width), max(self.height, events.height)
 
     def _read_missing(self, first: int, last: int) -> None:
         number = first
@@ -176,8 +215,7 @@ class BlockedEvents:
         """Blocks first…stop-1 in one reading, taken apart."""
         zero, length = self.zero_us, self._block_us
         events = in_order(self._recording.read_time(zero + first * length, zero + stop * length))
-        if not self._is_size_known:
-            self.width, self.height = max(self.width, events.width), max(self.height, events.height)
+        self._note_size(events)
         edges = np.searchsorted(events.t_us, [zero + number * length for number in range(first, stop + 1)])
         for place, number in enumerate(range(first, stop)):
             block = events.slice_count(int(edges[place]), int(edges[place + 1]))
@@ -197,7 +235,7 @@ def open_windows(path: str) -> EventWindows:
 
     recording = open_recording(path)
     try:
-        if _is_small(recording) or recording.info.t_max_us is None:
+        if _is_small(recording):
             events = recording.read()
             recording.close()
             return HeldEvents(events)
@@ -230,3 +268,9 @@ def in_order(events: EventArray) -> EventArray:
 
 def _copied(events: EventArray) -> EventArray:
     return EventArray(events.x.copy(), events.y.copy(), events.t_us.copy(), events.p.copy())
+
+
+def _cut(events: EventArray, start_us: int, stop_us: int) -> EventArray:
+    """Events in order of time with start_us <= t < stop_us; a view."""
+    start, stop = np.searchsorted(events.t_us, [start_us, stop_us], side="left")
+    return events.slice_count(int(start), max(int(start), int(stop)))

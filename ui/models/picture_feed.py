@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -32,7 +32,11 @@ class PictureSource(Protocol):
 
     @property
     def duration_us(self) -> int:
-        """Its length."""
+        """Its length, as far as it is known yet."""
+
+    @property
+    def is_length_known(self) -> bool:
+        """Whether `prepare` has nothing more to find out about the length."""
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         """uint8 [H, W, 3] RGB at a moment since its first event or frame; videos have no look. Raises UserError."""
@@ -70,7 +74,16 @@ class EventPictures:
     def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
         self._artist = EventArtist(windows)
-        self.duration_us = windows.duration_us
+
+    @property
+    def duration_us(self) -> int:
+        """From the earliest event to the latest."""
+        return self._windows.duration_us
+
+    @property
+    def is_length_known(self) -> bool:
+        """False of long recordings that do not say."""
+        return self._windows.is_length_known
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         """What the look says of the events that end at the position."""
@@ -90,6 +103,7 @@ class FolderPictures:
 
     FRAME_US = 100_000
     is_drawn = False
+    is_length_known = True
 
     def __init__(self, frames: EventFrames) -> None:
         self._frames = frames.frames
@@ -110,6 +124,7 @@ class VideoPictures:
     """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
 
     is_drawn = False
+    is_length_known = True
 
     def __init__(self, given: PlayerInput) -> None:
         from evprof.loaders.videos.player import VideoPlayer
@@ -172,6 +187,7 @@ class PictureFeed:
         self._is_closed = False
         self._is_paused = False
         self._is_over = False
+        self._is_measuring = False
         self._state = FeedState()
         self._thread: threading.Thread | None = None
 
@@ -182,9 +198,9 @@ class PictureFeed:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a picture is still to come."""
+        """Whether a picture, or the input's length, is still to come."""
         with self._wish:
-            return self._answered != self._asked
+            return self._answered != self._asked or self._is_measuring
 
     def want(self, position_us: int, look: EventLook | None = None) -> None:
         """Asks for the picture of a moment since the input's beginning; an older wish that waits is forgotten."""
@@ -221,11 +237,12 @@ class PictureFeed:
         with self._wish:
             return self._wanted is None and not self._is_paused and not self._is_closed
 
-    def _answer(self, state: FeedState, wish: _Wish | None) -> None:
-        """Shows what came of a wish; None: nothing more will come of any."""
+    def _answer(self, state: FeedState, wish: _Wish | None, *, is_measuring: bool = False) -> None:
+        """Shows what came of a wish; None: nothing more will come of any. `is_measuring`: its length is to come."""
         with self._wish:
             self._state = state
             self._is_over = wish is None
+            self._is_measuring = is_measuring
             self._answered = self._asked if wish is None else wish.number
 
     def _work(self) -> None:
@@ -239,22 +256,26 @@ class PictureFeed:
             return
         try:
             while wanted is not None:
-                picture = source.picture_at(wanted.position_us, wanted.look)
-                state = FeedState(
-                    self._state.serial + 1,
-                    picture,
-                    wanted.position_us,
-                    source.duration_us,
-                    is_drawn=source.is_drawn,
-                )
-                self._answer(state, wanted)
-                if self._is_at_leisure():
-                    source.prepare(wanted.position_us)
+                self._fulfil(wanted, source)
                 wanted = self._next_wish()
         except UserError as error:
             self._answer(FeedState(self._state.serial + 1, None, 0, source.duration_us, error.sentence), None)
         finally:
             source.close()
+
+    def _fulfil(self, wanted: _Wish, source: PictureSource) -> None:
+        """One picture, and what is likely wanted next while nothing else is."""
+        picture = source.picture_at(wanted.position_us, wanted.look)
+        state = FeedState(
+            self._state.serial + 1, picture, wanted.position_us, source.duration_us, is_drawn=source.is_drawn
+        )
+        will_prepare = self._is_at_leisure()
+        was_known = source.is_length_known
+        self._answer(state, wanted, is_measuring=will_prepare and not was_known)
+        if will_prepare:
+            source.prepare(wanted.position_us)
+            if not was_known:
+                self._answer(replace(state, serial=state.serial + 1, duration_us=source.duration_us), wanted)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class StageLane(Lane):
     def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
         """Label, edge, ground, and ground when pointed at."""
         theme = self.scene.theme
-        color = theme.stage(_color_name(name, stage))
+        color = theme.stage(color_name(name, stage))
         return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
 
     def _paint_end(self, painter: QPainter, track: Track) -> None:
@@ -256,7 +256,7 @@ class StageLane(Lane):
         title = stage_title(span.name) if span.name == stage else f"{stage_title(stage)} › {span.name}"
         return Hit(
             title=f"{title} · {self.scene.title(self.column)}",
-            color=theme.stage(_color_name(span.stage_name, stage)),
+            color=theme.stage(color_name(span.stage_name, stage)),
             facts=facts,
             note=note,
             span=SpanRef(track.run.run_id, span.span_id),
@@ -265,7 +265,7 @@ class StageLane(Lane):
         )
 
 
-def _color_name(name: str, stage: str) -> str:
+def color_name(name: str, stage: str) -> str:
     """Whose colour a part of a stage has: drafting and verifying their own, everything else its stage's.
 
     Parts may be called what stages are called: frames are decoded while they are loaded.
