@@ -175,6 +175,16 @@ def test_refusals(tmp_path: Path) -> None:
             open_recording(path)
 
 
+def test_a_chunk_that_lies_nowhere(tmp_path: Path) -> None:
+    path = bag(tmp_path / "a.bag", {"/cam": cut(made(40), 1)})
+    whole = path.read_bytes()
+    place = whole.index(b"chunk_pos=") + len(b"chunk_pos=")
+    for chunk_pos in (2**64 - 1, 2**63, 1 << 40, 5):
+        path.write_bytes(whole[:place] + struct.pack("<Q", chunk_pos) + whole[place + 8 :])
+        with open_recording(path) as recording, pytest.raises(UserError, match="damaged"):
+            recording.read()
+
+
 def unclosed(content: bytes) -> bytes:
     place = content.index(b"index_pos=") + len(b"index_pos=")
     return content[:place] + bytes(8) + content[place + 8 :]

@@ -22,8 +22,10 @@ class FileBytes:
             raise self._unreadable(error) from None
 
     def at(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset`; fewer only where the file ends."""
-        count = max(0, min(count, self.size - offset))
+        """`count` bytes from `offset`; fewer only where the file ends, none from outside of it."""
+        count = min(count, self.size - offset)
+        if count <= 0 or offset < 0:
+            return b""
         try:
             self._file.seek(offset)
             got = self._file.read(count)
