@@ -16,6 +16,7 @@ from evprof.export.report.sections import (
     environment,
     failures,
     generation,
+    loading,
     overview,
     published,
     scaling,
@@ -31,6 +32,7 @@ SectionOf = Callable[[ReportData], Section]
 SECTIONS: tuple[SectionOf, ...] = (
     overview.section,
     stage_breakdown.section,
+    loading.section,
     contributions.section,
     generation.section,
     shapes.section,
