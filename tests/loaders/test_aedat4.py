@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +93,44 @@ def test_a_window_reads_little(tmp_path: Path, compression: str) -> None:
         window = recording.read_time(START_US + 500_000, START_US + 501_000)
         assert same(window, events.slice_time(START_US + 500_000, START_US + 501_000))
         assert recording.bytes_read < path.stat().st_size / 4
+
+
+def test_without_files_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = made(9_000)
+    path = by_faery(tmp_path / "a.aedat4", events, "zstd")
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with open_recording(path) as recording:
+        assert same(recording.read(), events)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = by_faery(tmp_path / "a.aedat4", made(900), "lz4")
+    monkeypatch.setitem(sys.modules, "aedat", None)
+    with open_recording(path) as recording, pytest.raises(UserError, match="pip install aedat"):
+        recording.read()
+
+
+class Panic(BaseException):
+    """What a panic of a Rust library arrives as."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"), [(Panic("index out of bounds"), UserError), (KeyboardInterrupt(), KeyboardInterrupt)]
+)
+def test_panics_of_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, expected: type[BaseException]
+) -> None:
+    import aedat
+
+    def decoder(path: str) -> None:
+        raise raised
+
+    path = by_faery(tmp_path / "a.aedat4", made(900), "lz4")
+    monkeypatch.setattr(aedat, "Decoder", decoder)
+    with open_recording(path) as recording, pytest.raises(expected):
+        recording.read()
 
 
 def stream(number: int, kind: str, size: tuple[int, int] | None = (346, 260)) -> str:
