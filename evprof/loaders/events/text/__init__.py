@@ -1,0 +1,1 @@
+"""Event recordings as text: one event per line."""
