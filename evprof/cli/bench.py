@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
@@ -14,9 +15,9 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "overhead", "ui", "events", "engine-process")
+BENCHMARKS = ("engine", "switches", "overhead", "ui", "events", "video", "engine-process")
 
-_ROUNDS = {"engine": 15, "switches": 15, "events": 5}
+_ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7}
 
 
 class Bench(Command):
@@ -32,6 +33,8 @@ class Bench(Command):
     another process, and how fast it zooms and pans.
     events: how fast event recordings of every format open and read, beside the library people know, on the same files
     and in turns, with the memory that takes and whether the events are right.
+    video: how long 8 frames of a clip take, beside decoding it all, seeking for each frame and the libraries that are
+    installed, with every frame recognised by the number painted into it.
     engine-process: starts the engine process that the window would own and says how long it took to answer.
     """
 
@@ -61,21 +64,9 @@ class Bench(Command):
         if console.is_json:
             console.document(document)
             return _exit_code(document)
-        if options.benchmark == "events":
-            from evprof.cli.loader_bench_report import print_events
-
-            print_events(document, console, is_markdown=options.markdown)
-            return 0
-        if options.benchmark == "switches":
-            from evprof.cli.switch_report import print_markdown, print_switches
-
-            (print_markdown if options.markdown else print_switches)(document, console)
+        if printed := _printer(options.benchmark):
+            printed(document, console, is_markdown=options.markdown)
             return _exit_code(document)
-        if options.benchmark == "engine":
-            from evprof.cli.bench_report import print_engine
-
-            print_engine(document, console, is_markdown=options.markdown)
-            return 0
         for line in facts_lines({"environment": document["environment"], "summary": document["summary"]}):
             console.print(line)
         return 0
@@ -86,7 +77,7 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
     group.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
     group.add_argument(
-        "--repeat", type=int, metavar="N", help="also of others: rounds of turns (default: 15; of events 5)"
+        "--repeat", type=int, metavar="N", help="also of others: rounds of turns (default: 15; of events 5, of video 7)"
     )
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
@@ -110,11 +101,37 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_events_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("events", "also --repeat, --markdown, and --only with names of formats")
-    group.add_argument(
-        "--events", type=int, metavar="N", default=10_000_000, help="events of a file (default: %(default)s)"
+    group = parser.add_argument_group(
+        "events, video", "also --repeat, --markdown, and --only with formats or words of clips"
     )
-    group.add_argument("--large", action="store_true", help="measure windows in a DSEC file of a gigabyte")
+    group.add_argument(
+        "--events", type=int, metavar="N", default=10_000_000, help="events: of a file (default: %(default)s)"
+    )
+    group.add_argument("--large", action="store_true", help="events: measure windows in a DSEC file of a gigabyte")
+
+
+def _printer(benchmark: str) -> Callable[..., None] | None:
+    """What prints a benchmark's tables for people."""
+    match benchmark:
+        case "switches":
+            from evprof.cli.switch_report import print_markdown, print_switches
+
+            return lambda document, console, is_markdown: (print_markdown if is_markdown else print_switches)(
+                document, console
+            )
+        case "engine":
+            from evprof.cli.bench_report import print_engine
+
+            return print_engine
+        case "events":
+            from evprof.cli.loader_bench_report import print_events
+
+            return print_events
+        case "video":
+            from evprof.cli.video_bench_report import print_video
+
+            return print_video
+    return None
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -145,8 +162,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
-        case "events":
-            return _measure_events(options, console)
+        case "events" | "video":
+            return _measure_readers(options, console)
         case _:
             return measure_engine_process()
 
@@ -192,7 +209,11 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
-def _measure_events(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+def _measure_readers(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    if options.benchmark == "video":
+        from evprof.run.benches.video import measure_video
+
+        return measure_video(_rounds(options), console.note, only=options.only)
     from evprof.cli.program import program_argv
     from evprof.run.benches.events import EventsPlan, measure_events
 

@@ -1,4 +1,4 @@
-"""`evprof bench events`: its JSON, its table, its refusals."""
+"""`evprof bench events` and `video`: JSON, tables, refusals."""
 
 from __future__ import annotations
 
@@ -32,3 +32,6 @@ def test_refusals(evprof) -> None:
     found = evprof("bench", "events", "--only", "evt9", "--json")
     assert (found.code, found.output) == (2, "")
     assert "no format 'evt9'" in found.errors
+    video = evprof("bench", "video", "--only", "nosuch", "--json")
+    assert (video.code, video.output) == (2, "")
+    assert "no clip 'nosuch'" in video.errors

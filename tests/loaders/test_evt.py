@@ -286,6 +286,15 @@ def test_what_a_header_says_is_told(tmp_path: Path) -> None:
     assert info.problems == ()
 
 
+def test_old_cameras_have_the_size_that_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "a.raw"
+    lines = b"% integrator_name Prophesee\n% system_ID 21\n% evt 2.0\n"
+    for header, size in ((lines, (640, 480)), (lines.replace(b"Prophesee", b"Others"), (None, None))):
+        path.write_bytes(header + packed("evt2", EVT2)[len(HEADERS["evt2"]) :])
+        with open_recording(path) as recording:
+            assert (recording.info.width, recording.info.height) == size
+
+
 def test_a_line_of_data_that_begins_like_a_header_is_data(tmp_path: Path) -> None:
     # 0x0A25 is row 0x225 with a newline in it; 0x2025 an event at column 37: "% " in bytes.
     words = [0x8001, 0x0025, 0x2025, 0x2025, 0x0A25]

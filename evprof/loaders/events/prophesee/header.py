@@ -35,6 +35,13 @@ _DETAILS = {
 }
 
 
+_SYSTEMS = {
+    **dict.fromkeys((0x15, 0x17, 0x19, 0x1C, 0x1D, 0x21, 0x22, 0x23, 0x28, 0x29), (640, 480)),
+    **dict.fromkeys((0x1A, 0x1E, 0x1F, 0x27, 0x2E, 0x30, 0x31, 0x32), (1280, 720)),
+}
+"""Prophesee's cameras by `system_ID`, whose headers named no size before 2021 or so (numbers and sizes: OpenEB)."""
+
+
 @dataclass(frozen=True)
 class Header:
     """Lines of a header: lower-case key -> text. `length`: bytes before what follows the lines.
@@ -78,7 +85,9 @@ class Header:
         ):
             if re.fullmatch(r"\d{1,5}", width) and re.fullmatch(r"\d{1,5}", height) and int(width) and int(height):
                 return int(width), int(height)
-        return None
+        system = self.lines.get("system_id", "")
+        makers = {value for key, value in self.lines.items() if key.endswith("integrator_name")}
+        return _SYSTEMS.get(int(system)) if makers == {"Prophesee"} and re.fullmatch(r"\d{1,5}", system) else None
 
     @property
     def is_legacy(self) -> bool | None:
