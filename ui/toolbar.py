@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -28,9 +27,8 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import MODES, ModelChoice
 from evprof.core.sample import Sample
-from evprof.loaders.bundled import assets_folder
 from ui.icons import icon
-from ui.models.file_filters import event_filters, video_filters
+from ui.input_dialogs import InputDialogs
 from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.models.run_text import mode_name
@@ -100,6 +98,7 @@ class Toolbar(QFrame):
         self._recent = recent if recent is not None else Recent(None)
         self.form = RequestForm()
         self.form.settings = self._recent.settings
+        self._dialogs = InputDialogs(self, lambda: self.form.sample)
         self._trace_folder = trace_folder
         self.examiner: Examiner | None = None
         self._is_busy = False
@@ -298,41 +297,27 @@ class Toolbar(QFrame):
 
     def browse_events(self) -> None:
         """Asks for event recordings."""
-        paths, _ = QFileDialog.getOpenFileNames(self, "Open events", self._place(), event_filters())
-        self._choose(paths)
+        self._choose(self._dialogs.recordings())
 
     def browse_video(self) -> None:
         """Asks for videos."""
-        paths, _ = QFileDialog.getOpenFileNames(self, "Open video", self._place(), video_filters())
-        self._choose(paths)
+        self._choose(self._dialogs.videos())
 
     def browse_sequence(self) -> None:
         """Asks for a folder that holds a recording and its video."""
-        path = QFileDialog.getExistingDirectory(self, "Open a sequence: events and video", self._place())
-        self._choose([path])
+        self._choose([self._dialogs.folder("Open a sequence: events and video")])
 
     def _browse_event_folder(self) -> None:
-        path = QFileDialog.getExistingDirectory(self, "Open a folder of event frames", self._place())
-        if path:
+        if path := self._dialogs.folder("Open a folder of event frames"):
             self.open_events(path)
 
     def _browse_picture_folder(self) -> None:
-        path = QFileDialog.getExistingDirectory(self, "Open a folder of pictures as a video", self._place())
-        if path:
+        if path := self._dialogs.folder("Open a folder of pictures as a video"):
             self.open_video(path)
 
     def _choose(self, paths: Sequence[str]) -> None:
-        chosen = [path for path in paths if path]
-        if chosen:
+        if chosen := [path for path in paths if path]:
             self.paths_chosen.emit(chosen)
-
-    def _place(self) -> str:
-        """Dialogs begin where the open sample lies, unless it came with the program."""
-        sample = self.form.sample
-        path = sample.events_path or sample.video_path
-        if path is None or Path(path).is_relative_to(assets_folder()):
-            return ""
-        return str(Path(path).parent)
 
     def open_events(self, path: str) -> None:
         """Takes an event recording or a folder of event frames."""

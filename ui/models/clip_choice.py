@@ -22,7 +22,13 @@ MOST_CLIPS = 200
 
 def files_of(sample: Sample) -> Hashable:
     """What tells apart which recordings are shown, and how they lie on one clock."""
-    return (sample.events_path, sample.video_path, sample.video_times_path, sample.video_offset_us)
+    return (
+        sample.events_path,
+        sample.rectify_path,
+        sample.video_path,
+        sample.video_times_path,
+        sample.video_offset_us,
+    )
 
 
 def identity(sample: Sample) -> Hashable:

@@ -229,13 +229,18 @@ class BlockedEvents:
             self._held_events -= len(oldest)
 
 
-def open_windows(path: str) -> EventWindows:
-    """The events of a file, held or in blocks. Raises UserError."""
+def open_windows(path: str, rectify_path: str | None = None) -> EventWindows:
+    """The events of a file, held or in blocks; with a rectification map where the model sees them. Raises UserError."""
     from evprof.loaders.events.opening import open_recording
 
     recording = open_recording(path)
     try:
-        if _is_small(recording):
+        is_small = _is_small(recording)
+        if rectify_path is not None:
+            from evprof.loaders.events.rectification import Rectified, RectifyMap
+
+            recording = Rectified(recording, RectifyMap.load(rectify_path))
+        if is_small:
             events = recording.read()
             recording.close()
             return HeldEvents(events)

@@ -55,12 +55,19 @@ class PlayerInput:
     path: str
     times_path: str | None = None
     offset_us: int = 0
+    rectify_path: str | None = None
+
+    @property
+    def files(self) -> tuple[str, str | None, str | None]:
+        """What has to be opened; where it lies on the clock does not matter for that."""
+        return (self.path, self.times_path, self.rectify_path)
 
     @classmethod
     def of(cls, sample: Sample, what: str) -> Self | None:
         """The "events" or the "video" of a sample; None where it has none."""
         if what == "events":
-            return None if sample.events_path is None else cls(sample.events_path)
+            path = sample.events_path
+            return None if path is None else cls(path, rectify_path=sample.rectify_path)
         if sample.video_path is None:
             return None
         return cls(sample.video_path, sample.video_times_path, sample.video_offset_us)
@@ -155,7 +162,7 @@ def event_pictures(given: PlayerInput) -> PictureSource:
 
     if Path(given.path).is_dir() or is_frame_set(given.path):
         return FolderPictures(load_event_frames(given.path))
-    return EventPictures(open_windows(given.path))
+    return EventPictures(open_windows(given.path, given.rectify_path))
 
 
 def video_pictures(given: PlayerInput) -> PictureSource:

@@ -115,7 +115,7 @@ class FramePlayer(QWidget):
         """Shows a file, falling back to `frames` (the run's own) when it is gone or cannot be read."""
         self._frames = frames
         before, self._given = self._given, given
-        if _file(given) != _file(before):
+        if (given and given.files) != (before and before.files):
             self.close_feed()
             self._open()
         elif given != before:
@@ -303,8 +303,3 @@ class FramePlayer(QWidget):
 
     def _redraw(self) -> None:
         self.update()
-
-
-def _file(given: PlayerInput | None) -> tuple[str, str | None] | None:
-    """What has to be opened; where it lies on the clock does not matter for that."""
-    return None if given is None else (given.path, given.times_path)

@@ -105,26 +105,35 @@ class FrameStrip(QWidget):
             return
         painter.setFont(theme.font(_LABEL_PX))
         metrics = QFontMetricsF(painter.font())
+        cells = self.cells()
+        labels = self._labels(metrics, cells)
         # A run that has frames from another build of it may hold fewer pictures than cells: zip stops at the shorter.
-        for index, (cell, image) in enumerate(zip(self.cells(), pictures.images, strict=False)):
+        for index, (cell, image) in enumerate(zip(cells, pictures.images, strict=False)):
             painter.drawImage(cell, image)
             is_current = index == self._current
             painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
             painter.drawRect(cell)
             painter.setPen(theme.text if is_current else theme.text_dim)
-            label = metrics.elidedText(self._label(index), Qt.TextElideMode.ElideRight, cell.width() + GAP)
+            label = metrics.elidedText(labels[index], Qt.TextElideMode.ElideRight, cell.width() + GAP)
             painter.drawText(
                 QRectF(cell.left(), cell.bottom(), cell.width() + GAP, LABEL), Qt.AlignmentFlag.AlignVCenter, label
             )
 
-    def _label(self, index: int) -> str:
+    def _labels(self, metrics: QFontMetricsF, cells: list[QRectF]) -> list[str]:
+        """From and to of every frame; only where each begins, where that is too long for one of them."""
+        labels = [self._label(index) for index in range(len(cells))]
+        if any(metrics.horizontalAdvance(label) > cell.width() for label, cell in zip(labels, cells, strict=True)):
+            return [self._label(index, has_end=False) for index in range(len(cells))]
+        return labels
+
+    def _label(self, index: int, *, has_end: bool = True) -> str:
         """Sensor time of a frame in ms since the first; the unit stands in the first label only, as on an axis."""
         if self._pictures is None:
             return ""
         record, origin_us = self._pictures.records[index], self._pictures.origin_us
         digits = 1 if self._pictures.duration_us < 100_000 else 0
         start, end = (f"{(moment - origin_us) / 1000:.{digits}f}" for moment in (record.start_us, record.end_us))
-        label = start if start == end else f"{start}–{end}"
+        label = f"{start}–{end}" if has_end and start != end else start
         return label if index else f"{label} ms"
 
     def index_at(self, point: QPoint) -> int | None:
