@@ -18,6 +18,7 @@ LONGEST_LINE = 1 << 16
 """Bytes; events take some 20."""
 
 _LEAST_ROWS = 2
+_COORDINATES = 2
 _MOST_ROWS = 200
 """At either end: enough to tell what the columns are."""
 
@@ -72,9 +73,26 @@ class _Start:
 
 
 def looks_like_events(head: bytes, *, is_whole: bool) -> bool:
-    """Whether a text of this beginning has at least two rows of at least four numbers, and no foreign names."""
+    """Whether a text of this beginning has at least two rows of at least four numbers that can be events.
+
+    Rows whose columns have no names must be four: one of polarities and two of coordinates beside the time. Tables of
+    poses, of inertial measurements and of results are no events.
+    """
     start = None if b"\0" in head else _start(head)
-    return start is not None and len(_rows(_lines(head[start.begin :], is_whole), start.delimiter)) >= _LEAST_ROWS
+    if start is None:
+        return False
+    rows = _rows(_lines(head[start.begin :], is_whole), start.delimiter)
+    if len(rows) < _LEAST_ROWS or start.names is not None:
+        return len(rows) >= _LEAST_ROWS
+    columns = [[number_of(token) for token in column] for column in zip(*rows, strict=True)]
+    polarities = [column for column in columns if set(column) <= {-1, 0, 1}]
+    coordinates = [
+        column
+        for column in columns
+        if all(isinstance(value, int | float) and 0 <= value <= MAX_COORDINATE and value % 1 == 0 for value in column)
+    ]
+    others = len(coordinates) - sum(column in coordinates for column in polarities[:1])
+    return len(columns) == 4 and len(polarities) >= 1 and others >= _COORDINATES
 
 
 def sniffed(head: bytes, tail: bytes | None, source: str) -> TextLayout:
