@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+
 _COUNTERS = "/proc/self/io"
-_FIELD = b"read_bytes:"
+_FIELD = b"\nread_bytes: "
+
+_open: dict[int, int] = {}
+"""Process -> descriptor of its counters. Kept open: two readings are made within every stage load."""
 
 
 def disk_bytes() -> int | None:
-    """Bytes fetched from storage so far, readahead included (Linux); None elsewhere."""
+    """Bytes fetched from storage so far, readahead included (Linux); None elsewhere. Takes a few µs."""
+    process = os.getpid()
     try:
-        with open(_COUNTERS, "rb", buffering=0) as file:
-            text = file.read(1024)
-    except OSError:
+        if process not in _open:
+            _open[process] = os.open(_COUNTERS, os.O_RDONLY | os.O_CLOEXEC)
+        text = os.pread(_open[process], 1024, 0)
+    except (OSError, AttributeError):
         return None
-    found = next((line for line in text.splitlines() if line.startswith(_FIELD)), None)
-    return None if found is None else int(found[len(_FIELD) :])
+    _, found, rest = text.partition(_FIELD)
+    return int(rest.split(b"\n", 1)[0]) if found else None
 
 
 def bytes_since(before: int | None) -> int | None:
