@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
+from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, PRESETS, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
 
 _FIELDS = (
     *(
@@ -23,7 +23,18 @@ _FIELDS = (
         "rendering",
         "window_events",
     ),
-    *("gop", "b_frames", "crf", "size", "threshold", "threshold_off", "threshold_spread", "refractory_us", "seed"),
+    *(
+        "gop",
+        "b_frames",
+        "crf",
+        "size",
+        "preset",
+        "threshold",
+        "threshold_off",
+        "threshold_spread",
+        "refractory_us",
+        "seed",
+    ),
     "simulate_width",
 )
 
@@ -88,6 +99,7 @@ def _add_video(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gop", type=int, metavar="N", help="a key frame every N frames (default: 12)")
     group.add_argument("--b-frames", type=int, metavar="N", help="at most N in a row (default: 2)")
     group.add_argument("--crf", type=int, metavar="N", help="0 lossless to 51 worst (default: 20)")
+    group.add_argument("--preset", choices=PRESETS, help="x264's effort (default: medium)")
     group.add_argument("--size", type=_size, metavar="WxH", help="scale the pictures (default: as they are)")
 
 

@@ -14,6 +14,7 @@ from evprof.run.conversion.step import Step
 from evprof.run.conversion.workers import Outcome
 
 LINE_S = 2.0
+STEP_LINE_S = 5.0
 
 
 class ConvertProgress:
@@ -47,7 +48,11 @@ class ConvertProgress:
     def look(self, steps: Sequence[Step]) -> None:
         """Draws a few times a second."""
         now = time.monotonic()
-        if not self._console.is_terminal or now - self._drawn_at < REFRESH_S:
+        if not self._console.is_terminal:
+            if self._tasks == 1 and steps:
+                self._tell_step(steps[0], now)
+            return
+        if now - self._drawn_at < REFRESH_S:
             return
         self._drawn_at = now
         if self._tasks == 1 and steps:
@@ -55,6 +60,17 @@ class ConvertProgress:
             self._bar.show(self._title, step.done, step.total, step.unit or "")
         else:
             self._bar.show(f"{self._title}{self._failures()}", self._before + self._done, self._tasks, "files")
+
+    def _tell_step(self, step: Step, now: float) -> None:
+        """A line now and then about one long conversion."""
+        if now - max(self._lined_at, self._began) < STEP_LINE_S or not step.done:
+            return
+        self._lined_at = now
+        speed = step.done / (now - self._began)
+        parts = [f"{step.done:,}{f' of {step.total:,}' if step.total else ''} {step.unit}", f"{speed:,.0f}/s"]
+        if step.total:
+            parts.append(f"{time_text((step.total - step.done) / speed)} left")
+        self._bar.line(f"{self._title}: {' · '.join(parts)}")
 
     def end(self, outcome: Outcome) -> None:
         """Counts it; what failed is told at once."""

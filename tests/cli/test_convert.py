@@ -297,6 +297,28 @@ def test_ctrl_c_in_a_single_conversion(painted: ModuleType, tmp_path: Path) -> N
     assert os.listdir(tmp_path / "out") == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_a_second_ctrl_c_ends_the_process(recording: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from evprof.__main__ import main; from evprof.run.conversion import workers\n"
+        "def deaf(task, step): print('deaf', flush=True); time.sleep(60)\n"
+        "workers.convert = deaf; sys.exit(main())"
+    )
+    words = ["convert", str(recording), "-o", str(tmp_path / "a.npz")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "deaf\n"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, time.monotonic() - began < 3) == (130, True), errors
+
+
 def test_the_json_is_one_document(recording: Path, tmp_path: Path) -> None:
     words = ["convert", str(recording), "-o", str(tmp_path / "a.mp4"), "--fps", "100", "--json"]
     found = run_python("import sys; from evprof.__main__ import main; sys.exit(main())", words, tmp_path)

@@ -31,13 +31,14 @@ _LIMITED_RANGE, _BT601 = 1, 6
 class Encoding:
     """How a video is compressed: a key frame every `gop` frames and nowhere else, at most `b_frames` in a row.
 
-    `crf` 0 is lossless, 51 the worst; `size` is (width, height), None the pictures' own.
+    `crf` 0 is lossless, 51 the worst; `preset` one of x264's; `size` is (width, height), None the pictures' own.
     """
 
     gop: int = 12
     b_frames: int = 2
     crf: int = 20
     size: tuple[int, int] | None = None
+    preset: str = "medium"
 
 
 def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction, encoding: Encoding) -> int:
@@ -117,7 +118,7 @@ def _stream(container: OutputContainer, first: VideoFrame, base: Fraction, encod
     if hasattr(first, "color_primaries"):
         context.color_primaries, context.color_trc = first.color_primaries, first.color_trc
     keys = f"keyint={encoding.gop}:min-keyint={encoding.gop}:scenecut=0:open-gop=0"
-    context.options = {"crf": str(encoding.crf), "preset": "medium", "x264-params": keys}
+    context.options = {"crf": str(encoding.crf), "preset": encoding.preset, "x264-params": keys}
     return stream
 
 

@@ -70,7 +70,7 @@ def to_mp4(task: Task, step: Step) -> Written:
         base = 1 / (recipe.rate or RATE) if is_paced else Fraction(1, 1_000_000)
         if recipe.window_us is None and recipe.window_events is None:
             recipe = replace(recipe, window_us=round(1_000_000 / (recipe.rate or RATE)))
-        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size)
+        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size, recipe.preset)
         pictures = _windowed(recording, task, tally, step, recipe)
         frames = (
             (number if is_paced else start_us - (tally.first_us or 0), picture)

@@ -64,7 +64,7 @@ def to_mp4(task: Task, step: Step) -> Written:
             (shown.ticks[place] - shown.ticks[0], _upright(video, frame, is_turned=is_turned))
             for place, frame in enumerate(_decoded(video, shown.indices))
         )
-        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size)
+        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size, recipe.preset)
         count = write_mp4(task.output, step.counted(frames), shown.base, encoding)
         starts_us, notes = shown.time_us(0), _notes(video, recipe)
     return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=notes)

@@ -13,6 +13,9 @@ EVENT_TARGETS = ("npy", "npz", "h5", "raw")
 FRAMES, MP4 = "frames", "mp4"
 TARGETS = (FRAMES, *EVENT_TARGETS, MP4)
 RAW_FORMATS = ("evt3", "evt2", "dat")
+PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
+"""x264's, from fast and large to slow and small."""
+
 COMPRESSIONS = ("blosc-zstd", "blosc-lz4", "gzip", "lzf", "none")
 
 SUFFIXES: dict[str, str] = {
@@ -39,7 +42,7 @@ _USED_BY: dict[str, frozenset[str]] = {
     "every": frozenset({FRAMES}),
     "fps": _PICTURES,
     **dict.fromkeys(("canvas", "rendering", "window_us", "window_events"), _PICTURES),
-    **dict.fromkeys(("gop", "b_frames", "crf", "size"), frozenset({MP4})),
+    **dict.fromkeys(("gop", "b_frames", "crf", "size", "preset"), frozenset({MP4})),
     **dict.fromkeys(("threshold", "threshold_off", "threshold_spread", "refractory_us", "seed"), _EVENTS),
     "simulate_width": _EVENTS,
 }
@@ -77,6 +80,7 @@ class Recipe(Plain):
     b_frames: int = 2
     crf: int = 20
     size: tuple[int, int] | None = None
+    preset: str = "medium"
     threshold: float = 0.2
     threshold_off: float | None = None
     threshold_spread: float = 0.03
