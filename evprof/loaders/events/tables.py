@@ -137,6 +137,9 @@ class Table(PiecedRecording):
     def _most_events(self) -> int:
         return self.count
 
+    def _first_share(self) -> float:
+        return min(_BLOCK_EVENTS, self.count) / self.count
+
     def _pieces(self) -> Pieces:
         if self._index is None:
             starts = range(0, self.count, self._piece)

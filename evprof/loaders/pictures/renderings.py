@@ -157,15 +157,26 @@ class Painter:
             self._grid = np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
         size = {"width": self.width, "height": self.height}
         grid = voxel_grid(events, bins=VOXEL_BINS, start_us=start_us, stop_us=stop_us - 1, out=self._grid, **size)
-        touched = np.flatnonzero(np.bincount(flat_index(events, self.width), minlength=self._pixels))
-        strength = np.abs(grid.reshape(VOXEL_BINS, -1)[:, touched])
-        total = strength.sum(axis=0)
-        centre = np.arange(VOXEL_BINS, dtype=np.float32) @ strength
+        touched = self._touched(events)
+        strength = np.abs(np.take(grid.reshape(VOXEL_BINS, -1), touched, axis=1))
+        total, centre = strength.sum(axis=0), np.zeros(len(touched), dtype=np.float32)
+        for number in range(1, VOXEL_BINS):
+            centre += number * strength[number]
         # Events of both kinds may cancel out to nothing: then there is nothing to show.
-        level = np.where(total > 1e-6, 1.5 + centre * (254 / (VOXEL_BINS - 1)) / np.maximum(total, 1e-6), 0)
+        is_shown = total > 1e-6
+        centre[is_shown] /= total[is_shown]
+        centre *= np.float32(254 / (VOXEL_BINS - 1))
+        level = (centre + np.float32(1.5)).astype(np.uint8)
+        level *= is_shown
         self._levels.fill(0)
-        self._levels[touched] = level.astype(np.uint8)
+        self._levels[touched] = level
         return self._colored()
+
+    def _touched(self, events: EventArray) -> npt.NDArray[np.intp]:
+        """Pixels with events, in order."""
+        mask = np.zeros(self._pixels, dtype=np.bool_)
+        mask[flat_index(events, self.width)] = True
+        return np.flatnonzero(mask)
 
     def _colored(self) -> Picture:
         """The levels through the table of pairs, half the look-ups; an array of its own."""

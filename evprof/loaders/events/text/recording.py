@@ -127,6 +127,9 @@ class Text(PiecedRecording):
     def _most_events(self) -> int:
         return (self._file.size - self.layout.begin) // _SHORTEST_LINE + 1
 
+    def _first_share(self) -> float:
+        return _CHUNK_BYTES / (self._file.size - self.layout.begin)
+
     def _pieces(self) -> Pieces:
         if self._index is None:
             size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)
