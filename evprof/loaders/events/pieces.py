@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from math import isqrt
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, Recording, joined
+from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, Recording, joined
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Pieces:
 class PiecedRecording(Recording):
     """A recording that decodes any run of its pieces by themselves."""
 
+    _file: FileBytes
+
     @abstractmethod
     def _pieces(self) -> Pieces:
         """The index, found when first asked for and kept."""
@@ -62,15 +66,12 @@ class PiecedRecording(Recording):
         """The events of pieces start…stop-1 in file order; there may be none."""
 
     @abstractmethod
-    def _most_events(self) -> int:
-        """No fewer than there are, and no more than a small multiple of the file could hold."""
+    def _first_share(self) -> float:
+        """About how much of all events the first of `chunks` has; a wrong guess costs time and nothing else."""
 
     def read(self) -> EventArray:
         """All events, each written to its place as it is decoded: joining chunks would take a third of the time."""
-        most = self._most_events()
-        if not 0 < most <= MOST_EVENTS:
-            return super().read()
-        events = filled(self._bounded(self.chunks()), most)
+        events = gathered(self._bounded(self.chunks()), self._first_share(), self._file.size)
         if len(events) == 0:
             raise UserError(f"{self.path}: the recording holds no events.")
         return events
@@ -153,3 +154,13 @@ def filled(chunks: Iterable[EventArray], count: int) -> EventArray:
         x[place:end], y[place:end], t_us[place:end], p[place:end] = chunk.x, chunk.y, chunk.t_us, chunk.p
         place = end
     return EventArray(x[:place], y[:place], t_us[:place], p[:place])
+
+
+def gathered(chunks: Iterator[EventArray], share: float, most: int) -> EventArray:
+    """The chunks as one array, whose length is guessed: the first chunk is about this share of all events.
+
+    No guess goes beyond `most`, the file's bytes: hardly a format has more events than bytes.
+    """
+    first = next(chunks, NO_EVENTS)
+    guess = int(len(first) / min(1.0, max(share, 1e-9)) * 1.05) + 1
+    return filled(chain((first,), chunks), min(guess, most, MOST_EVENTS))

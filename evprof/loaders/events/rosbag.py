@@ -16,7 +16,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
-from evprof.loaders.events.recording import MOST_EVENTS, NO_EVENTS, RecordingInfo, joined
+from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, joined
 from evprof.loaders.events.rosbag_file import BagFile, Chunk, Connection
 
 KINDS = ("dvs_msgs/EventArray", "prophesee_event_msgs/EventArray")
@@ -77,8 +77,9 @@ class Rosbag(PiecedRecording):
         """Closes the file."""
         self._file.close()
 
-    def _most_events(self) -> int:
-        return MOST_EVENTS + 1 if self._bag.is_compressed() else self._file.size // _EVENT.itemsize
+    def _first_share(self) -> float:
+        messages = [sum(chunk.counts.get(number, 0) for number in self._numbers) for chunk in self._chunks]
+        return messages[0] / max(1, sum(messages)) if messages else 1.0
 
     def _pieces(self) -> Pieces:
         return self._indexed()[0]

@@ -65,10 +65,6 @@ class BagFile:
                 yield content[start:stop]
             place = stop
 
-    def is_compressed(self) -> bool:
-        """Whether the first chunk is."""
-        return bool(self.chunks) and self._record(self.chunks[0].place, _CHUNK)[0].get(b"compression") != b"none"
-
     def _index(self, start: int) -> None:
         content = memoryview(self._file.at(start, self._file.size - start))
         place = 0

@@ -107,8 +107,8 @@ class Aedat2(PiecedRecording):
         """Closes the file."""
         self._file.close()
 
-    def _most_events(self) -> int:
-        return self._records
+    def _first_share(self) -> float:
+        return _PIECE / max(1, self._records)
 
     def _pieces(self) -> Pieces:
         return self._indexed()[0]

@@ -121,8 +121,8 @@ class Aedat3(PiecedRecording):
         """Closes the file."""
         self._file.close()
 
-    def _most_events(self) -> int:
-        return (self._file.size - self._start) // _EVENT
+    def _first_share(self) -> float:
+        return _DECODED_AT_ONCE * _EVENT / max(1, self._file.size - self._start)
 
     def _pieces(self) -> Pieces:
         table = self._packets()

@@ -27,10 +27,10 @@ from evprof.loaders.events.aedat.aedat4_header import (
 from evprof.loaders.events.aedat.aedat4_packets import Packets, plain_events
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
-from evprof.loaders.events.recording import MOST_EVENTS, RecordingInfo, joined
+from evprof.loaders.events.recording import RecordingInfo, joined
 
 _PACKET_HEADER = 8
-_BATCH_BYTES = 4 << 20
+_BATCH_BYTES = 1 << 20
 _PEEKED_BYTES = 256
 _EVENT_BYTES = 16
 
@@ -83,21 +83,24 @@ class Aedat4(PiecedRecording):
         return self._file.bytes_read
 
     def chunks(self) -> Iterator[EventArray]:
-        """Batches of packets of 4 MB, as the file has them."""
-        return self._batches(self._walk())
+        """Batches of packets of 1 MB, as the file has them."""
+        return self._batches(self._walk() if self._found is None else self._found.tolist())
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+        self._decoder.close()
 
     def _problems(self) -> tuple[str, ...]:
         if self._is_cut:
             return ("The file ends within a packet, which was left out.",)
         return () if self._header.data_stop else ("The file was not closed by its recorder; its packets were read.",)
 
-    def _most_events(self) -> int:
-        # Of compressed packets nothing is known that would spare the joining.
-        return self._file.size // _EVENT_BYTES if self._is_plain else MOST_EVENTS + 1
+    def _first_share(self) -> float:
+        sizes = self._packets()[:, 1]
+        ends = np.cumsum(sizes)
+        batch = ends[min(int(np.searchsorted(ends, _BATCH_BYTES)), len(ends) - 1)] if len(ends) else 1
+        return float(batch / max(1, sizes.sum()))
 
     def _pieces(self) -> Pieces:
         return self._indexed()[0]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.aedat.aedat4_header import Damaged, Table, written_header
 from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
+from evprof.loaders.events.aedat.stage import Stage
 from evprof.loaders.events.recording import NO_EVENTS
 from evprof.loaders.paths import reason
 
@@ -32,6 +30,7 @@ class Packets:
         self.path = path
         self._compression = compression
         self._width, self._height = width, height
+        self._stage = Stage()
         self._start = written_header(compression, width or MAX_COORDINATE, height or MAX_COORDINATE)
 
     def events(self, packets: Sequence[bytes]) -> EventArray:
@@ -47,6 +46,10 @@ class Packets:
         events = EventArray(x, y, t.view(np.int64), p.view(np.uint8))
         self._check(events)
         return events
+
+    def close(self) -> None:
+        """Lets go of what decompressing needed; may be called twice."""
+        self._stage.close()
 
     def _check(self, events: EventArray) -> None:
         if len(events) == 0:
@@ -76,8 +79,14 @@ class Packets:
         parts: list[bytes] = [self._start]
         for packet in packets:
             parts += (bytes(4), len(packet).to_bytes(4, "little"), packet)
-        with _staged(b"".join(parts)) as path:
-            return self._library_events(path)
+        try:
+            path = self._stage.put(b"".join(parts))
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be decompressed, for which a temporary file is written ({reason(error)}); free "
+                "some space."
+            ) from None
+        return self._library_events(path)
 
     def _library_events(self, path: str) -> list[npt.NDArray[Any]]:
         try:
@@ -103,26 +112,3 @@ def plain_events(packet: bytes) -> tuple[int, int]:
     The packet's first bytes are enough.
     """
     return Table(packet, 4, b"EVTS").vector(0)
-
-
-@contextmanager
-def _staged(content: bytes) -> Iterator[str]:
-    """The path of a file with this content: in memory where the system has such files."""
-    create = getattr(os, "memfd_create", None)
-    if create is not None:
-        handle = create("evprof-aedat4")
-        try:
-            with open(handle, "wb", buffering=0, closefd=False) as file:
-                file.write(content)
-            yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
-        return
-    handle, path = tempfile.mkstemp(prefix="evprof-", suffix=".aedat4")
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-        yield path
-    finally:
-        with suppress(OSError):
-            os.unlink(path)
