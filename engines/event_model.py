@@ -13,7 +13,7 @@ from engines.eventgpt import EventGptModel
 from engines.kept_vision import KeptVision
 from engines.llama import LlamaDecoder
 from engines.model import EVENTS, VIDEO, HostInputs, ModelInputs, VisionRecipe, splice
-from engines.preparation import PromptLayout, prepare, without_use
+from engines.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
 from engines.preprocessing import ClipTransform
 from engines.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
 from engines.reading import read_input, span_warnings
@@ -79,7 +79,7 @@ class EventLanguageModel:
             spans,
             event_frames=frames,
             video_frames=frames or DEFAULT_EVENT_FRAMES,
-            frame_cache=settings.switches.frame_cache,
+            switches=settings.switches,
         )
         return replace(host, warnings=span_warnings(host))
 
@@ -95,7 +95,7 @@ class EventLanguageModel:
         Raises UserError when more than one frame would have to go unpooled.
         """
         renders = host.events is not None
-        used = _USED | ({"canvas"} if renders else set()) | ({"frame_cache"} if host.kind == VIDEO else set())
+        used = _USED | ({"canvas"} if renders else set()) | (VIDEO_SETTINGS if host.kind == VIDEO else set())
         frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
         pooled = _recipe(settings).pooled
         if not pooled and frames != 1:

@@ -27,8 +27,12 @@ _OPTIONS = {
     "image_layout": "--image-layout",
     "projector": "--projector",
     "frame_cache": "--frame-cache",
+    "video_decoder": "--video-decoder",
 }
 """Settings that some families have no use for, and how they are asked for."""
+
+VIDEO_SETTINGS = {"frame_cache", "video_decoder"}
+"""Settings that only what reads a video has a use for."""
 
 
 class _Prepared(Protocol):

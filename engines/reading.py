@@ -15,8 +15,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
+from evprof.core.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
-from evprof.loaders.videos.source import PILLOW, PYAV, VideoFrames, open_video
+from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames, open_video
 
 OFF = "off"
 
@@ -50,14 +51,15 @@ def read_input(
     *,
     event_frames: int | None,
     video_frames: int,
-    frame_cache: str = OFF,
+    switches: Switches | None = None,
 ) -> HostInputs:
     """The half of the sample that `kind` names: see `read_events` and `read_video`."""
     if kind == EVENTS:
         return read_events(sample, event_frames, spans)
-    if frame_cache != OFF:
-        return _read_kept_video(sample, video_frames, spans)
-    return read_video(sample, video_frames, spans)
+    taken = switches or Switches()
+    if taken.frame_cache != OFF:
+        return _read_kept_video(sample, video_frames, spans, decoder=taken.video_decoder)
+    return read_video(sample, video_frames, spans, decoder=taken.video_decoder)
 
 
 def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = False) -> list[str]:
@@ -129,19 +131,19 @@ def _sizes(paths: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in set(paths))
 
 
-def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
+def read_video(sample: Sample, count: int, spans: StageClock, *, decoder: str = AUTO) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
-    return _of_frames(sample, *_decoded(sample, count, spans))
+    return _of_frames(sample, *_decoded(sample, count, spans, decoder))
 
 
-def _read_kept_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
+def _read_kept_video(sample: Sample, count: int, spans: StageClock, *, decoder: str) -> HostInputs:
     """As `read_video`, with what was decoded before out of the frame cache; what was not is put there."""
     from evprof.loaders.videos.frame_cache import FrameCache
 
     cache, path = FrameCache(), _video_path(sample)
     with spans.child("frame cache"):
         key = cache.key(
-            path, count=count, window_us=video_window(sample), times_path=sample.video_times_path, decoder=PYAV
+            path, count=count, window_us=video_window(sample), times_path=sample.video_times_path, decoder=decoder
         )
         video = cache.get(key)
     if video is not None:
@@ -149,7 +151,7 @@ def _read_kept_video(sample: Sample, count: int, spans: StageClock) -> HostInput
         nbytes = sum(picture.nbytes for picture in shown.values())
         loading = LoadingFacts(nbytes, frames=len(shown), decoder=video.decoder, frame_cache="hit")
         return _of_frames(sample, video, loading)
-    video, loading = _decoded(sample, count, spans)
+    video, loading = _decoded(sample, count, spans, decoder)
     found = _of_frames(sample, video, replace(loading, frame_cache="miss"))
     try:
         with spans.child("frame cache"):
@@ -166,10 +168,10 @@ def _video_path(sample: Sample) -> str:
     return sample.video_path
 
 
-def _decoded(sample: Sample, count: int, spans: StageClock) -> tuple[VideoFrames, LoadingFacts]:
+def _decoded(sample: Sample, count: int, spans: StageClock, decoder: str) -> tuple[VideoFrames, LoadingFacts]:
     with ExitStack() as opened:
         with spans.child("open"):
-            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path))
+            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path, decoder))
         with spans.child("demux"):
             source.index()
         source.parts = _Parts(spans)

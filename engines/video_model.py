@@ -16,7 +16,7 @@ from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel
 from engines.model import VIDEO, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.naming import LLAVA, VIDEO_LLAVA
-from engines.preparation import PromptLayout, prepare, without_use
+from engines.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
 from engines.preprocessing import ClipTransform
 from engines.prompts import LLAVA_NEXT_VIDEO, LLAVA_V1_5, PromptTemplate
 from engines.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
@@ -82,7 +82,7 @@ class VideoLanguageModel:
             spans,
             event_frames=frames,
             video_frames=frames or DEFAULT_FRAMES,
-            frame_cache=settings.switches.frame_cache,
+            switches=settings.switches,
         )
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
@@ -96,7 +96,7 @@ class VideoLanguageModel:
         if host.events is not None:
             used.add("canvas")
         if host.kind == VIDEO:
-            used.add("frame_cache")
+            used |= VIDEO_SETTINGS
         shown = draw_event_frames(host, settings.frames or DEFAULT_FRAMES, settings.input.canvas_size, spans)
         if self.reads_images and settings.input.image_layout == "grid":
             shown = self._tile(shown, spans)

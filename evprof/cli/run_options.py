@@ -22,6 +22,7 @@ from evprof.core.switches import (
     PRUNINGS,
     QUANTIZATIONS,
     STEPS,
+    VIDEO_DECODERS,
     VISION_CACHES,
     InputSettings,
     Switches,
@@ -132,6 +133,9 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--prefetch", choices=PREFETCHES, default=defaults.prefetch, help="before every run: files into memory, or out"
+    )
+    group.add_argument(
+        "--video-decoder", choices=VIDEO_DECODERS, default=defaults.video_decoder, help="default: %(default)s (PyAV)"
     )
     group.add_argument(
         "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
@@ -346,6 +350,7 @@ def _switches(options: argparse.Namespace) -> Switches:
         projector=options.projector,
         frame_cache=options.frame_cache,
         prefetch=options.prefetch,
+        video_decoder=options.video_decoder,
     )
 
 

@@ -19,6 +19,7 @@ INPUTS = ("auto", "events", "video")
 PROJECTORS = ("reference", "fused")
 VISION_CACHES = ("off", "memory", "disk")
 FRAME_CACHES = ("off", "disk")
+VIDEO_DECODERS = ("auto", "pyav", "torchcodec")
 PREFETCHES = ("off", "warm", "cold")
 """What becomes of the input's files before a run, outside its measured time: nothing; read through; out of memory."""
 
@@ -75,7 +76,7 @@ class Switches(Plain):
     prefill pass (0: all at once). `early_exit` is the layer after which a token may be chosen when its probability
     reaches `exit_confidence` (None: never). `visual_keep` is the share of visual tokens kept, chosen by `prune_by`.
     `frame_cache` keeps decoded video frames, `vision_cache` what the tower made of them. `prefetch` has the input's
-    files in the page cache before a run, or out of it.
+    files in the page cache before a run, or out of it; `video_decoder` is the library that decodes video files.
     """
 
     attention: str = "auto"
@@ -90,11 +91,13 @@ class Switches(Plain):
     projector: str = "reference"
     frame_cache: str = "off"
     prefetch: str = "off"
+    video_decoder: str = "auto"
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""
         _check_choice("--frame-cache", self.frame_cache, FRAME_CACHES)
         _check_choice("--prefetch", self.prefetch, PREFETCHES)
+        _check_choice("--video-decoder", self.video_decoder, VIDEO_DECODERS)
         _check_choice("--attention", self.attention, ATTENTIONS)
         _check_choice("--cache", self.cache, CACHES)
         _check_choice("--step", self.step, STEPS)

@@ -236,6 +236,8 @@ def _vision(values: dict[str, Any], role: str, model: ModelFacts | None) -> Iter
     yield Setting("frame_cache", "frame cache", str(frames), "" if frames == "off" else "frame cache")
     files = values["prefetch"]
     yield Setting("prefetch", "input files", _PLACES.get(files, str(files)), "" if files == "off" else f"{files} files")
+    decoder = str(values["video_decoder"])
+    yield Setting("video_decoder", "video decoder", decoder, "" if decoder == "auto" else decoder)
     share = values["visual_keep"]
     if share == 1:
         yield Setting("visual_keep", "tokens kept", "all")

@@ -14,7 +14,10 @@ from engines.timing import StageClock
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
+from evprof.core.switches import Switches
 from evprof.loaders.bundled import bundled_sample
+
+KEPT = Switches(frame_cache="disk")
 
 
 @pytest.fixture(autouse=True)
@@ -68,9 +71,9 @@ def test_a_video_is_opened_demuxed_decoded_and_converted(sink: Any) -> None:
 def test_kept_frames_are_the_decoded_ones(sink: Any) -> None:
     sample = bundled_sample()
     plain, _ = load(sink, "video", sample)
-    missed, parts = load(sink, "video", sample, frame_cache="disk")
+    missed, parts = load(sink, "video", sample, switches=KEPT)
     assert (parts[0], parts[-1], missed.loading.frame_cache) == ("frame cache", "frame cache", "miss")
-    found, parts = load(sink, "video", sample, frame_cache="disk")
+    found, parts = load(sink, "video", sample, switches=KEPT)
     assert parts == ["frame cache"]
     assert (found.loading.frame_cache, found.loading.decoder) == ("hit", "pyav")
     assert found.loading.bytes_read == sum(picture.nbytes for picture in found.pictures)
@@ -78,7 +81,7 @@ def test_kept_frames_are_the_decoded_ones(sink: Any) -> None:
         assert all(np.array_equal(mine, its) for mine, its in zip(made.pictures, plain.pictures, strict=True))
         assert (made.labels, made.times_us) == (plain.labels, plain.times_us)
     # Another part of the same video is another entry.
-    clip, parts = load(sink, "video", Sample(video_path=sample.video_path, duration_us=20_000), frame_cache="disk")
+    clip, parts = load(sink, "video", Sample(video_path=sample.video_path, duration_us=20_000), switches=KEPT)
     assert clip.loading.frame_cache == "miss"
 
 
@@ -91,7 +94,7 @@ def test_a_cache_that_cannot_be_written_costs_a_warning_and_not_the_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FrameCache, "put", full)
-    found, _ = load(sink, "video", bundled_sample(), frame_cache="disk")
+    found, _ = load(sink, "video", bundled_sample(), switches=KEPT)
     assert len(found.pictures) == 4
     assert "could not be kept" in found.warnings[-1]
     assert "No space left" in found.warnings[-1]
@@ -139,7 +142,6 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
     from evprof.core.recording import Recording
     from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
     from evprof.core.run_log import RunBook
-    from evprof.core.switches import Switches
 
     events = tmp_path / "events.npy"
     shutil.copyfile(str(bundled_sample().events_path), events)
@@ -163,3 +165,14 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
         assert runs[-1].info.loading["draft"].events
         assert runs[-1].info.loading["draft"].bytes_from_disk in (None, 0) or how != "warm"
     assert said == [([str(events)], "warm")] * 2 + [([str(events)], "cold")] * 2
+
+
+def test_a_decoder_that_is_not_here_is_named(sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    monkeypatch.delitem(sys.modules, "torchcodec.decoders", raising=False)
+    with pytest.raises(UserError, match="torchcodec cannot be used here"):
+        load(sink, "video", bundled_sample(), switches=Switches(video_decoder="torchcodec"))
+    plain, _ = load(sink, "video", bundled_sample(), switches=Switches(video_decoder="pyav"))
+    assert plain.loading.decoder == "pyav"

@@ -367,6 +367,7 @@ def test_every_switch_there_is_has_a_row():
         PRUNINGS,
         QUANTIZATIONS,
         STEPS,
+        VIDEO_DECODERS,
         VISION_CACHES,
         Switches,
     )
@@ -379,9 +380,9 @@ def test_every_switch_there_is_has_a_row():
         return {side.switches[name] for side in sides if name in side.switches}
 
     plain = {"attention": "sdpa", "cache": "static", "step": "eager"}
-    plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off"}
+    plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off", "video_decoder": "pyav"}
     known = {"attention": ATTENTIONS, "cache": CACHES, "step": STEPS, "vision_cache": VISION_CACHES}
-    known |= {"frame_cache": FRAME_CACHES, "prefetch": PREFETCHES}
+    known |= {"frame_cache": FRAME_CACHES, "prefetch": PREFETCHES, "video_decoder": VIDEO_DECODERS}
     for name, choices in known.items():
         assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
     assert values("prune_by") == set(PRUNINGS)

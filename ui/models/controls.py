@@ -265,6 +265,12 @@ OPTIMIZATIONS = (
                 _words("off", "warm", "cold"),
             ),
             Control(
+                "video_decoder",
+                "video decoder",
+                f"The library that decodes video files; auto is PyAV. {SAME}",
+                _words("auto", "pyav", "torchcodec"),
+            ),
+            Control(
                 "visual_keep",
                 "tokens kept",
                 f"Share of the visual tokens that reach the language model. Below 100 %: {OTHER.lower()}",

@@ -107,7 +107,7 @@ def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
     )
     reset: dict[str, Any] = {}
     if "video" not in own.values():
-        reset["frame_cache"] = Switches().frame_cache
+        reset |= {"frame_cache": Switches().frame_cache, "video_decoder": Switches().video_decoder}
     if switches.early_exit is None:
         reset["exit_confidence"] = Switches().exit_confidence
     if switches.visual_keep == 1:
