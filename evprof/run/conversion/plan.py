@@ -104,63 +104,53 @@ def converted(row: Row, plan: Plan, written: Mapping[str, Written]) -> Sample:
 
     `written` has every output of the row.
     """
-    sample = row.sample
-    results = {plan.tasks[output].source: output for output in row.outputs}
-    begins = {source: written[output].starts_us for source, output in results.items()}
-    offset = sample.video_offset_us
-    makes_events = plan.tasks[row.outputs[0]].recipe.makes_events
-    is_rendered = plan.tasks[row.outputs[0]].recipe.to == MP4 and EVENTS in results
-    if makes_events and VIDEO in results:
-        shift, video_us = offset + begins[VIDEO], 0
-    elif EVENTS in results and not is_rendered:
-        shift, video_us = begins[EVENTS], begins.get(VIDEO, 0)
-    elif is_rendered:
-        shift, video_us, offset = 0, begins[EVENTS], 0
-    else:
-        video_us = begins.get(VIDEO, 0)
-        shift = 0 if sample.events_path is not None else offset + video_us
-    changed: dict[str, object] = {"video_offset_us": offset + video_us - shift if sample.video_path else 0}
-    changed |= _halves(row, plan, results, makes_events=makes_events, is_rendered=is_rendered)
-    result = replace(sample, **changed)  # type: ignore[arg-type]  # names and types are those of the fields
-    return _on_clock(result, sample, results, shift, makes_events=makes_events, is_rendered=is_rendered)
-
-
-def _halves(
-    row: Row, plan: Plan, results: Mapping[str, str], *, makes_events: bool, is_rendered: bool
-) -> dict[str, object]:
-    """Paths of what was converted, in place of what it was made of."""
-    paths = {source: str(plan.folder / output) for source, output in results.items()}
-    if makes_events:
-        return {"events_path": next(iter(paths.values())), "rectify_path": None}
-    if is_rendered:
-        return {"video_path": paths[EVENTS], "video_times_path": None}
+    sample, halves = row.sample, _halves(row, plan, written)
+    # When each half of the result begins, on the clock the sample had before.
+    events_us = halves[EVENTS].begins_us if EVENTS in halves else 0
+    video_us = halves[VIDEO].begins_us if VIDEO in halves else sample.video_offset_us
     changed: dict[str, object] = {}
-    if EVENTS in paths:
-        changed |= {"events_path": paths[EVENTS], "rectify_path": None}
-    if VIDEO in paths:
-        is_folder = plan.tasks[results[VIDEO]].recipe.to == FRAMES
-        times = str(plan.folder / results[VIDEO] / TIMES) if is_folder else None
-        changed |= {"video_path": paths[VIDEO], "video_times_path": times}
-    return changed
+    for half in halves.values():
+        changed |= half.fields
+    result = replace(sample, **changed)  # type: ignore[arg-type]  # names and types are those of the fields
+    zero_us = events_us if result.events_path is not None else video_us
+    result = replace(result, video_offset_us=video_us - zero_us if result.video_path is not None else 0)
+    return _with_clip(result, sample, halves, zero_us) if sample.is_clip else result
 
 
-def _on_clock(
-    result: Sample,
-    before: Sample,
-    results: Mapping[str, str],
-    shift_us: int,
-    *,
-    makes_events: bool,
-    is_rendered: bool,
-) -> Sample:
-    """Without a clip where all halves were cut; else with the clip that cuts what was not, on the new clock."""
-    if not before.is_clip or is_rendered:
-        return result
-    is_events_cut = EVENTS in results or makes_events
-    is_video_cut = VIDEO in results and not makes_events
-    if (is_events_cut or result.events_path is None) and (is_video_cut or result.video_path is None):
+@dataclass(frozen=True)
+class _Half:
+    """A half of a result: what it changes in the sample, and when it begins on the clock the sample had before."""
+
+    fields: dict[str, object]
+    begins_us: int
+
+
+def _halves(row: Row, plan: Plan, written: Mapping[str, Written]) -> dict[str, _Half]:
+    """The halves of the result that were made anew."""
+    found: dict[str, _Half] = {}
+    for output in row.outputs:
+        task = plan.tasks[output]
+        path = str(plan.folder / output)
+        begins_us = written[output].starts_us + (row.sample.video_offset_us if task.source == VIDEO else 0)
+        is_events = task.recipe.makes_events or (task.source == EVENTS and task.recipe.to == FRAMES)
+        if is_events:
+            found[EVENTS] = _Half({"events_path": path, "rectify_path": None}, begins_us)
+        else:
+            times = str(plan.folder / output / TIMES) if task.recipe.to == FRAMES else None
+            found[VIDEO] = _Half({"video_path": path, "video_times_path": times}, begins_us)
+    return found
+
+
+def _with_clip(result: Sample, before: Sample, halves: Mapping[str, _Half], zero_us: int) -> Sample:
+    """Without a clip where all that is there was cut; else with the one that cuts the rest, on the new clock."""
+    is_cut = {
+        EVENTS: result.events_path is None or EVENTS in halves,
+        VIDEO: result.video_path is None or VIDEO in halves,
+    }
+    if all(is_cut.values()):
         return replace(result, start_us=None, duration_us=None)
-    if not is_events_cut:
+    if not is_cut[EVENTS]:
         return result
-    stop_us = None if before.duration_us is None else (before.start_us or 0) + before.duration_us - shift_us
-    return replace(result, start_us=0, duration_us=None if stop_us is None else max(1, stop_us))
+    if before.duration_us is None:
+        return replace(result, start_us=0)
+    return replace(result, start_us=0, duration_us=max(1, (before.start_us or 0) + before.duration_us - zero_us))
