@@ -249,6 +249,21 @@ def test_packets_that_would_burst(tmp_path: Path) -> None:
             recording.read()
 
 
+def test_many_packets_that_burst_together(tmp_path: Path) -> None:
+    import lz4.frame
+
+    # Each is a valid packet of one event repeated, small enough by itself.
+    packet = event_packet(EventArray(*(np.zeros(900_000, kind) for kind in (np.uint16, np.uint16, np.int64, np.uint8))))
+    packed = lz4.frame.compress(packet[8:])
+    path = tmp_path / "bomb.aedat4"
+    path.write_bytes(written_header(1, 10, 10) + (struct.pack("<II", 0, len(packed)) + packed) * 60)
+    with open_recording(path) as recording, pytest.raises(UserError, match="implausibly much"):
+        recording.read()
+    path.write_bytes(written_header(1, 10, 10) + (struct.pack("<II", 0, len(packed)) + packed) * 2)
+    with open_recording(path) as recording:
+        assert len(recording.read()) == 1_800_000
+
+
 def lz4_bomb() -> bytes:
     """A frame whose blocks of zeros shrink 250-fold."""
     import lz4.frame

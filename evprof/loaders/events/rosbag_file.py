@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.loaders.events.expansion import Expansion
 from evprof.loaders.events.file_bytes import FileBytes
 
 MAGIC = b"#ROSBAG V2.0\n"
 
 _MESSAGE, _BAG, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 5, 6, 7
-_MOST_SPARE_BYTES = 16 << 20
-_MOST_RATIO = 8
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class BagFile:
 
     def __init__(self, file: FileBytes) -> None:
         self._file = file
+        self._expansion = Expansion(file.path)
         if file.at(0, len(MAGIC)) != MAGIC:
             raise UserError(f"{file.path}: is a bag of another version than 2.0; convert it (rosbag fix).")
         bag, _, _ = self._record(len(MAGIC), _BAG)
@@ -93,8 +93,7 @@ class BagFile:
         compression, size = header.get(b"compression", b""), self._number(header, b"size", 4)
         if compression == b"none":
             return packed
-        if size > _MOST_SPARE_BYTES + _MOST_RATIO * len(packed):
-            raise self._damaged(chunk.place)
+        self._expansion.expect(len(packed), size)
         content: bytes
         try:
             # One byte more than there should be shows whether there is more.
@@ -103,6 +102,7 @@ class BagFile:
             raise self._damaged(chunk.place) from None
         if len(content) != size:
             raise self._damaged(chunk.place)
+        self._expansion.count(len(packed), size)
         return content
 
     def _decompressor(self, compression: bytes) -> Any:

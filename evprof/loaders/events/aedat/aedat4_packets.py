@@ -13,14 +13,14 @@ from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.aedat.aedat4_header import Damaged, Table, written_header
 from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
 from evprof.loaders.events.aedat.stage import Stage
+from evprof.loaders.events.expansion import Expansion
 from evprof.loaders.events.recording import NO_EVENTS
 from evprof.loaders.paths import reason
 
 _EVENT = np.dtype([("t", "<i8"), ("x", "<u2"), ("y", "<u2"), ("p", "u1"), ("", "V3")])
 _PEEKED_BYTES = 256
 
-_MOST_SPARE_BYTES = 40 << 20
-_MOST_RATIO = 8
+_MOST_BATCH_BYTES = 64 << 20
 
 
 class Packets:
@@ -31,6 +31,7 @@ class Packets:
         self._compression = compression
         self._width, self._height = width, height
         self._stage = Stage()
+        self._expansion = Expansion(path)
         self._start = written_header(compression, width or MAX_COORDINATE, height or MAX_COORDINATE)
 
     def events(self, packets: Sequence[bytes]) -> EventArray:
@@ -72,10 +73,20 @@ class Packets:
 
     def _unpacked(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
         most_bytes = most_lz4_bytes if self._compression < 3 else most_zstd_bytes
+        arrays: list[npt.NDArray[Any]] = []
+        batch: list[bytes] = []
+        expected = 0
         for packet in packets:
-            # Times three to four in memory until the packet is let go of.
-            if most_bytes(packet) > _MOST_SPARE_BYTES + _MOST_RATIO * len(packet):
-                raise self._damaged(f"a packet of {len(packet):,} bytes claims to hold implausibly much")
+            most = most_bytes(packet)
+            self._expansion.expect(len(packet), most)
+            if batch and expected + most > _MOST_BATCH_BYTES:
+                arrays += self._batch(batch)
+                batch, expected = [], 0
+            batch.append(packet)
+            expected += most
+        return arrays + self._batch(batch) if batch else arrays
+
+    def _batch(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
         parts: list[bytes] = [self._start]
         for packet in packets:
             parts += (bytes(4), len(packet).to_bytes(4, "little"), packet)
@@ -86,7 +97,9 @@ class Packets:
                 f"{self.path}: cannot be decompressed, for which a temporary file is written ({reason(error)}); free "
                 "some space."
             ) from None
-        return self._library_events(path)
+        arrays = self._library_events(path)
+        self._expansion.count(sum(map(len, packets)), sum(map(len, arrays)) * _EVENT.itemsize)
+        return arrays
 
     def _library_events(self, path: str) -> list[npt.NDArray[Any]]:
         try:
