@@ -20,7 +20,7 @@ from ui.models.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.models.run_text import input_name
 from ui.theme import SMALL_PX, ThemeHolder
 
-INPUT_PX = 112
+INPUT_PX = 108
 """Height of a player beside the frames of a run."""
 
 _BESIDE_OPACITY = 0.35

@@ -35,6 +35,7 @@ class Line:
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
+    `tells_by_end`: others begin alike, so a name too long is cut in the middle.
     """
 
     key: Any
@@ -49,6 +50,7 @@ class Line:
     fold: str = ""
     is_inner: bool = False
     is_checked: bool | None = None
+    tells_by_end: bool = False
 
     @property
     def has_second(self) -> bool:
@@ -134,7 +136,8 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
         # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
-        cut = Qt.TextElideMode.ElideMiddle if line.is_inner or line.fold else Qt.TextElideMode.ElideRight
+        is_alike = line.is_inner or line.fold or line.tells_by_end
+        cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
         name = painter.fontMetrics().elidedText(line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:

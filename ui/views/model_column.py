@@ -40,7 +40,7 @@ NOTHING = "–"
 """Stands where a figure is not known yet."""
 
 _STATE_WIDTH = 96
-_MOST_INPUT_PX = 360
+_LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
 _LONGEST_ERROR = 240
 _ROLE_NAMES = {"draft": "event model", "target": "video model"}
 _KINDS = {DRAFT: "events", TARGET: "video"}
@@ -154,10 +154,9 @@ class ModelColumn:
             player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
         self.input = _row(*self._players.values(), self.frames)
-        self.input.setMinimumHeight(INPUT_PX)
-        self.set_alone(False)
         self.strip = StageStrip(selection, themes)
         self.counters = CounterRow(themes)
+        self.set_alone(False)
         self.text = TokenText(selection, themes)
         self.failure = QLabel()
         self.failure.setProperty("role", "bad")
@@ -192,8 +191,10 @@ class ModelColumn:
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
+        self.input.setMinimumHeight(_LEAST_INPUT_PX if is_alone else INPUT_PX)
         self.input.setMaximumHeight(_MOST_INPUT_PX if is_alone else INPUT_PX)
-        self.frames.setVisible(not is_alone)
+        for part in (self.frames, self.strip, self.counters):
+            part.setVisible(not is_alone)
         for player in self.players:
             player.set_alone(is_alone)
 

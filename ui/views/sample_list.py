@@ -136,7 +136,8 @@ class SampleList(QWidget):
         if sample.is_clip:
             figure = clip_of(sample, 0).words
             tip = f"{tip}\nClip: {sample.clip_text}"
-        return Line(identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons)
+        is_clip = sample.is_clip
+        return Line(identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip)
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if identity(entry) == key), None)

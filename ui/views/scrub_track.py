@@ -15,11 +15,11 @@ from ui.models.play_clock import PlayClock
 from ui.models.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
 from ui.theme import Theme, ThemeHolder
 
-HEIGHT = 34
-_CLIP_BOTTOM = 13.0
+HEIGHT = 28
+_CLIP_BOTTOM = 10.0
 """Above is the clip's, below the position's."""
 
-_RAILS = (20.5, 24.5)
+_RAILS = (16.5, 20.5)
 _STEP_SHARE = 50
 _FINE_US = 10_000
 
@@ -78,42 +78,42 @@ class ScrubTrack(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         theme, scale = self._themes.theme, self.scale
         if not self._clock.duration_us:
-            painter.fillRect(QRectF(scale.x(0), 22, scale.room, 1), theme.line)
+            painter.fillRect(QRectF(scale.x(0), 18, scale.room, 1), theme.line)
             return
         self._paint_clip(painter, theme, scale)
         self._paint_rails(painter, theme, scale)
-        for pictures, top in zip(self._moments, (15.0, 28.0), strict=True):
+        for pictures, top in zip(self._moments, (11.5, 24.0), strict=True):
             self._paint_moments(painter, pictures, top, theme, scale)
         x = scale.x(self._clock.position_us)
         painter.setPen(Qt.PenStyle.NoPen)
         if self.hasFocus():
             painter.setBrush(theme.alpha(theme.accent, 0.3))
-            painter.drawRoundedRect(QRectF(x - 5, 12, 10, 21), 4, 4)
+            painter.drawRoundedRect(QRectF(x - 5, 10, 10, 18), 4, 4)
         painter.setBrush(theme.accent)
-        painter.drawRoundedRect(QRectF(x - 2, 14, 4, 17), 2, 2)
+        painter.drawRoundedRect(QRectF(x - 2, 11, 4, 16), 2, 2)
 
     def _paint_clip(self, painter: QPainter, theme: Theme, scale: ScrubScale) -> None:
         left, right = scale.edges(self.clip)
-        whole = QRectF(scale.x(max(0, self._clock.start_us)), 6, 0, 1)
+        whole = QRectF(scale.x(max(0, self._clock.start_us)), 4.5, 0, 1)
         whole.setRight(scale.x(self._clock.stop_us))
         painter.fillRect(whole, theme.line)
         is_quiet = self.clip.is_all
         color = theme.text_dim if is_quiet or not self.is_editable else theme.accent
         painter.setPen(Qt.PenStyle.NoPen)
         if not is_quiet:
-            painter.fillRect(QRectF(left, 10, right - left, HEIGHT - 11), theme.alpha(color, 0.14))
-            painter.fillRect(QRectF(left, 4.5, right - left, 4), color)
+            painter.fillRect(QRectF(left, 9, right - left, HEIGHT - 9), theme.alpha(color, 0.14))
+            painter.fillRect(QRectF(left, 3, right - left, 4), color)
         if not self.is_editable:
             return
         painter.setBrush(theme.alpha(color, 0.6) if is_quiet else color)
-        for grip in (QRectF(left - 5, 1, 5, 11), QRectF(right, 1, 5, 11)):
+        for grip in (QRectF(left - 5, 0, 5, 10), QRectF(right, 0, 5, 10)):
             painter.drawRoundedRect(grip, 2, 2)
 
     def _paint_rails(self, painter: QPainter, theme: Theme, scale: ScrubScale) -> None:
         """Where each input is shown; both run side by side where they overlap."""
         start = scale.x(max(self._clock.start_us, 0))
         position = scale.x(self._clock.position_us)
-        painter.fillRect(QRectF(min(start, position), 22, abs(position - start), 2), theme.accent)
+        painter.fillRect(QRectF(min(start, position), 17.5, abs(position - start), 2), theme.accent)
         dim = theme.alpha(theme.text_dim, 0.75)
         for span in self._clock.spans:
             y = _RAILS[0] if span.what == "events" else _RAILS[1]
