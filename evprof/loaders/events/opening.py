@@ -9,6 +9,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.formats import FORMATS, HEAD_BYTES, format_of
 from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.scratch import keep_scratch
 from evprof.loaders.paths import readable_file, reason
 
 EventSource = EventArray | EventFrames
@@ -31,6 +32,7 @@ def open_recording(path: str | Path) -> Recording:
     if form is None:
         known = ", ".join(form.title for form in FORMATS)
         raise UserError(f"{path}: is no event recording; read are {known}, and folders of PNG event frames.")
+    keep_scratch()
     return form.open(path)
 
 
