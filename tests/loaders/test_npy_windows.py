@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.events import npy, tables
 from evprof.loaders.events import recording as recordings
-from evprof.loaders.events import tables
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.recording import EventsInMemory
 from evprof.loaders.events.tables import Table
@@ -27,6 +28,8 @@ def _small_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 60,000 events were many."""
     for name, value in {"_LEAST_PIECE": 500, "_BLOCK_EVENTS": 7_000, "_SURVEYED": 2_000, "_READ_WHOLE": 10_000}.items():
         monkeypatch.setattr(tables, name, value)
+    monkeypatch.setattr(npy, "_LEAST_MAPPED_PICKLE", 100_000)
+    monkeypatch.setattr("evprof.loaders.events.pickled._LONG", 10_000)
 
 
 def made(count: int = COUNT) -> dict[str, np.ndarray]:
@@ -56,6 +59,13 @@ def seconds(columns: dict[str, np.ndarray]) -> np.ndarray:
     return rows
 
 
+def pickled(path: Path, columns: dict[str, np.ndarray], protocol: int) -> bytes:
+    """As `numpy.save` writes a dict, with another protocol."""
+    np.save(path, np.array({"x": 1}), allow_pickle=True)
+    head = path.read_bytes()
+    return head[: head.index(b"\n") + 1] + pickle.dumps(np.array(columns), protocol=protocol)
+
+
 LAYOUTS: dict[str, Callable[[Path, dict[str, np.ndarray]], None]] = {
     "rows.npy": lambda path, columns: np.save(path, structured(columns)),
     "others.npy": lambda path, columns: np.save(path, structured(columns, "pyxt")),
@@ -63,6 +73,7 @@ LAYOUTS: dict[str, Callable[[Path, dict[str, np.ndarray]], None]] = {
     "xytp.npy": lambda path, columns: np.save(path, table(columns, "xytp", np.float64)),
     "fortran.npy": lambda path, columns: np.save(path, np.asfortranarray(table(columns, "txyp", ">i4"))),
     "seconds.npy": lambda path, columns: np.save(path, seconds(columns)),
+    "dict.npy": lambda path, columns: np.save(path, np.array(columns), allow_pickle=True),
     "columns.npz": lambda path, columns: np.savez(path, **columns),  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
     "table.npz": lambda path, columns: np.savez(path, events=table(columns, "xytp")),
     "rows.npz": lambda path, columns: np.savez(path, events=structured(columns)),
@@ -103,6 +114,40 @@ def test_a_short_recording_is_known_at_once(tmp_path: Path) -> None:
     with open_recording(tmp_path / "a.npy") as recording:
         assert isinstance(recording, EventsInMemory)
         assert recording.info.width == int(made(900)["x"].max()) + 1
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_pickles_of_every_protocol_give_the_same_events(tmp_path: Path, protocol: int) -> None:
+    """2 and 5 spell bytes as texts and bytearrays, which takes reading them."""
+    columns = {**made(), "note": np.array([1, 2])}
+    path = tmp_path / "a.npy"
+    path.write_bytes(pickled(path, columns, protocol))
+    with open_recording(path) as recording:
+        assert isinstance(recording, EventsInMemory if protocol in (2, 5) else Table)
+        same(recording.read(), columns, slice(None))
+        same(recording.read_time(500_000, 520_000), columns, (columns["t"] >= 500_000) & (columns["t"] < 520_000))
+
+
+def test_pickles_that_cannot_be_windows_end_in_sentences(tmp_path: Path) -> None:
+    columns = made()
+    path = tmp_path / "a.npy"
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "two dimensions": ({**columns, "x": columns["x"].reshape(-1, 2)}, "one-dimensional"),
+        "lengths": ({**columns, "x": columns["x"][:-1]}, "different lengths"),
+        "missing": ({name: columns[name] for name in "xyt"}, "no column 'p'"),
+        "words": ({**columns, "x": columns["x"].astype("U4")}, "not a number type"),
+    }
+    for content, words in cases.values():
+        path.write_bytes(pickled(path, content, 4))
+        with pytest.raises(UserError, match=words):
+            read_events(path)
+    whole = pickled(path, columns, 4)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="damaged or cut short"):
+        read_events(path)
+    path.write_bytes(whole.replace(b"multiarray", b"multiarrax"))
+    with pytest.raises(UserError, match="was blocked"):
+        read_events(path)
 
 
 def test_time_that_runs_backwards_is_found(tmp_path: Path) -> None:
@@ -199,4 +244,5 @@ def test_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path
 def test_large_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     """Long enough to be read in windows: 600,000 events in a process of its own."""
     np.save(tmp_path / "a.npy", structured(made(600_000)))
-    survives_damage({"large.npy": (tmp_path / "a.npy").read_bytes()}, 12)
+    np.save(tmp_path / "b.npy", np.array(made(600_000)), allow_pickle=True)
+    survives_damage({"rows.npy": (tmp_path / "a.npy").read_bytes(), "dict.npy": (tmp_path / "b.npy").read_bytes()}, 12)

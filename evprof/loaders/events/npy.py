@@ -11,7 +11,8 @@ import io
 import math
 import mmap
 import re
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -21,10 +22,10 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.columns import check_shape, events_from_mapping
+from evprof.loaders.events.columns import check_shape, column_keys, events_from_mapping
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.formats import NPY_MAGIC
-from evprof.loaders.events.pickled import read_pickled_columns
+from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
 from evprof.loaders.events.recording import EventsInMemory, Recording
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
 from evprof.loaders.paths import reason
@@ -32,6 +33,9 @@ from evprof.loaders.paths import reason
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
 """Bytes that hold magic, version, length and header of every file that is read."""
+
+_LEAST_MAPPED_PICKLE = 1 << 20
+"""Shorter pickles are read faster than searched."""
 
 _NUMBER = re.compile(r"[<>=|][biuf][1248]\Z")
 _PADDING = re.compile(r"\|V[0-9]{1,3}\Z")
@@ -53,9 +57,10 @@ class NpyHeader:
 
 
 def open_recording(path: str | Path) -> Recording:
-    """A `.npy` recording: arrays are read in windows, pickled dicts whole. Raises UserError.
+    """A `.npy` recording, read in windows. Raises UserError.
 
-    Memory for a dict: at most about four times the file.
+    Short pickled dicts, and those with arrays of another kind, are read whole: memory is at most about four times the
+    file.
     """
     with ExitStack() as on_error:
         file = FileBytes(path)
@@ -63,8 +68,12 @@ def open_recording(path: str | Path) -> Recording:
         start = io.BytesIO(file.at(0, LONGEST_START))
         header = read_npy_header(start, file.path)
         if header.dtype is None:
-            return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
-        recording = open_table(file, "npy", array_strips(header, start.tell(), file.size, file.path))
+            strips = _pickled_strips(file, start.tell())
+            if strips is None:
+                return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
+        else:
+            strips = array_strips(header, start.tell(), file.size, file.path)
+        recording = open_table(file, "npy", strips)
         on_error.pop_all()
         return recording
 
@@ -90,11 +99,30 @@ def read_npy_events(path: str | Path) -> EventArray:
         return recording.read()
 
 
+def _pickled_strips(file: FileBytes, offset: int) -> dict[str, Strip] | None:
+    """Where the columns of a pickled dict lie; None where it must be read whole."""
+    if file.size < _LEAST_MAPPED_PICKLE:
+        return None
+    with _mapped(file.path, offset) as mapped:
+        found = find_pickled_columns(mapped, file.path)
+    if found is None:
+        return None
+    columns = {key: found[key] for key in column_keys(found, file.path).values()}
+    strips = {key: Strip(column.offset, column.count, column.dtype) for key, column in columns.items() if column}
+    return strips if len(strips) == len(columns) else None
+
+
 def _read_pickle(path: str | Path, offset: int) -> EventArray:
+    with _mapped(path, offset) as mapped:
+        return events_from_mapping(read_pickled_columns(mapped, str(path)), str(path))
+
+
+@contextmanager
+def _mapped(path: str | Path, offset: int) -> Iterator[mmap.mmap]:
     try:
         with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             mapped.seek(offset)
-            return events_from_mapping(read_pickled_columns(mapped, str(path)), str(path))
+            yield mapped
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
 

@@ -97,12 +97,6 @@ def _stored(path: Path, members: dict[str, zipfile.ZipInfo], name: str) -> dict[
                     f"{name}: column '{key}' has the shape {list(header.shape)}; one dimension is expected."
                 )
             strips[key] = _checked(Strip(offset, header.shape[0], header.dtype), begin, end, member.CRC)
-    counts = {key: strip.count for key, strip in strips.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{key} {count}" for key, count in counts.items())
-        raise UserError(f"{name}: the columns have different lengths ({listed}); the file is damaged.")
-    if not all(counts.values()):
-        raise UserError(f"{name}: the recording holds no events.")
     return strips
 
 

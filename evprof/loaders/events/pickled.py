@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import pickletools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -194,9 +196,85 @@ def read_pickled_columns(source: ByteSource, name: str) -> dict[str, npt.NDArray
     `source` stands at the pickle's first byte; `name` is how errors call the file. Memory stays within a small multiple
     of the file's size. Raises UserError for anything that is not such a dict, and names what was blocked.
     """
-    try:
+    with _sentences(name):
         found = _recording(_run(source))
         return {key: _array(value) for key, value in found.items() if _is_array(value)}
+
+
+def find_pickled_columns(source: PlacedSource, name: str) -> dict[str, FoundColumn | None] | None:
+    """Where the same arrays lie, without reading what is in them; None for short ones and those of more dimensions.
+
+    None altogether where texts stand for bytes (as Python 2 wrote them), or bytearrays do. Raises UserError as
+    `read_pickled_columns` does.
+    """
+    with _sentences(name):
+        try:
+            found = _recording(_run(_Skipping(source)))
+        except TypeError:
+            # pickletools made a text or a bytearray of what was passed over.
+            return None
+        described = {key: _described(value) for key, value in found.items() if _is_array(value)}
+    columns: dict[str, FoundColumn | None] = {}
+    for key, (dtype, shape, _, content) in described.items():
+        is_column = isinstance(content, Place) and len(shape) == 1
+        columns[key] = FoundColumn(content.offset, shape[0], dtype) if is_column else None
+    return columns
+
+
+@dataclass(frozen=True)
+class FoundColumn:
+    """`count` numbers from `offset` on."""
+
+    offset: int
+    count: int
+    dtype: np.dtype[Any]
+
+
+class Place:
+    """Bytes of a file that were passed over; pickletools asks for no more than how many they are."""
+
+    def __init__(self, offset: int, length: int) -> None:
+        self.offset = offset
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class PlacedSource(ByteSource, Protocol):
+    """What long contents are passed over in."""
+
+    def seek(self, place: int, /) -> object:
+        """Goes to an offset."""
+
+    def size(self) -> int:
+        """Where it ends."""
+
+
+class _Skipping:
+    """Reads short pieces, and passes over long ones."""
+
+    def __init__(self, source: PlacedSource) -> None:
+        self._source = source
+        self.tell = source.tell
+        self.readline = source.readline
+
+    def read(self, size: int, /) -> Any:
+        """Up to `size` bytes, or the place of that many."""
+        start = self._source.tell()
+        if size < _LONG or start + size > self._source.size():
+            return self._source.read(size)
+        self._source.seek(start + size)
+        return Place(start, size)
+
+
+_LONG = 1 << 16
+
+
+@contextmanager
+def _sentences(name: str) -> Iterator[None]:
+    try:
+        yield
     except _Refusal as refusal:
         raise UserError(
             f"{name}: {refusal}; load a recording from a source you trust, or save its columns as .npz."
@@ -233,7 +311,15 @@ def _is_array(value: Any) -> bool:
 
 
 def _array(call: _Call) -> npt.NDArray[Any]:
-    """The array a note describes, checked against the bytes that are really there."""
+    dtype, shape, is_fortran, content = _described(call)
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def _described(call: _Call) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
+    """Type, shape, Fortran order and content of the array of a note, checked against the bytes that are really there.
+
+    The content is bytes, or a Place of them.
+    """
     if call.function.endswith("._frombuffer"):
         if len(call.arguments) != 4:
             raise _Refusal("one of its arrays is described wrongly")
@@ -244,12 +330,12 @@ def _array(call: _Call) -> npt.NDArray[Any]:
             raise _Refusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
     dtype = _dtype(dtype_note)
-    content = _bytes(data)
+    content = data if isinstance(data, Place) else _bytes(data)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
         raise _Refusal("one of its arrays has a shape that makes no sense")
     if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):
         raise _Refusal(f"one of its arrays says it has shape {list(shape)[:4]} but holds {len(content):,} bytes")
-    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
+    return dtype, shape, bool(is_fortran), content
 
 
 def _dtype(note: Any) -> np.dtype[Any]:

@@ -68,7 +68,16 @@ def column_strips(offset: int, count: int, dtype: np.dtype[Any]) -> dict[str, St
 
 
 def open_table(file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -> Recording:
-    """A recording of these strips, read whole at once when it is short. See `Table`."""
+    """A recording of these strips, read whole at once when it is short. See `Table`.
+
+    Raises UserError also when they differ in length or are empty.
+    """
+    counts = {key: strip.count for key, strip in strips.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{key} {count}" for key, count in counts.items())
+        raise UserError(f"{file.path}: the columns have different lengths ({listed}); the file is damaged.")
+    if not all(counts.values()):
+        raise UserError(f"{file.path}: the recording holds no events.")
     table = Table(file, format_name, strips)
     if table.count > _READ_WHOLE:
         return table
@@ -150,7 +159,9 @@ class Table(PiecedRecording):
 
     def _time(self, number: int) -> int:
         """Of one event, in µs."""
-        time = self._raw(number, number + 1)[self._keys["t"]][0]
+        key = self._keys["t"]
+        strips = {key: self._strips[key]} if key in self._strips else self._strips
+        time = self._raw(number, number + 1, strips=strips)[key][0]
         if not -_LATEST <= time <= _LATEST:
             raise UserError(f"{self.path}: event {number} has the time {time}, which no clock shows; it is damaged.")
         return round(float(time) * 1e6) if self._in_seconds else int(time)
@@ -171,10 +182,16 @@ class Table(PiecedRecording):
         columns = {name: np.ascontiguousarray(raw[key]) for name, key in self._keys.items()}
         return checked_events(columns, self.path, in_seconds=self._in_seconds)
 
-    def _raw(self, start: int, stop: int, note: Callable[[str, bytes], None] | None = None) -> Columns:
-        """The columns as the file has them, by the file's names or by number."""
+    def _raw(
+        self,
+        start: int,
+        stop: int,
+        note: Callable[[str, bytes], None] | None = None,
+        strips: Mapping[str, Strip] | None = None,
+    ) -> Columns:
+        """The columns of all strips, or of these, as the file has them, by the file's names or by number."""
         found: dict[str, npt.NDArray[Any]] = {}
-        for key, strip in self._strips.items():
+        for key, strip in (strips or self._strips).items():
             size = strip.dtype.itemsize
             content = self._file.at(strip.offset + start * size, (stop - start) * size)
             if len(content) < (stop - start) * size:
