@@ -102,7 +102,7 @@ LOOKED_AT = {
     "harm.npy": "was blocked",
     "harm2.npy": "was blocked",
     "sound.mp4": "has no video track",
-    "no-pictures": "neither a config.json nor PNG",
+    "no-pictures": "neither a config.json, nor an event recording, nor pictures",
     "other.evprof": "no evprof session",
     "empty.evprof": "is empty",
 }
@@ -336,8 +336,8 @@ def test_inputs_that_fail_in_stage_load(failed_run, bad, mark, name) -> None:
 
 
 @pytest.mark.usefixtures("computed")
-def test_a_folder_is_no_video(failed_run, bad) -> None:
-    assert "is a folder" in failed_run("--video", bad / "no-pictures")["error"]
+def test_a_folder_without_pictures_is_no_video(failed_run, bad) -> None:
+    assert "holds no pictures" in failed_run("--video", bad / "no-pictures")["error"]
 
 
 @pytest.mark.usefixtures("computed")

@@ -218,6 +218,7 @@ def _on_one_clock(source: Source, machine: Source) -> Source:
         info = run.info
         info.started_at, info.memory, info.environment = "2026-01-02T03:04:05+00:00", MemoryFacts(), machine.environment
         info.setup = dict.fromkeys(info.setup, SetupFacts(weights_ms=1.0))
+        info.loading = {role: replace(facts, bytes_from_disk=0) for role, facts in info.loading.items()}
     return _of_machine(source, machine)
 
 
