@@ -111,6 +111,12 @@ def paint_number() -> Callable[[int], np.ndarray]:
     return paint
 
 
+@pytest.fixture(scope="session")
+def write_painted() -> Callable[..., Path]:
+    """`write_video`, likewise."""
+    return write_video
+
+
 def damaged(content: bytes, chance: random.Random) -> bytes:
     """Cut, flipped, doubled or filled in one to four places, more often near the start where the structure is."""
     whole = bytearray(content)
@@ -137,13 +143,15 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 @pytest.fixture
 def survives_damage(tmp_path: Path) -> Callable[..., dict[str, str]]:
-    """Reads originals (file name -> content) and damaged variants of each in a child process.
+    """Reads originals (file name -> content) and damaged variants of each in a child process; `kind`: events, video.
 
     Fails unless every one is read or refused in a sentence, within 10 x its size + 200 MB and 20 s. The originals must
     be read. Returns how each file ended.
     """
 
-    def check(originals: Mapping[str, bytes], variants: int = 150, *, seed: int = 5) -> dict[str, str]:
+    def check(
+        originals: Mapping[str, bytes], variants: int = 150, *, seed: int = 5, kind: str = "events"
+    ) -> dict[str, str]:
         folder = tmp_path / "damaged"
         folder.mkdir()
         chance = random.Random(seed)
@@ -151,7 +159,7 @@ def survives_damage(tmp_path: Path) -> Callable[..., dict[str, str]]:
             (folder / f"good-{name}").write_bytes(content)
             for number in range(variants):
                 (folder / f"bad-{number:03d}-{name}").write_bytes(damaged(content, chance))
-        program = [sys.executable, str(Path(__file__).with_name("damaged_reading.py")), str(folder)]
+        program = [sys.executable, str(Path(__file__).with_name("damaged_reading.py")), str(folder), kind]
         done = subprocess.run(program, capture_output=True, text=True, timeout=110, check=False)
         # Some decompressors print their complaints among the lines.
         ended = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))

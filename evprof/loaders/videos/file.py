@@ -90,15 +90,14 @@ class VideoFile(VideoSource):
             for packet in self._track.packets():
                 if packet.size and not packet.is_discard:
                     spare = length_bytes is not None and is_spare(memoryview(packet), length_bytes)
-                    rows.append(PacketRow(packet.pts, packet.duration, packet.is_keyframe, spare))
+                    # Animated PNGs call every frame a key frame, and draw each over the ones before.
+                    is_key = packet.is_keyframe and not (rows and context.name == "apng")
+                    rows.append(PacketRow(packet.pts, packet.duration, is_key, spare))
         if not rows:
             raise UserError(
                 f"{self.path}: the video holds no frames; it is empty or cut short; copy or export it again."
             )
         table = self._make_table(rows)
-        if table.reorder_frames and not context.has_b_frames:
-            # Nothing but decoding tells the decoder that frames must be held back; without it the first come unordered.
-            self._track.rewind(is_thorough=True)
         if not table.is_timed:
             table = self._count_frames()
         check_complete(self.path, self._file, self._track.container, self._track.stream, table)
@@ -137,10 +136,14 @@ class VideoFile(VideoSource):
         """The frames passed on the way to frame `index`, it being the last; raises UserError when it never comes."""
         if not 0 <= index < len(self.table):
             raise UserError(f"{self.path}: there is no frame {index} among {len(self.table)}.")
-        finder = self._ready()
-        finder.skip = frozenset()
+        self._ready().skip = frozenset()
         try:
-            yield from finder.walk(index)
+            yield from self._ready().walk(index)
+            return
+        except FrameMissingError:
+            self._probe_thoroughly()
+        try:
+            yield from self._ready().walk(index)
         except FrameMissingError:
             raise UserError(
                 f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy or export it again."
@@ -164,10 +167,11 @@ class VideoFile(VideoSource):
     # Many frames
 
     def _read(self, choose: Choice) -> VideoFrames:
-        try:
-            return self._read_once(choose)
-        except FrameMissingError:
-            self._use_table(self._count_frames())
+        for look_closer in (self._probe_thoroughly, lambda: self._use_table(self._count_frames())):
+            try:
+                return self._read_once(choose)
+            except FrameMissingError:
+                look_closer()
         try:
             return self._read_once(choose)
         except FrameMissingError:
@@ -218,7 +222,7 @@ class VideoFile(VideoSource):
     def _read_beside(self, reading: _Reading, threads: int) -> None:
         """Takes part in a reading with a decoder of its own."""
         try:
-            track = VideoTrack(self.path, self._file, self._check_size, threads=threads)
+            track = self._track.another(threads)
         except UserError:
             # The file changed meanwhile; who has it open goes on alone.
             return
@@ -236,6 +240,14 @@ class VideoFile(VideoSource):
         if self._finder is None:
             self._finder = FrameFinder(self._track, table, self._threads)
         return self._finder
+
+    def _probe_thoroughly(self) -> None:
+        """Where neither container nor stream says how far frames are reordered, decoders lose some at the start.
+
+        FFmpeg then has to decode a few when it opens the file.
+        """
+        self._track.rewind(is_thorough=True)
+        self._finder = None
 
     def _use_table(self, table: FrameTable) -> None:
         self._table = table

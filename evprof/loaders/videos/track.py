@@ -86,6 +86,10 @@ class VideoTrack:
             self._is_thorough = is_thorough
         self._open()
 
+    def another(self, threads: int) -> VideoTrack:
+        """The same track opened once more, for another decoder."""
+        return VideoTrack(self.name, self._file, self._check_size, threads=threads, is_thorough=self._is_thorough)
+
     def use_threads(self, threads: int) -> None:
         """How many threads the decoder may use; too late, and without effect, once it has decoded."""
         self._threads = threads

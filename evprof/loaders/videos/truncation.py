@@ -31,7 +31,8 @@ def check_complete(name: str, file: Path, container: InputContainer, stream: Vid
         )
     # Matroska writes its length when it is closed. With sound beside the pictures either may be the longer one.
     if "matroska" in container.format.name and len(container.streams) == 1 and table.is_timed and container.duration:
-        missing_us = container.duration - table.duration_us - max(0, container.start_time or 0)
+        start_us = max(0, round(int(table.pts[0]) * table.time_base * 1_000_000))
+        missing_us = container.duration - table.duration_us - start_us
         if missing_us > max(container.duration // 20, 250_000):
             raise UserError(
                 f"{name}: the video is cut short: {container.duration / 1e6:.1f} s are announced and "

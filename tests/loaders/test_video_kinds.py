@@ -1,0 +1,186 @@
+"""Kinds of video files that differ in how frames are timed, ordered and turned, and what damage does to some."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from evprof.core.errors import UserError
+from evprof.loaders.pictures.png import encode_png
+from evprof.loaders.videos.file import VideoFile
+from evprof.loaders.videos.source import open_video
+
+ReadNumber = Callable[[np.ndarray], int]
+Paint = Callable[[int], np.ndarray]
+Write = Callable[..., Path]
+
+X264 = {"sc_threshold": "0", "preset": "veryfast"}
+UNEVEN_MS = [40 + 10 * (n % 3) for n in range(30)]
+
+
+def write_animation(path: Path, paint: Paint, **options: object) -> Path:
+    """Thirty painted pictures at uneven times."""
+    pictures = [Image.fromarray(paint(n)) for n in range(30)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=UNEVEN_MS, **options)
+    return path
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory, write_painted: Write, paint_number: Paint) -> dict[str, Path]:
+    """Name -> file."""
+    folder = tmp_path_factory.mktemp("kinds")
+    hevc = {"preset": "ultrafast", "x265-params": "log-level=none:bframes=3:keyint=20"}
+    vp9 = {"deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", "lag-in-frames": "16"}
+    return {
+        "hevc": write_painted(folder / "hevc.mp4", 60, codec="libx265", gop=20, b_frames=3, options=hevc),
+        "vp9": write_painted(folder / "vp9.webm", 60, codec="libvpx-vp9", gop=20, b_frames=0, options=vp9),
+        "mpeg2": write_painted(folder / "mpeg2.mpg", 60, codec="mpeg2video"),
+        "flv": write_painted(folder / "h264.flv", 60, options=X264),
+        "late mkv": write_painted(folder / "late.mkv", 60, options=X264, ticks=lambda n: 5000 + n * 33),
+        "late mp4": write_painted(folder / "late.mp4", 60, options=X264, ticks=lambda n: 5000 + n * 33),
+        "gif": write_animation(folder / "a.gif", paint_number, loop=0),
+        "apng": write_animation(folder / "a.png", paint_number),
+    }
+
+
+@pytest.mark.parametrize("name", ["hevc", "vp9", "mpeg2", "flv", "late mkv", "late mp4", "gif", "apng"])
+def test_every_kind_gives_the_frames_asked_for(kinds: dict[str, Path], read_number: ReadNumber, name: str) -> None:
+    with open_video(kinds[name]) as video:
+        total = len(video.table)
+        assert total == (30 if name in ("gif", "apng") else 60)
+        found = video.read_uniform(8)
+        assert [read_number(picture) for picture in found.frames] == found.indices
+        assert found.indices == np.linspace(0, total - 1, 8).round().astype(int).tolist()
+        assert found.times_us[0] == 0
+        order = [41 % total, 3, 40 % total, 4, total - 1, 0]
+        again = video.read_at([video.table.time_us(index) for index in order])
+        assert [read_number(picture) for picture in again.frames] == order
+
+
+@pytest.mark.parametrize("name", ["gif", "apng"])
+def test_animations_are_timed_and_drawn_as_they_are_played(kinds: dict[str, Path], name: str) -> None:
+    played = []
+    with Image.open(kinds[name]) as image:
+        for index in range(30):
+            image.seek(index)
+            played.append(np.array(image.convert("RGB")))
+    with open_video(kinds[name]) as video:
+        assert [video.table.time_us(n) for n in range(30)] == [sum(UNEVEN_MS[:n]) * 1000 for n in range(30)]
+        assert video.info().gop_frames == 30
+        for index in (17, 3, 29, 11):
+            found = video.read_at([video.table.time_us(index)]).frames[0]
+            assert (found == played[index]).all()
+
+
+def test_frames_before_an_edit_begins_do_not_count(
+    write_painted: Write, tmp_path: Path, read_number: ReadNumber
+) -> None:
+    path = write_painted(tmp_path / "edit.mp4", 60, options=X264, ticks=lambda n: n * 33 - 200)
+    with open_video(path) as video:
+        found = video.read_uniform(8)
+    # 200 ms before zero are cut away by the edit list: the frames 0 to 6.
+    assert [read_number(picture) for picture in found.frames] == [index + 7 for index in found.indices]
+    assert found.info.frames == 53
+    assert found.times_us[0] == 0
+
+
+def test_frames_are_not_lost_where_nothing_tells_their_order(
+    write_painted: Write, tmp_path: Path, read_number: ReadNumber
+) -> None:
+    import av
+
+    x264 = X264 | {"x264-params": "b-pyramid=normal:b-adapt=0"}
+    whole = write_painted(tmp_path / "whole.mkv", 120, gop=60, b_frames=7, options=x264).read_bytes()
+    with av.open(str(tmp_path / "whole.mkv")) as container:
+        extradata = bytes(container.streams.video[0].codec_context.extradata or b"")
+
+    def decoded(path: Path, options: dict[str, str]) -> int:
+        try:
+            with av.open(str(path), options=options) as container:
+                container.streams.video[0].codec_context.skip_frame = "DEFAULT"
+                return sum(1 for _ in container.decode(video=0))
+        except av.FFmpegError:
+            return 0
+
+    path = tmp_path / "silent.mkv"
+    place = whole.index(extradata) + 8
+    for bit in range(8 * int.from_bytes(extradata[6:8], "big")):
+        # A bit of the sequence parameters after which the decoder does not know how far frames are reordered.
+        changed = bytearray(whole)
+        changed[place + bit // 8] ^= 128 >> bit % 8
+        path.write_bytes(changed)
+        if decoded(path, {"skip_frame": "all"}) < 120 == decoded(path, {}):
+            break
+    else:
+        pytest.fail("no such bit")
+    with open_video(path) as video:
+        found = video.read_uniform(120)
+    assert [read_number(picture) for picture in found.frames] == list(range(120))
+    with VideoFile(path) as video:
+        assert [read_number(video.to_rgb(video.frame(index))) for index in range(120)] == list(range(120))
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_a_turned_video_stands_upright_whoever_decodes(
+    write_painted: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    import av
+
+    plain = write_painted(tmp_path / f"plain.{suffix}", 60, options=X264)
+    turned = tmp_path / f"turned.{suffix}"
+    with av.open(str(plain)) as source, av.open(str(turned), "w") as sink:
+        stream = source.streams.video[0]
+        copy = sink.add_stream_from_template(stream)
+        copy.set_display_rotation(90)
+        for packet in source.demux(stream):
+            if packet.size:
+                packet.stream = copy
+                sink.mux(packet)
+    monkeypatch.setattr("evprof.loaders.videos.decoding_plan.WORTH_PIXELS", 1)
+    monkeypatch.setattr("evprof.loaders.videos.file.usable_threads", lambda: 3)
+    with open_video(plain) as first, open_video(turned) as second:
+        straight, upright = first.read_uniform(6), second.read_uniform(6)
+        assert abs(upright.info.rotation) == 90
+        assert (upright.info.width, upright.info.height) == (48, 160)
+        turns = upright.info.rotation // 90
+        for one, other in zip(straight.frames, upright.frames, strict=True):
+            assert (np.rot90(one, turns) == other).all()
+
+
+def test_animated_webp_is_refused_in_a_sentence(tmp_path: Path, paint_number: Paint) -> None:
+    path = write_animation(tmp_path / "a.webp", paint_number, lossless=True)
+    with pytest.raises(UserError, match=r"a\.webp: "):
+        open_video(path)
+
+
+# Damage
+
+
+def test_damaged_videos_and_pictures_are_read_or_refused(
+    survives_damage: Callable[..., dict[str, str]], kinds: dict[str, Path], videos: dict[str, Path], paint_number: Paint
+) -> None:
+    originals = {"a.gif": kinds["gif"].read_bytes(), "a.apng": kinds["apng"].read_bytes()}
+    originals |= {f"{name}.video": videos[name].read_bytes() for name in ("gop12", "mkv", "ts")}
+    originals["b.png"] = encode_png(paint_number(5))
+    for suffix in ("jpg", "bmp", "tiff", "webp"):
+        buffer = io.BytesIO()
+        Image.fromarray(paint_number(5)).save(buffer, format={"jpg": "jpeg"}.get(suffix, suffix))
+        originals[f"b.{suffix}"] = buffer.getvalue()
+    ended = survives_damage(originals, 60, kind="video")
+    assert {"read", "refused"} == set(ended.values())
+
+
+def test_a_damaged_frame_in_the_middle_is_told_or_drawn(kinds: dict[str, Path], tmp_path: Path) -> None:
+    whole = bytearray(kinds["gif"].read_bytes())
+    del whole[len(whole) // 2 :]
+    (tmp_path / "cut.gif").write_bytes(whole)
+    with open_video(tmp_path / "cut.gif") as video:
+        with pytest.raises(UserError, match=r"cut\.gif: .*cut short"):
+            video.read_uniform(8)
+        # What is whole is shown.
+        assert video.read_at([0]).indices == [0]
