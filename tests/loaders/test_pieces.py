@@ -1,0 +1,147 @@
+"""Windows through an index of pieces give what looking at everything gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events import pieces
+from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.pieces import PiecedRecording, Pieces, filled, gathered, sampled
+from evprof.loaders.events.recording import RecordingInfo
+
+
+def made(times: list[int]) -> EventArray:
+    count = len(times)
+    numbers = np.arange(count)
+    return EventArray.from_columns(numbers % 16_000, numbers // 16_000, np.array(times, np.int64), np.zeros(count))
+
+
+class Packets(PiecedRecording):
+    """Packets in memory that note which of them were decoded."""
+
+    def __init__(self, path: Path, packets: list[EventArray], *, is_counted: bool) -> None:
+        self._file, self.path = FileBytes(path), str(path)
+        self._file.close()
+        self._is_counted = is_counted
+        self._all = packets
+        self.decoded: set[int] = set()
+
+    @property
+    def info(self) -> RecordingInfo:
+        return RecordingInfo("packets", None, None, None, *self._limits_us())
+
+    @property
+    def bytes_read(self) -> int:
+        return 0
+
+    def chunks(self) -> Iterator[EventArray]:
+        return (packet for packet in self._all if len(packet))
+
+    def close(self) -> None:
+        pass
+
+    def _first_share(self) -> float:
+        return 0.5
+
+    def _index(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
+        if not self._is_counted:
+            firsts = [int(packet.t_us[0]) if len(packet) else None for packet in self._all]
+            return sampled(len(self._all), lambda number: firsts[number])
+        numbers = [number for number, packet in enumerate(self._all) if len(packet)]
+        counts = np.array([len(self._all[number]) for number in numbers], np.int64)
+        first_us = np.array([self._all[number].t_us[0] for number in numbers], np.int64)
+        return Pieces(first_us, counts), np.array([*numbers, len(self._all)])
+
+    def _pieces(self) -> Pieces:
+        return self._index()[0]
+
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        edges = self._index()[1]
+        self.decoded |= set(range(edges[start], edges[stop]))
+        return pieces.joined(self._all[edges[start] : edges[stop]])
+
+
+def same(one: EventArray, other: EventArray) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
+
+
+@given(
+    gaps=st.lists(st.integers(0, 9), min_size=1, max_size=120),
+    sizes=st.lists(st.integers(0, 7), min_size=1, max_size=60),
+    swaps=st.sets(st.integers(0, 59), max_size=6),
+    window=st.tuples(*(st.integers(-5, most) for most in (400, 400, 130, 130))),
+    is_counted=st.booleans(),
+)
+def test_windows(
+    gaps: list[int], sizes: list[int], swaps: set[int], window: tuple[int, int, int, int], is_counted: bool
+) -> None:
+    times = np.cumsum(gaps).tolist()
+    for place in swaps:
+        # Neighbours out of order, as read-out of a sensor's rows makes them.
+        if 2 * place + 1 < len(times):
+            times[2 * place : 2 * place + 2] = reversed(times[2 * place : 2 * place + 2])
+    whole = made(times)
+    packets, place = [], 0
+    while place < len(whole):
+        size = sizes[len(packets) % len(sizes)] if any(sizes) else 5
+        packets.append(whole.slice_count(place, place + size))
+        place += size
+    recording = Packets(Path(__file__), packets, is_counted=is_counted)
+    assert same(recording.read(), whole)
+    assert same(recording.read_time(*window[:2]), whole.slice_time(*window[:2]))
+    start, stop = max(0, window[2]), max(0, window[3])
+    assert same(recording.read_count(*window[2:]), whole.slice_count(start, stop))
+    if recording._pieces().is_sorted and not swaps:
+        assert (recording.info.t_min_us, recording.info.t_max_us) == (whole.t_min_us, whole.t_max_us)
+
+
+def test_only_what_a_window_needs_is_decoded() -> None:
+    packets = [made(list(range(number * 10, number * 10 + 10))) for number in range(1_000)]
+    for is_counted, most in ((True, 4), (False, 130)):
+        recording = Packets(Path(__file__), packets, is_counted=is_counted)
+        assert recording.read_time(5_000, 5_010).t_us.tolist() == list(range(5_000, 5_010))
+        assert 500 in recording.decoded
+        assert len(recording.decoded) <= most
+
+
+def test_whole_packets_out_of_order() -> None:
+    packets = [made([50, 60]), made([10, 20]), made([55, 15])]
+    recording = Packets(Path(__file__), packets, is_counted=True)
+    assert recording.read_time(15, 56).t_us.tolist() == [50, 20, 55, 15]
+    assert (recording.info.t_min_us, recording.info.t_max_us) == (None, None)
+
+
+def test_nothing_at_all() -> None:
+    for packets in ([], [made([])] * 40):
+        for is_counted in (True, False):
+            recording = Packets(Path(__file__), packets, is_counted=is_counted)
+            assert len(recording.read_time(0, 9)) == len(recording.read_count(0, 9)) == 0
+            assert recording.info.t_min_us is None
+            with pytest.raises(UserError, match="no events"):
+                recording.read()
+
+
+def test_samples_that_are_all_empty() -> None:
+    firsts: list[int | None] = [None] * 1_000
+    firsts[7], firsts[501] = 70, 5_010
+    index, edges = sampled(1_000, lambda number: firsts[number])
+    assert index.first_us.tolist() == [70, 5_010]
+    assert edges.tolist() == [0, 501, 1_000]
+
+
+@given(st.lists(st.integers(1, 9), max_size=9), st.integers(0, 60), st.floats(1e-6, 1), st.integers(0, 60))
+def test_gathering_survives_any_guess(sizes: list[int], count: int, share: float, most: int) -> None:
+    whole = made(list(range(sum(sizes))))
+    ends = np.cumsum(sizes, dtype=int).tolist()
+    chunks = [whole.slice_count(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    assert same(filled(iter(chunks), count), whole)
+    assert same(gathered(iter(chunks), share, most), whole)
