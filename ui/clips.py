@@ -12,6 +12,7 @@ from ui.models.clip_choice import (
     clips_of,
     cut_sentence,
     files_of,
+    identity,
     obstacle,
     too_long_sentence,
     with_clip,
@@ -33,6 +34,7 @@ class Clips(QObject):
         self._told: set[object] = set()
         self._sentence = ""
         self._goal_us: int | None = None
+        self._seen: object = None
         window.pair.clock.changed.connect(self.refresh)
         window.pair.sample_shown.connect(self.refresh)
         window.pair.scrubber.clip_changed.connect(self.take)
@@ -43,6 +45,10 @@ class Clips(QObject):
         window = self._window
         shown, following = window.pair.shown_sample, window.toolbar.sample
         whole_us = window.pair.clock.stop_us
+        if shown is not None and identity(shown) != self._seen:
+            # Another run: its models looked at a part that may lie elsewhere.
+            self._seen = identity(shown)
+            self._goal_us = (shown.start_us or 0) if shown.is_clip else None
         if self._goal_us is not None and whole_us > self._goal_us:
             goal_us, self._goal_us = self._goal_us, None
             window.pair.clock.seek(goal_us)
@@ -55,6 +61,7 @@ class Clips(QObject):
 
     def go_to(self, sample: Sample) -> None:
         """Stands the players at the beginning of a clip, as soon as they are open."""
+        self._seen = identity(sample)
         self._goal_us = (sample.start_us or 0) if sample.is_clip else None
         self.refresh()
 
@@ -66,6 +73,8 @@ class Clips(QObject):
         window.toolbar.take_clip(sample)
         window.samples.replace(before, sample)
         window.pair.keep_sample(sample)
+        if window.selection.runs == (None, None):
+            self._seen = identity(sample)
         self.refresh()
 
     def take_here(self) -> None:

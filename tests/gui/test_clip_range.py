@@ -126,6 +126,14 @@ def test_a_sample_is_cut_end_to_end_over_what_both_halves_cover() -> None:
     assert cut_sentence((1_200_000, 11_200_000), 1_000_000) == "10 clips of 1 s are listed."
 
 
+def test_a_clip_that_is_called_after_its_part_stays_so() -> None:
+    clip = clips_of(SAMPLE, (1_200_000, 11_200_000), 1_000_000)[0]
+    assert with_clip(clip, WHOLE.from_here(3_500_000, 50_000)).name == "drive 3.50 s"
+    assert with_clip(clip, WHOLE).name == "drive"
+    assert clips_of(clip, (0, 2_000_000), 1_000_000)[1].name == "drive 1.00 s"
+    assert with_clip(SAMPLE, WHOLE.from_here(3_500_000, 50_000)).name == "drive"
+
+
 def test_a_long_cut_is_listed_in_part_and_that_is_said() -> None:
     common = (0, 60_000_000)
     assert len(clips_of(SAMPLE, common, 50_000)) == MOST_CLIPS

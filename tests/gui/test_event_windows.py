@@ -206,6 +206,19 @@ def test_every_rendering_draws_held_and_blocked_events_alike(rendering: str, cou
             assert (picture == blocked.picture_at(position_us, look)).all()
 
 
+def test_at_the_beginning_the_first_events_are_gathered() -> None:
+    events = busy_second(2, 10_000)
+    artist = EventArtist(HeldEvents(events))
+    first = artist.picture_at(0, EventLook("eventgpt", count=300))
+    assert (first == render_events(events.slice_count(0, 300), width=64, height=48)).all()
+    everything = artist.picture_at(0, EventLook("eventgpt", count=10**6))
+    assert (everything == render_events(events, width=64, height=48)).all()
+    assert (
+        artist.picture_at(0, EventLook("eventgpt", span_us=100_000))
+        == artist.picture_at(99_999, EventLook("eventgpt", span_us=100_000))
+    ).all()
+
+
 def test_a_moment_without_events_is_an_empty_picture() -> None:
     quiet = EventArray(
         np.array([1, 2], np.uint16), np.array([3, 4], np.uint16), np.array([0, 10**9]), np.array([0, 1], np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from evprof.loaders.events import opening
 from evprof.loaders.events.recording import Recording as EventRecording
 from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
+from evprof.run.synthetic import ScriptedEngine
 from ui.clips import TAKE
 from ui.main_window import MainWindow
 from ui.models.scrub_scale import ScrubScale
@@ -335,7 +337,7 @@ def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_
     assert window.messages.shown is None
 
 
-def test_a_run_shows_the_part_it_took(
+def test_a_run_of_other_files_keeps_its_part(
     window: MainWindow, wait_until: Wait, sequence: Path, scripted_recording: Recording
 ) -> None:
     open_whole(window, wait_until, sequence)
@@ -344,6 +346,23 @@ def test_a_run_shows_the_part_it_took(
     window.following.show_run(2)
     assert window.pair.scrubber.obstacle.startswith("This run had other files")
     assert not window.pair.scrubber.track.is_editable
+
+
+def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    window.pair.clock.seek(700_000)
+    window.pair.scrubber.take(200_000)
+    asked = window.toolbar.form.request()
+    recording = Recording()
+    ScriptedEngine(speed=2000).run(replace(asked, mode="target"), recording, threading.Event())
+    window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
+    window.pair.clock.seek(0)
+    window._show_recording(recording)
+    wait_until(lambda: window.pair.clock.position_us == 700_000)
+    (section, *_) = window.inspector.sections
+    assert {detail.name: detail.text for detail in section.details}["part"] == "200 ms at 700 ms"
+    assert window.pair.scrubber.clip.is_all, "the bar is the next run's"
+    assert window.pair.scrubber.track.is_editable
 
 
 # Looks and long recordings.

@@ -48,8 +48,16 @@ def clip_of(sample: Sample, whole_us: int) -> ClipRange:
 
 
 def with_clip(sample: Sample, clip: ClipRange) -> Sample:
-    """The same sample with another part of it."""
-    return replace(sample, start_us=clip.start_us, duration_us=clip.length_us)
+    """The same sample with another part of it; one that was called after its part is called after the new one."""
+    name = base = _base_name(sample)
+    if base != sample.name and not clip.is_all:
+        name = clip_name(base, clip.begin_us)
+    return replace(sample, name=name, start_us=clip.start_us, duration_us=clip.length_us)
+
+
+def _base_name(sample: Sample) -> str:
+    """The name of the whole that a clip was cut of."""
+    return sample.name.removesuffix(clip_name("", sample.start_us or 0)) if sample.is_clip else sample.name
 
 
 def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
@@ -69,10 +77,11 @@ def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list
     Named as `Sequence.clips` does.
     """
     start, stop = common_us
-    name = sample_name(sample)
+    whole = replace(sample, name=_base_name(sample))
+    name = sample_name(whole)
     begins = range(start, stop - length_us + 1, length_us)
     return [
-        replace(sample, name=clip_name(name, begin), start_us=begin, duration_us=length_us)
+        replace(whole, name=clip_name(name, begin), start_us=begin, duration_us=length_us)
         for begin in begins[:MOST_CLIPS]
     ]
 

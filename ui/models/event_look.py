@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from evprof.core.events import EventArray
     from evprof.loaders.pictures.render import Picture
     from evprof.loaders.pictures.renderings import Painter
     from ui.models.event_windows import EventWindows
@@ -103,10 +104,19 @@ class EventArtist:
             start_us = max(0, stop_us - look.span_us)
             events = windows.between(start_us, stop_us)
         else:
-            events = windows.last(look.count, stop_us)
+            events = self._counted(look.count, stop_us, whole)
             start_us = int(events.t_us[0]) - windows.zero_us if len(events) else 0
+            stop_us = int(events.t_us[-1]) - windows.zero_us + 1 if len(events) else stop_us
         painter = self._painter_of(look)
         return painter.paint(events, start_us + windows.zero_us, stop_us + windows.zero_us)
+
+    def _counted(self, count: int, stop_us: int, whole_us: int) -> EventArray:
+        """The last `count` events before a moment; the recording's first ones where there are not that many yet."""
+        events = self._windows.last(count, stop_us)
+        while len(events) < count and stop_us < min(whole_us, _MOST_US):
+            stop_us = min(whole_us, max(2 * stop_us, _LEAST_US))
+            events = self._windows.between(0, stop_us).slice_count(0, count)
+        return events
 
     def _painter_of(self, look: EventLook) -> Painter:
         """The one of the last picture where nothing changed: it draws into buffers of its own."""

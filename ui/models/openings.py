@@ -115,7 +115,8 @@ def _sequence(path: str) -> Found:
     sequence = open_sequence(path)
     told = [problem.replace(" (--video-offset-ms tells otherwise)", "") for problem in sequence.clock.problems]
     sentence = f"{sequence.name}: {' '.join(told)}" if told else ""
-    return Found(path, "sequence", (sequence.sample(),), sentence, "info" if sequence.clock.is_exact else "warn")
+    is_certain = sequence.clock.is_exact or sequence.video_path is None
+    return Found(path, "sequence", (sequence.sample(),), sentence, "info" if is_certain else "warn")
 
 
 def opening_of(found: Sequence[Found]) -> Opening:

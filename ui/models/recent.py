@@ -50,6 +50,8 @@ class Recent:
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, UserError):
             values: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
             samples = [Sample.from_json(entry) for entry in values.get("samples", [])]
+            for entry in samples:
+                entry.validate()
             self.samples = [entry for entry in samples if entry.events_path or entry.video_path][:KEPT]
             self.models = [str(name) for name in values.get("models", [])][:KEPT]
             settings = GenerationSettings.from_json(values.get("settings") or {})

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.units import bytes_text
 from evprof.metrics import kv_cache
 from evprof.view.columns import Column
 from evprof.view.settings_text import Setting, told_settings
+from ui.models.clip_choice import clip_of
 from ui.models.figures import NOTHING, column_heads
 from ui.models.loading_details import LOADING_LINES, SUMMARY, loading_of_column
 from ui.models.provenance import provenance_lines
 from ui.models.run_details import Detail, Section
 from ui.models.run_text import mode_name
+
+_PART = "the part of the sample that was taken, on the sample's clock"
 
 _ALWAYS = ("attention", "cache", "step", "reads")
 """Settings that are told even at their defaults, after the weights."""
@@ -69,7 +73,10 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
 def _models(columns: Sequence[Column]) -> list[Detail]:
     """Weights and what computed, then every setting that is not at its default in one of the columns."""
     settings = [{setting.key: setting for setting in told_settings(*column)} for column in columns]
+    parts = [clip_of(Sample.from_facts(column.run.info.sample), 0) for column in columns]
+    taken = [_beside("part", ["" if part.is_all else part.words for part in parts], tip=_PART)]
     details = [
+        *(taken if not all(part.is_all for part in parts) else []),
         _beside(
             "weights", [_weights(listed) for listed in settings], [_role(listed, "quantization") for listed in settings]
         ),

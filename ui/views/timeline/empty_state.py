@@ -40,7 +40,7 @@ class EmptyState(QWidget):
         self.button.setProperty("role", "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.clicked.connect(self.demo_requested)
-        hint = QLabel("or drop an event recording and a video onto the window")
+        hint = QLabel("or drop recordings, videos or a folder with both onto the window")
         hint.setProperty("role", "small")
         column = QVBoxLayout(self)
         column.setContentsMargins(GUTTER_PX + GRID, 0, GRID, GRID)
