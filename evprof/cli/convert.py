@@ -62,9 +62,14 @@ class Convert(Command):
 def _kind(path: str) -> str:
     """events, video, manifest or sequence. Raises UserError for everything else."""
     from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.paths import reason
     from evprof.loaders.probe import probe
 
-    if not Path(path).exists() and not is_frame_set(path):
+    try:
+        is_there = Path(path).exists() or is_frame_set(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be reached ({reason(error)}); check the path.") from None
+    if not is_there:
         raise UserError(f"There is no file or folder '{path}'; check the path.")
     kind = probe(path)
     if Path(path).is_dir() and kind in ("events", "video"):
@@ -110,10 +115,11 @@ def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
 
 def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> int:
     from evprof.cli.convert_progress import ConvertProgress
-    from evprof.run.conversion.converting import refuse_itself
+    from evprof.run.conversion.converting import check_place, refuse_itself
     from evprof.run.conversion.workers import Workers
     from evprof.run.interrupts import first_interrupt
 
+    check_place(task.output)
     refuse_itself(task)
     _check_output(task.output, task.recipe, overwrite=options.overwrite)
     stop = threading.Event()

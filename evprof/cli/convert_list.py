@@ -17,11 +17,15 @@ from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.run.conversion.dataset import DatasetConversion
 from evprof.run.conversion.plan import plan_rows
+from evprof.run.conversion.recipe import FRAMES, MP4
 
 
 def convert_list(options: argparse.Namespace, console: Console, kind: str) -> int:
     """Converts every sample; 1 when one of them could not be, 130 when stopped."""
     recipe = recipe_of(options, is_list=True)
+    read = options.only or {FRAMES: None, MP4: "video"}.get(recipe.to, "events")
+    if read is not None:
+        recipe.refuse_for(read)
     samples, problems = _samples(options, kind)
     if not samples:
         raise UserError(f"{options.input}: holds no sample that could be converted.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ _FIELDS = (
 def add_convert_options(parser: argparse.ArgumentParser) -> None:
     """Adds what to read, what to make of it, and where it goes."""
     parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, required=True, help="file or folder to write")
+    parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
     parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there; of a list: begin anew")
     _add_part(parser.add_argument_group("which part"))
@@ -161,6 +162,14 @@ def _us(name: str, value_ms: float) -> int:
     if not abs(value_ms) < 1e12:
         raise UserError(f"{name} must be a time in ms, not {value_ms}.", exit_code=USAGE)
     return round(value_ms * 1000)
+
+
+def _place(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it names no place")
+    found = Path(text)
+    # `.` and `..` have no name to write another beside.
+    return found if found.name not in ("", "..") else Path(os.path.abspath(text))
 
 
 def _size(text: str) -> tuple[int, int]:

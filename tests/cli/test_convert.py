@@ -185,6 +185,32 @@ def test_what_is_no_recording_is_refused(evprof, session: Path, recording: Path,
         assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1), found.errors
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and limits of POSIX")
+def test_odd_places(evprof, recording: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "list.csv").write_text("events\nscene.npy\n")
+    long = "n" * 300
+    for output in ("loop", "loop/x.npz", "pipe.npz", f"{long}.npz", long, "scene.npy/x.npz", "a\0b.npz"):
+        for words in ([recording], ["list.csv", "--to", "npz"]):
+            found = evprof("convert", *words, "-o", output, "--overwrite")
+            if output == "pipe.npz" or "scene.npy" not in output or words[0] == recording:
+                assert (found.code, found.output) == (1, ""), (output, found)
+                assert "defect" not in found.errors
+    assert (tmp_path / "pipe.npz").is_fifo()
+    for path in (f"{long}.npy", "a\0b.npy", "pipe.npz"):
+        found = evprof("convert", path, "-o", "x.npz")
+        assert (found.code, "defect" in found.errors) == (1, False)
+    assert evprof("convert", recording, "-o", "").code == 2
+    # The folder itself is not replaced, for it holds other things.
+    assert evprof("convert", recording, "-o", ".", "--overwrite").code == 1
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    assert evprof("convert", recording, "-o", "../other/").code == 0
+    assert len(os.listdir(tmp_path / "other")) == 6
+
+
 def test_a_list_with_odd_names(evprof, recording: Path, video: Path, tmp_path: Path) -> None:
     names = ["a/b", "A_B", "../../x", "nul", "n" * 300, "夜", "a/b", "manifest.csv"]
     rows = "".join(f"{name},scene.npy,{video},Question {number}?\n" for number, name in enumerate(names))
@@ -211,8 +237,19 @@ def test_a_list_whose_rows_fail_in_part(evprof, recording: Path, tmp_path: Path)
     again = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out", "--to", "h5", "--json")
     assert again.code == 1
     assert (again.document["kept"], again.document["failed"]) == (1, 1)
-    refused = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "out")
-    assert (refused.code, "--to" in refused.errors) == (2, True)
+    for words in (
+        [],
+        ["--to", "npy", "--threshold", 0.3],
+        ["--to", "mp4", "--window-ms", 5],
+        ["--to", "mp4", "--only", "events", "--every", 2],
+        ["--to", "frames", "--only", "video", "--rendering", "count"],
+        ["--to", "npy", "--start-ms", 5],
+        ["--to", "npy", "--clip-ms", 5],
+        ["--to", "npy", "--rectify", "map.h5"],
+    ):
+        refused = evprof("convert", tmp_path / "list.csv", "-o", tmp_path / "new", *words)
+        assert (refused.code, len(refused.errors.splitlines())) == (2, 1), (words, refused)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ Which writer takes which pieces is decided here; what the pieces are is `event_s
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -25,6 +27,7 @@ class OutputFullError(UserError):
 
 def convert(task: Task, step: Step) -> Written:
     """Writes `task.output`, whole or not at all; what was there is replaced. Raises UserError, and Cancelled."""
+    check_place(task.output)
     refuse_itself(task)
     try:
         if task.recipe.to == FRAMES and task.output.is_dir() and not is_ours(task.output):
@@ -41,6 +44,19 @@ def convert(task: Task, step: Step) -> Written:
         if type(error).__module__.startswith("av."):
             raise _not_written(task.output, error) from None
         raise
+
+
+def check_place(output: Path) -> None:
+    """Raises UserError when a place cannot be reached, or holds neither a file nor a folder: devices stay devices."""
+    for place in (output, part_of(output)):
+        try:
+            mode = os.lstat(place).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            raise UserError(f"{output}: cannot be written ({reason(error)}); choose another name.") from None
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            raise UserError(f"{place}: is neither a file nor a folder; choose another name.")
 
 
 def refuse_itself(task: Task) -> None:

@@ -18,6 +18,7 @@ from evprof.core.sample import Sample
 from evprof.core.whole_file import whole_file
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.manifest import write_manifest
+from evprof.run.conversion.converting import check_place
 from evprof.run.conversion.journal import Entry, Journal
 from evprof.run.conversion.plan import Plan, converted
 from evprof.run.conversion.step import Step
@@ -68,6 +69,7 @@ class DatasetConversion:
         self._overwrite = overwrite
         self._stop = threading.Event()
         self._keys: dict[str, str] = {}
+        check_place(plan.folder)
         _check_folder(plan.folder, overwrite=overwrite, source=source)
 
     def run(self, watcher: Watcher) -> DatasetEnd:
