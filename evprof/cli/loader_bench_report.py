@@ -8,7 +8,7 @@ from typing import Any
 from evprof.cli.console import Console
 from evprof.core.units import bytes_text, ms_text
 
-_EVENT_HEADINGS = ("", "file", "Mev/s", "best", "beside", "Mev/s", "ratio", "MB", "its MB", "right")
+_EVENT_HEADINGS = ("", "file", "Mev/s", "best", "beside", "Mev/s", "ratio", "CPU", "MB", "its MB", "right")
 
 
 def print_events(document: dict[str, Any], console: Console, *, is_markdown: bool = False) -> None:
@@ -56,7 +56,8 @@ def _event_cells(row: dict[str, Any]) -> list[str]:
         _rate(row["ours_best_mev_s"]),
         row["library"] or "",
         _rate(row["library_mev_s"]),
-        "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+        _times(row["ratio"]),
+        _times(row["cpu_ratio"]),
         _mega(row["ours_peak_mb"]),
         _mega(row["library_peak_mb"]),
         _right(row),
@@ -65,6 +66,10 @@ def _event_cells(row: dict[str, Any]) -> list[str]:
 
 def _rate(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}x"
 
 
 def _mega(value: float | None) -> str:

@@ -367,6 +367,14 @@ def test_a_file_without_events_has_a_sentence(tmp_path: Path, kind: str) -> None
         assert len(recording.read_time(0, 10)) == 0
 
 
+@pytest.mark.parametrize("line", [b"% format EVT4;width=640;height=480\n", b"% evt 4.0\n", b"% format HISTO3D\n"])
+def test_encodings_that_are_not_read_are_named(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "a.raw"
+    path.write_bytes(line + b"% end\n" + bytes(100))
+    with pytest.raises(UserError, match=r"is RAW in '(EVT4|4\.0|HISTO3D)'"):
+        read_events(path)
+
+
 def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.raw"
     path.write_bytes(b"% integrator_name Someone\n% end\n" + b"\xc3" * 4000)

@@ -125,7 +125,7 @@ def _loop(events: EventArray) -> npt.NDArray[np.uint8]:
 def _row(contest: Contest, plan: EventsPlan, folder: Path, small: EventArray) -> dict[str, Any]:
     """All rounds of one format."""
     row: dict[str, Any] = {"format": contest.name, "file_bytes": None, "events": None, "reason": None}
-    row |= _side("ours", []) | _side("library", []) | {"library": None, "ratio": None}
+    row |= _side("ours", []) | _side("library", []) | {"library": None, "ratio": None, "cpu_ratio": None}
     if contest.needs and (missing := why_missing(contest.needs)):
         return row | {"reason": f"{missing[:-1]}, which writes the file."}
     path, first = folder / contest.file, folder / f"small-{contest.file}"
@@ -150,7 +150,9 @@ def _row(contest: Contest, plan: EventsPlan, folder: Path, small: EventArray) ->
             found[reader].append(_in_child(plan, asked))
     row |= _side("ours", found[OURS])
     if library is not None:
-        row |= _side("library", found[library]) | {"library": library, "ratio": _ratio(found[OURS], found[library])}
+        row |= _side("library", found[library]) | {"library": library}
+        row |= {"ratio": _ratio(found[OURS], found[library], "seconds")}
+        row |= {"cpu_ratio": _ratio(found[OURS], found[library], "cpu_seconds")}
     reasons = [each["reason"] for turns in found.values() for each in turns if "reason" in each]
     return row | ({"reason": reasons[0].replace(f"{folder}{os.sep}", "")} if reasons else {})
 
@@ -168,12 +170,12 @@ def _side(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _ratio(ours: Sequence[dict[str, Any]], library: Sequence[dict[str, Any]]) -> float | None:
-    """Median over the pairs of how many times as fast ours was."""
+def _ratio(ours: Sequence[dict[str, Any]], library: Sequence[dict[str, Any]], key: str) -> float | None:
+    """Median over the pairs of how many times as fast ours was by one of the clocks."""
     pairs = [
-        other["seconds"] / one["seconds"]
+        other[key] / one[key]
         for one, other in zip(ours, library, strict=False)
-        if "seconds" in one and "seconds" in other
+        if key in other and one.get(key)  # a clock of 16 ms ticks may see nothing
     ]
     return statistics.median(pairs) if pairs else None
 

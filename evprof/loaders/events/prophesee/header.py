@@ -17,6 +17,7 @@ _MOST_LINES = 1000
 
 _RAW_FORMATS = {"evt2": "evt2", "evt20": "evt2", "evt21": "evt2.1", "evt3": "evt3", "evt30": "evt3"}
 _RAW_VERSIONS = {"2": "evt2", "2.0": "evt2", "2.1": "evt2.1", "3": "evt3", "3.0": "evt3"}
+_OTHER_ENCODINGS = re.compile(r"EVT\s?\d|AER|HISTO3D|DIFF3D|\d\.\d$", re.IGNORECASE)
 _RAW_SIGNS = frozenset(
     {
         *("integrator_name", "plugin_integrator_name", "camera_integrator_name", "plugin_name", "system_id"),
@@ -47,7 +48,7 @@ class Header:
     """Lines of a header: lower-case key -> text. `length`: bytes before what follows the lines.
 
     `named` is what the lines say the file is: `evt2`, `evt2.1`, `evt3`, `dat`, `raw` (a RAW file that does not name
-    its encoding), or None.
+    its encoding), `other` (one whose encoding is not read here), or None.
     """
 
     lines: dict[str, str] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Header:
         if form := _RAW_VERSIONS.get(self.lines.get("evt", "")):
             return form
         if "format" in self.lines or "evt" in self.lines:
-            return None
+            return "other" if _OTHER_ENCODINGS.match(options[0] or self.lines.get("evt", "")) else None
         if _RAW_SIGNS & self.lines.keys():
             return "raw"
         return "dat" if _DAT_SIGNS & self.lines.keys() else None
@@ -144,6 +145,6 @@ def names(form: str, head: bytes) -> bool:
         return False
     header = read_header(head)
     if form != "dat":
-        return header.named == form or (header.named == "raw" and form == "evt2")
+        return header.named == form or (header.named in ("raw", "other") and form == "evt2")
     # Type and size of a record follow the lines; there is no other size.
     return header.named == "dat" and head[header.length + 1 : header.length + 2] in (b"\x08", b"")

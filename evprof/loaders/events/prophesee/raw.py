@@ -25,6 +25,11 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recordin
     """An open RAW file of any of the three encodings. Raises UserError."""
     header = header_of(path)
     named = header.named
+    if named == "other":
+        encoding = (header.lines.get("format") or header.lines.get("evt", "")).split(";")[0][:40]
+        raise UserError(
+            f"{path}: is RAW in '{encoding}'; read are EVT2, EVT2.1 and EVT3. Convert it with the camera's own software."
+        )
     if named == "raw":
         named = _seen(first_bytes_after(path, header, _LOOKED_AT))
     match named:
