@@ -139,6 +139,14 @@ def test_claims_of_more_than_the_file_can_hold(tmp_path: Path, count: int, chunk
     refused(path, "claims")
 
 
+def test_claims_of_more_chunks_than_the_file_can_hold(tmp_path: Path) -> None:
+    path = tmp_path / "many.h5"
+    with h5py.File(path, "w") as file:
+        for name in "xytp":
+            file.create_dataset(f"events/{name}", (8_000_000,), "u2", chunks=(1,), compression="gzip")
+    refused(path, "claims 8,000,000 chunks")
+
+
 def test_a_chunk_as_large_as_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "huge.h5"
     with h5py.File(path, "w") as file:
@@ -209,12 +217,15 @@ def test_virtual_and_external_data_is_not_read(good: Path, tmp_path: Path) -> No
         for name in "xytp":
             file.create_virtual_dataset(f"events/{name}", layout)
     refused(path, "virtual")
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("elsewhere/deep/events", layout)
+    refused(path, "events (in other files)")
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(2 * N))
     with h5py.File(path, "w") as file:
         for name in "xytp":
             file.create_dataset(f"events/{name}", (N,), "u2", external=[(str(secret), 0, 2 * N)])
-    refused(path, "another file")
+    refused(path, "other files")
 
 
 def test_filters_nobody_knows(good: Path) -> None:

@@ -105,6 +105,11 @@ def find(group: Any, path: str, name: str) -> Any | None:
             steps = [part for part in target.split("/") if part not in ("", ".")] + steps
         if steps and not is_group(here):
             return None
+    if is_dataset(here) and is_elsewhere(here):
+        raise UserError(
+            f"{name}: '{printable(path)}' keeps its numbers in other files (a virtual or external dataset), which are "
+            "not opened; copy it into one file with h5repack."
+        )
     return here
 
 
@@ -144,6 +149,14 @@ def is_dataset(found: Any) -> bool:
     return isinstance(found, h5py.Dataset)
 
 
+def is_elsewhere(dataset: Any) -> bool:
+    """Whether a dataset's numbers are in other files. Asked before anything else of it: its shape may open them."""
+    import h5py
+
+    plan = dataset.id.get_create_plist()
+    return bool(plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count())
+
+
 def walk(group: Any) -> Iterator[tuple[str, Any]]:
     """Paths and objects below a group, the near ones first; a bounded number, links left out."""
     import h5py
@@ -176,7 +189,9 @@ def listing(file: Any) -> str:
     """What a file holds, for a sentence: datasets with their numbers and shapes."""
     told = []
     for path, found in walk(file):
-        if is_dataset(found):
+        if is_dataset(found) and is_elsewhere(found):
+            told.append(f"{printable(path, 60)} (in other files)")
+        elif is_dataset(found):
             told.append(f"{printable(path, 60)} ({printable(str(found.dtype), 60)} {list(found.shape or ())})")
     if not told:
         return "no datasets"

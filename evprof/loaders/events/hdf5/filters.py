@@ -8,6 +8,7 @@ not tell, are unpacked here. It knows nothing of events.
 from __future__ import annotations
 
 import bz2
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -49,12 +50,17 @@ class Filter:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a dataset's chunks went through, in the order of writing: shuffle, one compressor, a checksum."""
+    """What a dataset's chunks, of shape `chunk`, went through in this order: shuffle, one compressor, a checksum."""
 
     filters: tuple[Filter, ...]
     itemsize: int
-    chunk_bytes: int
+    chunk: tuple[int, ...]
     name: str
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of an unpacked chunk."""
+        return math.prod(self.chunk) * self.itemsize
 
     @property
     def compressor(self) -> Filter | None:
@@ -129,10 +135,10 @@ class Pipeline:
         return UserError(f"{self.name}: {what}; the file is damaged, copy or export it again.")
 
 
-def pipeline_of(steps: Sequence[Filter], itemsize: int, chunk_bytes: int, name: str) -> Pipeline:
+def pipeline_of(steps: Sequence[Filter], itemsize: int, chunk: tuple[int, ...], name: str) -> Pipeline:
     """The checked pipeline of a dataset; loads what its compressor needs. Raises UserError with the way out."""
     compressors = [step for step in steps if step.code not in (SHUFFLE, FLETCHER32)]
-    pipeline = Pipeline(tuple(steps), itemsize, chunk_bytes, name)
+    pipeline = Pipeline(tuple(steps), itemsize, chunk, name)
     unknown = next((step.code for step in compressors if step.code not in _TITLES), None)
     if unknown is not None:
         raise UserError(
@@ -145,7 +151,7 @@ def pipeline_of(steps: Sequence[Filter], itemsize: int, chunk_bytes: int, name: 
     if order != sorted(set(order)):
         raise UserError(f"{name}: its filters {codes} are not in a usual order; rewrite it with `h5repack -f GZIP=1`.")
     for step in steps:
-        if not _sane(step, itemsize, chunk_bytes):
+        if not _sane(step, itemsize, pipeline.chunk_bytes):
             raise UserError(f"{name}: the parameters of its filter {step.code} make no sense; the file is damaged.")
     for step in compressors:
         _make_available(step.code, name)

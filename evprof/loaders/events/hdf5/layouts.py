@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.columns import NAMES
-from evprof.loaders.events.hdf5.container import find, is_dataset, is_group, listing, printable, walk
+from evprof.loaders.events.hdf5.container import find, is_dataset, is_elsewhere, is_group, listing, printable, walk
 from evprof.loaders.events.hdf5.stored import Column, StoredArray
 
 DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"
@@ -132,7 +132,7 @@ def _group_columns(group: Any, place: str, name: str) -> dict[str, Column] | Non
 
 
 def _is_table(found: Any) -> bool:
-    if not is_dataset(found):
+    if not is_dataset(found) or is_elsewhere(found):
         return False
     shape: tuple[int, ...] = found.shape or ()
     if found.dtype.names is not None:

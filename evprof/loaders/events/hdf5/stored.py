@@ -5,6 +5,7 @@ It knows nothing of events.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -27,13 +28,14 @@ _SMALL_BYTES = 64 << 20
 _MAX_RATIO = 200
 """Real recordings shrink 2 to 30 times; larger arrays that shrink more than this are taken for bombs."""
 
+_FEW_CHUNKS = 4096
 _MOST_CHUNK_BYTES = 32 << 20
 
 
 class StoredArray:
     """An array of numbers, of one or more dimensions or with named fields; its first dimension counts rows.
 
-    Raises UserError for whatever cannot be read safely: data kept in other files, types that are no numbers, sizes
+    Raises UserError for whatever cannot be read safely: types that are no numbers, filters with odd parameters, sizes
     that the file cannot hold. Other errors of h5py come through; callers have `sentences` around them.
     """
 
@@ -42,8 +44,6 @@ class StoredArray:
         if not is_dataset(dataset):
             raise UserError(f"{self.name}: is a group where a dataset is expected; export the recording again.")
         self._dataset = dataset
-        self._plan = dataset.id.get_create_plist()
-        self._check_home()
         self._check_type()
         self.shape: tuple[int, ...] = tuple(int(length) for length in dataset.shape or ())
         self.dtype: np.dtype[Any] = dataset.dtype
@@ -56,7 +56,7 @@ class StoredArray:
         self.block_rows = max(1, -(-BLOCK_ROWS // rows)) * rows
         self._kept: OrderedDict[int, npt.NDArray[Any]] = OrderedDict()
         self.bytes_read = 0
-        self.unwritten_rows = 0
+        self._unwritten: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -67,13 +67,19 @@ class StoredArray:
         return self.pipeline is not None
 
     @property
+    def unwritten_rows(self) -> int:
+        """Of the rows read so far, those in chunks that the file does not have; they read as its fill value."""
+        return sum(self._unwritten.values())
+
+    @property
     def compression(self) -> str:
         """`none`, `gzip`, `blosc zstd`, …"""
         return "none" if self.pipeline is None else self.pipeline.title
 
     def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start…stop-1, a copy; both must lie within the array."""
-        if self.pipeline is None:
+        pipeline = self.pipeline
+        if pipeline is None:
             found: npt.NDArray[Any] = self._dataset[start:stop]
             self.bytes_read += found.nbytes
             return found
@@ -87,34 +93,31 @@ class StoredArray:
                 # Blocks of which all is wanted go straight to their place, as many at once as there are.
                 while last + self.block_rows <= stop and last // self.block_rows not in self._kept:
                     last += self.block_rows
-                self._unpack(first, last, out[first - start : last - start])
+                self._unpack(pipeline, first, last, out[first - start : last - start])
             else:
                 until = min(stop, last)
-                out[at - start : until - start] = self._block(block, first, last)[at - first : until - first]
+                out[at - start : until - start] = self._block(pipeline, block, first, last)[at - first : until - first]
             at = last
         return out
 
-    def _block(self, block: int, first: int, last: int) -> npt.NDArray[Any]:
+    def _block(self, pipeline: Pipeline, block: int, first: int, last: int) -> npt.NDArray[Any]:
         """A block from those kept, or unpacked and kept instead of the one used longest ago."""
         kept = self._kept.pop(block, None)
         if kept is None:
             kept = np.empty((last - first, *self.shape[1:]), self.dtype)
             while self._kept and (len(self._kept) + 1) * kept.nbytes > _KEPT_BYTES:
                 self._kept.popitem(last=False)
-            self._unpack(first, last, kept)
+            self._unpack(pipeline, first, last, kept)
         self._kept[block] = kept
         return kept
 
-    def _unpack(self, first: int, last: int, out: npt.NDArray[Any]) -> None:
+    def _unpack(self, pipeline: Pipeline, first: int, last: int, out: npt.NDArray[Any]) -> None:
         """Fills `out` with the rows of whole chunks."""
-        assert self.chunk is not None
-        assert self.pipeline is not None
-        here = self.pipeline.unpacked_here
-        across = [range(0, length, step) for length, step in zip(self.shape[1:], self.chunk[1:], strict=True)]
-        for row in range(first, last, self.chunk[0]):
+        across = [range(0, length, step) for length, step in zip(self.shape[1:], pipeline.chunk[1:], strict=True)]
+        for row in range(first, last, pipeline.chunk[0]):
             for rest in _places(across):
-                self._unpack_chunk((row, *rest), out, first, here)
-        if not here:
+                self._unpack_chunk(pipeline, (row, *rest), out, first)
+        if not pipeline.unpacked_here:
             self._read_unpacked(first, out)
 
     def _read_unpacked(self, first: int, out: npt.NDArray[Any]) -> None:
@@ -125,30 +128,28 @@ class StoredArray:
         there.select_hyperslab((first, *[0] * (out.ndim - 1)), out.shape)
         self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
 
-    def _unpack_chunk(self, at: tuple[int, ...], out: npt.NDArray[Any], first: int, here: bool) -> None:
+    def _unpack_chunk(self, pipeline: Pipeline, at: tuple[int, ...], out: npt.NDArray[Any], first: int) -> None:
         """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
-        assert self.chunk is not None
-        assert self.pipeline is not None
         target = out[
             tuple(
                 slice(begin - origin, min(begin - origin + step, length))
                 for begin, origin, step, length in zip(
-                    at, (first, *[0] * (len(at) - 1)), self.chunk, out.shape, strict=True
+                    at, (first, *[0] * (len(at) - 1)), pipeline.chunk, out.shape, strict=True
                 )
             )
         ]
         stored = self._raw_chunk(at)
         if stored is None:
-            self.unwritten_rows += len(target)
-            if here:
+            self._unwritten[at[0]] = len(target)
+            if pipeline.unpacked_here:
                 target[...] = self._dataset.fillvalue
             return
         mask, raw = stored
         self.bytes_read += len(raw)
-        if not here:
-            self.pipeline.check(mask, raw)
+        if not pipeline.unpacked_here:
+            pipeline.check(mask, raw)
             return
-        whole = self.pipeline.unpack(mask, raw).view(self.dtype).reshape(self.chunk)
+        whole = pipeline.unpack(mask, raw).view(self.dtype).reshape(pipeline.chunk)
         target[...] = whole[tuple(slice(0, length) for length in target.shape)]
 
     def _raw_chunk(self, at: tuple[int, ...]) -> tuple[int, bytes] | None:
@@ -161,20 +162,6 @@ class StoredArray:
             raise
         return int(mask), raw
 
-    def _check_home(self) -> None:
-        import h5py
-
-        if self._plan.get_layout() == h5py.h5d.VIRTUAL or self._dataset.is_virtual:
-            raise UserError(
-                f"{self.name}: is a virtual dataset, made of other files, which are not opened; copy it into one file "
-                "with h5repack."
-            )
-        if self._plan.get_external_count():
-            raise UserError(
-                f"{self.name}: keeps its numbers in another file, which is not opened; copy it into one file with "
-                "h5repack."
-            )
-
     def _check_type(self) -> None:
         kind = self._dataset.id.get_type()
         if not _is_plain(kind) or not _is_number(self._dataset.dtype):
@@ -182,24 +169,32 @@ class StoredArray:
             raise UserError(f"{self.name}: holds {told} where plain numbers are expected; export the recording again.")
 
     def _checked_pipeline(self) -> Pipeline | None:
-        plan = self._plan
+        plan = self._dataset.id.get_create_plist()
         steps = [plan.get_filter(number) for number in range(plan.get_nfilters())]
         if not steps or self.chunk is None:
             return None
         filters = [Filter(int(step[0]), tuple(int(value) for value in step[2])) for step in steps]
-        chunk_bytes = _product(self.chunk) * self.dtype.itemsize
+        chunk_bytes = math.prod(self.chunk) * self.dtype.itemsize
         if chunk_bytes > max(_MOST_CHUNK_BYTES, min(2 * self._file_bytes, 1 << 30)):
             raise UserError(
                 f"{self.name}: is kept in chunks of {chunk_bytes / 2**20:,.0f} MiB; rewrite it in smaller ones with "
                 "`h5repack -l CHUNK=65536`."
             )
-        return pipeline_of(filters, self.dtype.itemsize, chunk_bytes, self.name)
+        return pipeline_of(filters, self.dtype.itemsize, self.chunk, self.name)
 
     def _check_size(self) -> None:
-        unpacked = _product(self.shape) * self.dtype.itemsize
+        if self.chunk is not None:
+            chunks = math.prod(-(-length // step) for length, step in zip(self.shape, self.chunk, strict=True))
+            # The file's index of chunks has more than eight bytes for each.
+            if chunks > _FEW_CHUNKS and 8 * chunks > self._file_bytes:
+                raise UserError(
+                    f"{self.name}: claims {chunks:,} chunks in a file of {self._file_bytes:,} bytes; it was never "
+                    "written to the end, or is damaged."
+                )
+        unpacked = math.prod(self.shape) * self.dtype.itemsize
         if unpacked > _SMALL_BYTES and unpacked > _MAX_RATIO * self._file_bytes:
             raise UserError(
-                f"{self.name}: claims {_product(self.shape):,} numbers in a file of {self._file_bytes:,} bytes; the "
+                f"{self.name}: claims {math.prod(self.shape):,} numbers in a file of {self._file_bytes:,} bytes; the "
                 "file is damaged, or was made to fill the memory."
             )
 
@@ -229,14 +224,6 @@ def _places(across: list[range]) -> list[tuple[int, ...]]:
     for steps in across:
         places = [(*place, step) for place in places for step in steps]
     return places
-
-
-def _product(lengths: tuple[int, ...]) -> int:
-    """Without the overflow that numpy's product of such claims would have."""
-    product = 1
-    for length in lengths:
-        product *= length
-    return product
 
 
 def _is_plain(kind: Any) -> bool:
