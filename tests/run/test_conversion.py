@@ -164,6 +164,25 @@ def test_times_that_run_backwards_are_kept_or_sorted(tmp_path: Path) -> None:
     assert same(read_events(tmp_path / "a.h5"), wanted)
 
 
+def test_a_rectification_map_is_applied(recording: Path, tmp_path: Path) -> None:
+    """Everything moves a pixel to the right, and the last column out of the picture."""
+    events = some_events()
+    rows, columns = np.mgrid[0:48, 0:64]
+    with h5py.File(tmp_path / "map.h5", "w") as file:
+        file["rectify_map"] = np.stack([columns + 1, rows], axis=2).astype(np.float32)
+    plain = task(recording, tmp_path / "a.npz", "npz")
+    moved = replace(plain, sample=replace(plain.sample, rectify_path=str(tmp_path / "map.h5")))
+    found = convert(moved, Step())
+    there, left = read_events(tmp_path / "a.npz"), events.x < 63
+    assert found.events == int(left.sum()) < len(events)
+    assert np.array_equal(there.x, events.x[left] + 1)
+    assert np.array_equal(there.t_us, events.t_us[left])
+    assert any("out of the picture" in note for note in found.notes)
+    first = int(events.t_us[left][0] - events.t_us[0])
+    assert found.starts_us == first
+    assert moved.key() != plain.key()
+
+
 # Pictures
 
 

@@ -177,6 +177,19 @@ def test_only_what_changed_is_done_again(listed: Path, tmp_path: Path) -> None:
     assert len(watcher.outcomes) == 40
 
 
+def test_what_a_kill_left_unfinished_is_cleared_away(listed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    convert(listed, out, Recipe("npy"))
+    wanted = tree(out)
+    (out / "drive_2" / "events.npz.part").write_bytes(b"half")
+    (out / "drive_3" / "event-frames.part").mkdir()
+    (out / "drive_3" / "event-frames.part" / "frame_0000000.png").write_bytes(b"half")
+    (out / "drive_4" / "my thesis.part").write_bytes(b"-")
+    convert(listed, out, Recipe("npy"))
+    assert tree(out) == wanted | {"drive_4/my thesis.part": b"-"}
+    assert not (out / "drive_3" / "event-frames.part").exists()
+
+
 def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> None:
     (listed.parent / "5.npy").write_bytes(b"\x93NUMPY damaged")
     (listed.parent / "10.npy").write_bytes((listed.parent / "10.npy").read_bytes()[:500])

@@ -7,6 +7,7 @@ is. A list of the converted samples is written at the end.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,14 +21,21 @@ from evprof.loaders.paths import reason
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.run.conversion.converting import check_place
 from evprof.run.conversion.journal import Entry, Journal
-from evprof.run.conversion.plan import Plan, converted
+from evprof.run.conversion.plan import OUTPUTS, Plan, converted
+from evprof.run.conversion.recipe import SUFFIXES
 from evprof.run.conversion.step import Step
-from evprof.run.conversion.task import Task, Written, stamp
+from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written, stamp
 from evprof.run.conversion.workers import Outcome, Workers
 from evprof.run.interrupts import first_interrupt
 from evprof.session.presence import is_alive, name_tag
 
 MANIFEST, LOCK = "manifest.csv", "conversion.lock"
+
+
+_UNFINISHED = frozenset(
+    {f"{name}.part" for name in OUTPUTS.values()}
+    | {f"{half}{suffix}.part" for half in (EVENTS, VIDEO) for suffix in SUFFIXES}
+)
 
 
 class Watcher(Protocol):
@@ -96,6 +104,7 @@ class DatasetConversion:
                     end.written[output] = journal.entries[output].written
                     end.kept.add(output)
             journal.begin()
+            _clear_away(self._folder)
             left = [task for output, task in self._plan.tasks.items() if output not in end.kept]
             watcher.begin(len(self._plan.tasks), len(end.kept))
             self._work(left, journal, end, watcher)
@@ -165,6 +174,20 @@ class DatasetConversion:
             )
         with whole_file(lock) as stream:
             json.dump(name_tag(), stream)
+
+
+def _clear_away(folder: Path) -> None:
+    """Removes what a killed conversion had begun, whatever it was to become. Raises OSError."""
+    for place in folder.iterdir():
+        if not place.is_dir() or place.is_symlink():
+            continue
+        for unfinished in place.glob("*.part"):
+            if unfinished.name not in _UNFINISHED or unfinished.is_symlink():
+                continue
+            if unfinished.is_dir():
+                shutil.rmtree(unfinished)
+            else:
+                unfinished.unlink()
 
 
 def _keys(plan: Plan) -> dict[str, str]:
