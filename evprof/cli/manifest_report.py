@@ -37,6 +37,7 @@ def describe_manifest(path: str) -> dict[str, Any]:
         "with_video": sum(video),
         "with_both": sum(both[0] and both[1] for both in zip(events, video, strict=True)),
         "with_reference": sum(sample.reference is not None for sample in found.samples),
+        "clips": sum(sample.is_clip for sample in found.samples),
         "prompts": len({sample.prompt for sample in found.samples}),
     }
 
@@ -47,6 +48,8 @@ def print_manifest(document: dict[str, Any], console: Console) -> None:
     shown = {"path": document["path"], "kind": document["kind"], "format": document["format"]}
     shown |= {"rows": f"{document['rows']:,}", "samples": f"{samples:,}"}
     shown |= {label: _share(document[key], samples) for label, key in _SHARES.items()}
+    if document["clips"]:
+        shown["clips"] = _share(document["clips"], samples)
     shown["different prompts"] = f"{document['prompts']:,}"
     for line in facts_lines(shown):
         console.print(line)

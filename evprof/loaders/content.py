@@ -16,27 +16,29 @@ _cache: dict[tuple[str, int, int, int, int], str] = {}
 _cache_lock = threading.Lock()
 
 
-def content_hash(path: str | Path) -> str:
+def content_hash(path: str | Path, *, most_bytes: int | None = None) -> str:
     """`sha256:…` of a file's bytes, or of the relative file names of a folder or set of frames and their hashes.
 
     Files are read in pieces; a file is read again only when its path, size, times or inode changed. Raises
-    UserError when something cannot be read.
+    UserError when something cannot be read, or is larger than `most_bytes` in all.
     """
     found = Path(path)
     try:
-        if found.is_dir():
-            return f"sha256:{_folder_digest(found)}"
-        if is_frame_set(found):
-            return f"sha256:{_files_digest({path.name: path for path in frame_paths(found)})}"
-        return f"sha256:{_file_digest(found)}"
+        files = _files_of(found)
+        if most_bytes is not None and sum(file.stat().st_size for file in files.values()) > most_bytes:
+            raise UserError(f"{path}: is larger than the {most_bytes >> 20:,} MiB that are read for a hash.")
+        return f"sha256:{_file_digest(found) if found.is_file() else _files_digest(files)}"
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check the path and its permissions.") from None
 
 
-def _folder_digest(folder: Path) -> str:
-    return _files_digest(
-        {entry.relative_to(folder).as_posix(): entry for entry in folder.rglob("*") if entry.is_file()}
-    )
+def _files_of(path: Path) -> dict[str, Path]:
+    """The files of a folder or set by relative name; of a file itself alone."""
+    if path.is_dir():
+        return {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
+    if is_frame_set(path):
+        return {entry.name: entry for entry in frame_paths(path)}
+    return {path.name: path}
 
 
 def _files_digest(files: Mapping[str, Path]) -> str:

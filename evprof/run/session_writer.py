@@ -27,6 +27,9 @@ from evprof.session.store import Commit, SampleFile, SessionFile
 
 COMMIT_INTERVAL_S = 0.25
 
+MOST_HASHED_BYTES = 2 << 30
+"""Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
+
 
 class SessionWriter:
     """Writes `recording` to `path` until closed. All methods may be called from any thread, and return at once or wait
@@ -249,8 +252,8 @@ class SessionWriter:
         from evprof.loaders.content import content_hash
 
         for sample in self._unhashed:
-            with contextlib.suppress(UserError):  # the file may be gone by now; then it has no hash
-                found = content_hash(sample.path)
+            with contextlib.suppress(UserError):  # the file may be gone by now, or too large; then it has no hash
+                found = content_hash(sample.path, most_bytes=MOST_HASHED_BYTES)
                 self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
         self._unhashed.clear()
 

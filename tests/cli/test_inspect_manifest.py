@@ -57,6 +57,7 @@ def test_the_document_of_a_manifest(evprof, dataset: Path) -> None:
         "format": "instruction",
         "rows": 4,
         "samples": 3,
+        "clips": 0,
         "with_events": 2,
         "with_video": 2,
         "with_both": 1,

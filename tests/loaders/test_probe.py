@@ -197,3 +197,14 @@ def test_hashes_of_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert content_hash(file) != known
     with pytest.raises(UserError, match="gone"):
         content_hash(tmp_path / "gone")
+
+
+def test_what_is_too_large_has_no_hash(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "a" / name).write_bytes(b"x" * 600)
+    assert content_hash(tmp_path / "a" / "one", most_bytes=600) == content_hash(tmp_path / "a" / "one")
+    assert content_hash(tmp_path / "a", most_bytes=1200) == content_hash(tmp_path / "a")
+    for place, most in ((tmp_path / "a" / "one", 599), (tmp_path / "a", 1199)):
+        with pytest.raises(UserError, match="is larger than"):
+            content_hash(place, most_bytes=most)
