@@ -28,7 +28,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recordin
     if named == "other":
         encoding = (header.lines.get("format") or header.lines.get("evt", "")).split(";")[0][:40]
         raise UserError(
-            f"{path}: is RAW in '{encoding}', which is not read; convert it to EVT2, EVT2.1 or EVT3 with the camera's own "
+            f"{path}: is RAW in '{encoding}', which is not read; convert it to EVT2, EVT2.1 or EVT3 with the camera's "
             "software."
         )
     if named == "raw":
