@@ -143,6 +143,7 @@ class Toolbar(QFrame):
         self.prompt.setPlaceholderText("Prompt")
         self.prompt.setAccessibleName("Prompt")
         self.prompt.setMinimumWidth(80)
+        self.prompt.setAcceptDrops(False)  # files that fall on it are the window's, not words
         self.prompt.textEdited.connect(self._take_prompt)
         self.prompt.returnPressed.connect(self.run)
         self.hint = QLabel()

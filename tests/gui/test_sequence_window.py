@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -25,7 +25,9 @@ from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.run.synthetic import ScriptedEngine
 from ui.clips import TAKE
+from ui.look_choice import LookChoice
 from ui.main_window import MainWindow
+from ui.models.event_look import EventLook
 from ui.models.scrub_scale import ScrubScale
 from ui.theme import ThemeHolder
 
@@ -457,3 +459,39 @@ def test_a_huge_recording_is_shown_by_windows(
     assert max(stop - start for start, stop in made[0].asked) <= 2_000_000
     assert sum(stop - start for start, stop in made[0].asked) < 20_000_000
     assert made[0].threads == {"evprof-pictures"}
+
+
+def test_the_look_is_kept_from_one_start_to_the_next(tmp_path: Path, application: QApplication) -> None:
+    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    choice = LookChoice(settings)
+    told: list[bool] = []
+    choice.changed.connect(lambda: told.append(True))
+    look = EventLook("time-surface", "colour-blind", 25_000)
+    choice.choose(look)
+    choice.choose(look)
+    assert told == [True]
+    settings.sync()
+    again = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    assert LookChoice(again).look == look
+    again.setValue("players/events", "no look at all")
+    assert LookChoice(again).look == EventLook()
+
+
+def test_the_look_button_is_reached_by_keyboard_and_says_what_it_is(window: MainWindow, wait_until: Wait) -> None:
+    player = window.pair.left.player
+    wait_until(lambda: not player.is_waiting and player.image is not None)
+    button = player.look_button  # type: ignore[attr-defined]  # the left player is the event player
+    assert button.isVisible()
+    assert button.focusPolicy() & Qt.FocusPolicy.TabFocus
+    assert "Polarity; one picture gathers the last 10 ms." in button.toolTip()
+    button._fill()
+    menu = button.menu()
+    assert [action.isChecked() for action in menu.actions() if action.text() in ("Polarity", "last 10 ms")] == [
+        True,
+        True,
+    ]
+    colours = next(action for action in menu.actions() if action.text() == "Colours")
+    assert colours.isEnabled()
+    window.pair.look.choose(EventLook("eventgpt"))
+    button._fill()
+    assert not next(action for action in menu.actions() if action.text() == "Colours").isEnabled()
