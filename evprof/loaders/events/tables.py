@@ -143,9 +143,6 @@ class Table(PiecedRecording):
         bounds = ((first, min(first + CHUNK_EVENTS, stop)) for first in range(max(0, start), stop, CHUNK_EVENTS))
         return joined(self._bounded(self._events(first, last) for first, last in bounds))
 
-    def _most_events(self) -> int:
-        return self.count
-
     def _first_share(self) -> float:
         return min(_BLOCK_EVENTS, self.count) / self.count
 

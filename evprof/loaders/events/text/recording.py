@@ -38,7 +38,6 @@ _READ_WHOLE_BYTES = 4 << 20
 _LEAST_PIECE = 1 << 18
 _MOST_PIECES = 4096
 _CHUNK_BYTES = 4 << 20
-_SHORTEST_LINE = len("0 0 0 0\n")
 _MAX_RATIO = 200
 """Events as text shrink 3 to 8 times; a gzip file beyond this, above _SMALL_BYTES, is taken for a bomb."""
 
@@ -123,9 +122,6 @@ class Text(PiecedRecording):
     def chunks(self) -> Iterator[EventArray]:
         """Some hundred thousand events each."""
         return self._between(self.layout.begin, self._file.size)
-
-    def _most_events(self) -> int:
-        return (self._file.size - self.layout.begin) // _SHORTEST_LINE + 1
 
     def _first_share(self) -> float:
         return _CHUNK_BYTES / (self._file.size - self.layout.begin)

@@ -23,7 +23,7 @@ _MOST_ROWS = 200
 """At either end: enough to tell what the columns are."""
 
 _COMMENTS = (b"#", b"%")
-_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\Z")
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _TRUTH = {b"true": b"1", b"false": b"0"}
 _SENSOR_SIDE = re.compile(r"@([0-9]{1,5})\Z")
 _DELIMITERS = (b",", b";", b"\t", b"")
