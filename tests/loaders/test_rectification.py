@@ -149,7 +149,7 @@ def test_hostile_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "map.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("rectify_map", (10**6, 10**6, 2), "f4", chunks=(100, 100, 2))
-    with pytest.raises(UserError, match="claims 2,000,000,000,000"):
+    with pytest.raises(UserError, match="claims 100,000,000 chunks"):
         RectifyMap.load(path)
     with h5py.File(path, "w") as file:
         file["rectify_map"] = h5py.ExternalLink("other.h5", "/rectify_map")
