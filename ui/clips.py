@@ -106,7 +106,9 @@ class Clips(QObject):
         spans = self._window.pair.clock.spans
         if not spans:
             return None
-        start, stop = max(0, *(span.start_us for span in spans)), min(span.stop_us for span in spans)
+        # A recording's span ends with its last event, which belongs to it still; a video's ends behind its last frame.
+        stops = [span.stop_us + 1 if span.what == "events" else span.stop_us for span in spans]
+        start, stop = max(0, *(span.start_us for span in spans)), min(stops)
         return (start, stop) if start < stop else None
 
     def _events_us(self) -> int | None:

@@ -17,8 +17,9 @@ LONGEST_EDGE_PX = 16_384
 class Gui(Command):
     """Open the window (also what `evprof` alone does).
 
-    PATH is an event recording, a video, a list of samples, a saved session, or a result file of earlier scripts, which
-    is imported. With --screenshot the window is drawn once without a display, saved as PNG, and the program ends.
+    PATH is an event recording, a video, a folder with both, a list of samples, a saved session, or a result file of
+    earlier scripts, which is imported. With --screenshot the window is drawn once without a display, saved as PNG, and
+    the program ends.
     """
 
     name = "gui"

@@ -23,6 +23,7 @@ from evprof.loaders.events import opening
 from evprof.loaders.events.recording import Recording as EventRecording
 from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
+from evprof.loaders.sequences.sequence import open_sequence
 from evprof.run.synthetic import ScriptedEngine
 from ui.clips import TAKE
 from ui.look_choice import LookChoice
@@ -303,6 +304,7 @@ def test_cutting_lists_clips_by_name(
     clips = window.samples.samples[: len(window.samples.samples) - before]
     assert [clip.start_us for clip in clips] == [500_000 + 200_000 * index for index in range(len(clips))]
     assert len(clips) == 6
+    assert clips == open_sequence(sequence).clips(200_000), "as on the command line"
     assert window.samples.list.lines[1].name == "interlaken_00_c 0.70 s"
     assert window.samples.list.lines[1].second == "200 ms at 700 ms"
     assert window.messages.shown is not None
