@@ -233,7 +233,7 @@ PATTERNS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
     """The quick way reads all of these; the other two agree."""
@@ -273,7 +273,7 @@ DAMAGE = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     number_of_events,
     st.sampled_from(PATTERNS),
@@ -472,7 +472,7 @@ def test_damaged_texts(survives_damage: Callable[..., dict[str, str]]) -> None:
         "signs.csv": lines("{x}, {y}, {sign}, {t}", rows),
     }
     contents = {name: text.encode() for name, text in originals.items()}
-    survives_damage({**contents, "packed.csv.gz": gzip.compress(contents["rpg.txt"])}, 120)
+    survives_damage({**contents, "packed.csv.gz": gzip.compress(contents["rpg.txt"])}, 60)
 
 
 def test_a_large_damaged_text(survives_damage: Callable[..., dict[str, str]]) -> None:
@@ -488,9 +488,9 @@ def test_text_is_read_as_fast_as_numpys_own_parser(tmp_path: Path) -> None:
     def best(call: Callable[[], Any]) -> float:
         taken = []
         for _ in range(4):
-            begin = time.perf_counter()
+            begin = time.process_time()
             call()
-            taken.append(time.perf_counter() - begin)
+            taken.append(time.process_time() - begin)
         return min(taken)
 
     content = (tmp_path / "a.csv").read_text()
