@@ -28,8 +28,8 @@ from evprof.loaders.videos.decoding_plan import (
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_finder import FrameFinder
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow, uniform_indices
-from evprof.loaders.videos.h264 import is_spare, nal_length_bytes
 from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.spare_frames import spare_frames_of
 from evprof.loaders.videos.track import VideoTrack
 
 ReadNumber = Callable[[np.ndarray], int]
@@ -113,30 +113,69 @@ def test_frames_a_decoder_holds_back() -> None:
     assert table_of(5, {0}, [0, 4, 2, 1, 3]).reorder_frames == 2
 
 
-@given(st.binary(max_size=80), st.integers(1, 4))
-def test_any_packet_can_be_asked_about(packet: bytes, length_bytes: int) -> None:
-    assert is_spare(memoryview(packet), length_bytes) in (True, False)
+AVCC, HVCC = b"\x01\x64\x00\x0a\xff\xe1\x00", bytes([1]) + bytes(20) + b"\x0f\x00"
 
 
-def test_slices_that_are_references() -> None:
-    def unit(header: int) -> bytes:
-        return (5).to_bytes(4, "big") + bytes([header]) + b"body"
-
-    reference, spare, extra = unit(0x61), unit(0x01), unit(0x06)
-    assert is_spare(memoryview(spare), 4)
-    assert is_spare(memoryview(extra + spare + spare), 4)
-    assert not is_spare(memoryview(reference), 4)
-    assert not is_spare(memoryview(spare + reference), 4)
-    assert not is_spare(memoryview(unit(0x65)), 4)
-    assert not is_spare(memoryview(extra), 4)
-    assert not is_spare(memoryview(b""), 4)
-    assert nal_length_bytes(b"\x01\x64\x00\x0a\xff\xe1\x00") == 4
-    assert nal_length_bytes(b"\x00\x00\x00\x01\x67\x64\x00") is None
-    assert nal_length_bytes(None) is None
+@pytest.mark.parametrize(("codec", "record"), [("h264", AVCC), ("hevc", HVCC)])
+@given(packets=st.lists(st.binary(max_size=80), max_size=5))
+def test_any_packet_can_be_looked_at(codec: str, record: bytes, packets: list[bytes]) -> None:
+    spare = spare_frames_of(codec, record)
+    assert spare is not None
+    for packet in packets:
+        spare.look(memoryview(packet))
+    assert len(spare.found()) == len(packets)
 
 
-@pytest.mark.parametrize("name", ["gop12", "gop250", "open_gop", "mkv", "vfr"])
-def test_leaving_frames_out_changes_no_pixel(videos: dict[str, Path], name: str) -> None:
+def spare_of(codec: str, record: bytes, packets: list[list[bytes]]) -> list[bool]:
+    """Of packets made of these unit headers."""
+    spare = spare_frames_of(codec, record)
+    assert spare is not None
+    for headers in packets:
+        spare.look(memoryview(b"".join((4 + len(header)).to_bytes(4, "big") + header + b"body" for header in headers)))
+    return spare.found()
+
+
+def test_h264_slices_that_are_references() -> None:
+    reference, spare, extra, key = b"\x61", b"\x01", b"\x06", b"\x65"
+    packets = [[key], [spare], [extra, spare, spare], [reference], [spare, reference], [extra], []]
+    assert spare_of("h264", AVCC, packets) == [False, True, True, False, False, False, False]
+    assert spare_frames_of("h264", b"\x00\x00\x00\x01\x67\x64\x00") is None
+    assert spare_frames_of("h264", None) is None
+    assert spare_frames_of("vp9", AVCC) is None
+
+
+def test_hevc_pictures_that_are_references() -> None:
+    def unit(kind: int, layer: int) -> bytes:
+        return bytes([kind << 1, layer + 1])
+
+    trail_n, trail_r, key, prefix = 0, 1, 19, 39
+    one_layer = [[unit(key, 0)], [unit(prefix, 0), unit(trail_n, 0)], [unit(trail_r, 0)], [unit(8, 0), unit(9, 0)]]
+    assert spare_of("hevc", HVCC, one_layer) == [False, True, False, False]
+    # A higher layer may refer to what its own layer does not.
+    assert spare_of("hevc", HVCC, [[unit(key, 0)], [unit(trail_n, 0)], [unit(trail_n, 1)]]) == [False, False, True]
+    assert spare_of("hevc", HVCC, [[unit(key, 0)], [unit(22, 0)], [unit(16, 0)]]) == [False, False, False]
+
+
+@pytest.fixture(scope="module")
+def hevc(tmp_path_factory: pytest.TempPathFactory, write_painted: Callable[..., Path]) -> dict[str, Path]:
+    """With one temporal layer, and with two."""
+    folder = tmp_path_factory.mktemp("hevc")
+    return {
+        name: write_painted(
+            folder / f"{place}.mp4",
+            90,
+            codec="libx265",
+            gop=45,
+            b_frames=4,
+            options={"preset": "fast", "x265-params": f"log-level=none:bframes=4:keyint=45{more}"},
+        )
+        for place, (name, more) in enumerate({"hevc": "", "hevc layers": ":temporal-layers=2"}.items())
+    }
+
+
+@pytest.mark.parametrize("name", ["gop12", "gop250", "open_gop", "mkv", "vfr", "hevc", "hevc layers"])
+def test_leaving_frames_out_changes_no_pixel(videos: dict[str, Path], hevc: dict[str, Path], name: str) -> None:
+    videos = videos | hevc
     with VideoFile(videos[name]) as video:
         total = len(video.table)
         assert len(video.table.spare_pts) > total // 10

@@ -23,8 +23,8 @@ from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.decoding_plan import Run, decoders_for, plan_runs, threads_for, usable_threads
 from evprof.loaders.videos.frame_finder import FrameFinder, FrameMissingError
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
-from evprof.loaders.videos.h264 import is_spare, nal_length_bytes
 from evprof.loaders.videos.source import PYAV, Choice, VideoFrames, VideoInfo, VideoSource
+from evprof.loaders.videos.spare_frames import spare_frames_of
 from evprof.loaders.videos.track import VideoTrack
 from evprof.loaders.videos.truncation import check_complete
 
@@ -85,14 +85,17 @@ class VideoFile(VideoSource):
         """Reads every packet's time and key flag. Raises UserError for a video without frames or cut short."""
         rows: list[PacketRow] = []
         context = self._track.stream.codec_context
-        length_bytes = nal_length_bytes(context.extradata) if context.name == "h264" else None
+        spare = spare_frames_of(context.name, context.extradata)
         with self._track.sentences():
             for packet in self._track.packets():
                 if packet.size and not packet.is_discard:
-                    spare = length_bytes is not None and is_spare(memoryview(packet), length_bytes)
+                    if spare is not None:
+                        spare.look(memoryview(packet))
                     # Animated PNGs call every frame a key frame, and draw each over the ones before.
                     is_key = packet.is_keyframe and not (rows and context.name == "apng")
-                    rows.append(PacketRow(packet.pts, packet.duration, is_key, spare))
+                    rows.append(PacketRow(packet.pts, packet.duration, is_key))
+        if spare is not None:
+            rows = [row._replace(is_spare=found) for row, found in zip(rows, spare.found(), strict=True)]
         if not rows:
             raise UserError(
                 f"{self.path}: the video holds no frames; it is empty or cut short; copy or export it again."
