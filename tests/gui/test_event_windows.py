@@ -13,7 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import opening
-from evprof.loaders.events.recording import Recording, RecordingInfo
+from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
@@ -146,18 +146,47 @@ def test_the_canvas_grows_where_nothing_tells_its_size() -> None:
     assert (windows.width, windows.height) == (64, 48)
 
 
-@pytest.mark.parametrize("is_long", [False, True])
-def test_only_long_recordings_stay_open(monkeypatch: pytest.MonkeyPatch, is_long: bool) -> None:
-    recording = counted(seconds=2)
+class Passing(Counted):
+    """A recording that knows no quicker way to a window than through all of it."""
+
+    read_time = Recording.read_time
+
+    def chunks(self) -> Iterator[EventArray]:
+        yield self.events
+
+
+@pytest.mark.parametrize(
+    ("kind", "small", "held", "is_held"),
+    [
+        (Counted, 100_000, 0, True),
+        (Counted, 99_999, 10**9, False),
+        (Passing, 0, 100_000, True),
+        (Passing, 0, 99_999, False),
+    ],
+)
+def test_recordings_are_held_where_that_is_the_better_way(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Counted], small: int, held: int, is_held: bool
+) -> None:
+    recording = kind(counted(seconds=2).events, counted(seconds=2).says)
     monkeypatch.setattr(recording, "read", lambda: recording.events)
     monkeypatch.setattr(opening, "open_recording", lambda path: recording)
-    monkeypatch.setattr(event_windows, "HELD_EVENTS", 99_999 if is_long else 100_000)
+    monkeypatch.setattr(event_windows, "SMALL_EVENTS", small)
+    monkeypatch.setattr(event_windows, "HELD_EVENTS", held)
     windows = open_windows("counted.h5")
-    assert isinstance(windows, BlockedEvents if is_long else HeldEvents)
-    assert recording.is_closed is not is_long
+    assert isinstance(windows, HeldEvents if is_held else BlockedEvents)
+    assert recording.is_closed is is_held
     assert windows.duration_us == 1_999_980
+    assert same(windows.between(0, 1000), recording.events.slice_count(0, 50))
     windows.close()
     assert recording.is_closed
+
+
+def test_what_is_in_memory_already_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "held.npz"
+    path.write_bytes(b"whatever")
+    monkeypatch.setattr(event_windows, "SMALL_EVENTS", 0)
+    monkeypatch.setattr(opening, "open_recording", lambda _: EventsInMemory(path, "npz", busy_second(1, 100)))
+    assert isinstance(open_windows(str(path)), HeldEvents)
 
 
 def test_a_recording_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,17 @@ import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import NO_EVENTS, Recording, joined
+from evprof.loaders.events.recording import NO_EVENTS, EventsInMemory, Recording, joined
 
 HELD_EVENTS = 20_000_000
-"""Recordings of up to so many events are held whole, and blocks of longer ones up to as many: 260 MB."""
+"""Blocks are kept up to so many events, 260 MB; recordings of up to as many are held whole where a format knows no
+quicker way to a window than through all of it."""
 
-HELD_BYTES = 40_000_000
-"""Files of up to so many bytes are held whole where the format does not count its events; no format takes less than two
-bytes for one."""
+SMALL_EVENTS = 500_000
+"""Recordings of up to so many events are held whatever their format: reading them takes no longer than a blink."""
+
+HELD_BYTES, SMALL_BYTES = 40_000_000, 1_000_000
+"""The same in bytes of a file where the format does not count; no format takes less than two bytes for an event."""
 
 BLOCK_EVENTS = 250_000
 """Events of a block, about: what is read in some milliseconds and holds a moment of the busiest sensor."""
@@ -235,12 +238,12 @@ def open_windows(path: str, rectify_path: str | None = None) -> EventWindows:
 
     recording = open_recording(path)
     try:
-        is_small = _is_small(recording)
+        is_held = _is_held(recording)
         if rectify_path is not None:
             from evprof.loaders.events.rectification import Rectified, RectifyMap
 
             recording = Rectified(recording, RectifyMap.load(rectify_path))
-        if is_small:
+        if is_held:
             events = recording.read()
             recording.close()
             return HeldEvents(events)
@@ -250,11 +253,15 @@ def open_windows(path: str, rectify_path: str | None = None) -> EventWindows:
         raise
 
 
-def _is_small(recording: Recording) -> bool:
+def _is_held(recording: Recording) -> bool:
+    """Whether reading all of a recording at once is the better way to its windows."""
+    if isinstance(recording, EventsInMemory):
+        return True
+    has_windows = type(recording).read_time is not Recording.read_time
     count = recording.info.events
     if count is not None:
-        return count <= HELD_EVENTS
-    return Path(recording.path).stat().st_size <= HELD_BYTES
+        return count <= (SMALL_EVENTS if has_windows else HELD_EVENTS)
+    return Path(recording.path).stat().st_size <= (SMALL_BYTES if has_windows else HELD_BYTES)
 
 
 def _block_us(events: int | None, duration_us: int) -> int:
