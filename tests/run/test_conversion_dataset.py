@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -272,7 +273,7 @@ def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path, m
     try:
         import psutil
 
-        tag = {"host": os.uname().nodename, "pid": sleeper.pid, "started": psutil.Process(sleeper.pid).create_time()}
+        tag = {"host": socket.gethostname(), "pid": sleeper.pid, "started": psutil.Process(sleeper.pid).create_time()}
         import json
 
         (out / LOCK).write_text(json.dumps(tag))
