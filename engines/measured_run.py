@@ -22,10 +22,10 @@ from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
 from engines.kv_cache import weigh
-from engines.model import VisionLanguageModel
+from engines.model import EVENTS, VisionLanguageModel
 from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
-from engines.reading import OFF, files_of
+from engines.reading import OFF, files_of, import_reader_of
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
@@ -184,17 +184,18 @@ class MeasuredRun:
             self._choose_step(role, warm)
         self._environment = describe_environment(models[self._plan.role].device)
         self._describe({"environment": self._environment})
-        self._prefetch(roles)
+        self._make_files_ready(roles)
         self._gpus = GpuWatch(model.device for model in models.values())
         return models
 
-    def _prefetch(self, roles: tuple[str, ...]) -> None:
-        """The input's files into memory, or out of it, as the run asks for; before its zero."""
-        switches = self._plan.settings.switches
+    def _make_files_ready(self, roles: tuple[str, ...]) -> None:
+        """Before the run's zero: what reads the input is imported, its files are in memory or not, as asked for."""
+        switches, sample = self._plan.settings.switches, self._request.sample
+        kinds = {input_of(self._plan.settings.input, role) for role in roles}
+        if EVENTS in kinds and sample.events_path is not None:
+            import_reader_of(sample.events_path)
         if switches.prefetch == OFF:
             return
-        sample = self._request.sample
-        kinds = {input_of(self._plan.settings.input, role) for role in roles}
         paths = files_of(sample, kinds, has_frame_cache=switches.frame_cache != OFF)
         for sentence in prefetch(paths, switches.prefetch, self._stop.is_set):
             self._warn(sentence)

@@ -30,7 +30,7 @@ def import_readers() -> None:
 
     A library that is not installed is missed by the file that needs it, and not before.
     """
-    for name in ("av", "h5py", "hdf5plugin", "PIL.Image", "platformdirs"):
+    for name in ("av", "PIL.Image", "platformdirs"):
         with suppress(ImportError):
             importlib.import_module(name)
     for name in (
@@ -42,6 +42,30 @@ def import_readers() -> None:
         "evprof.loaders.videos.frame_cache",
     ):
         importlib.import_module(name)
+
+
+def import_reader_of(path: str) -> None:
+    """Imports what reads this recording, so that its stage load times no import. What is missing is said on reading."""
+    from evprof.loaders.events.formats import HEAD_BYTES, format_of
+
+    try:
+        with open(path, "rb") as file:
+            form = format_of(file.read(HEAD_BYTES))
+    except (OSError, ValueError):
+        return
+    if form is None:
+        return
+    for name in (form.module, *_LIBRARIES.get(form.name, ())):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+_LIBRARIES = {
+    "h5": ("h5py", "hdf5plugin", "evprof.loaders.events.rectification"),
+    "aedat4": ("aedat",),
+    "rosbag1": ("lz4.frame",),
+}
+"""What formats are read with besides numpy, which their own files import when one is opened."""
 
 
 def read_input(

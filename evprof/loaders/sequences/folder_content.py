@@ -27,6 +27,7 @@ PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", 
 
 _VIDEO_MAGICS = (b"\x1aE\xdf\xa3", b"GIF87a", b"GIF89a", b"FLV\x01", b"OggS", b"0&\xb2u\x8ef\xcf\x11")
 _TEXT_SUFFIXES = frozenset({".txt", ".csv"})
+_UNMARKED = {"n-caltech": (".bin",), "csv": (".txt", ".csv", ".gz")}
 
 
 @dataclass
@@ -79,10 +80,13 @@ def _sort_in(path: Path, said: list[str], content: FolderContent) -> None:
             head = file.read(HEAD_BYTES)
     except OSError:
         return
-    if format_of(head) is not None:
-        (content.rectify_maps if "rectify" in said else content.events).append(path)
-    elif is_video_head(head):
+    if is_video_head(head):
         content.videos.append(path)
+        return
+    form = format_of(head)
+    # What has no mark of its own is taken by its name here: other files of a dataset may look like it.
+    if form is not None and (form.name not in _UNMARKED or path.suffix.lower() in _UNMARKED[form.name]):
+        (content.rectify_maps if "rectify" in said else content.events).append(path)
 
 
 def is_video_head(head: bytes) -> bool:
