@@ -30,6 +30,7 @@ _LOWEST_BETWEEN = 0xFE
 _PASSING = 0xFF
 _PASSED_US = 127
 _BLOCK = _EVENT.itemsize << 17
+_DOUBLINGS = 4
 
 
 def open_recording(path: str | Path) -> EventStream:
@@ -172,21 +173,29 @@ def _between(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     bytes at once; only the way from one to the next is walked.
     """
     high = np.flatnonzero(values >= _LOWEST_BETWEEN)
+    end = len(high)
     turns = high % _EVENT.itemsize
-    following = np.full(len(high), len(high))
-    first = len(high)
+    following = np.full(end + 1, end)
+    first = end
     for turn in range(_EVENT.itemsize):
         members = np.flatnonzero(turns == turn)
         if turn == 0 and len(members):
             first = int(members[0])
         before = np.flatnonzero(turns == (turn - 1) % _EVENT.itemsize)
         found = np.searchsorted(high[members], high[before] + 1)
-        following[before] = np.append(members, len(high))[found]
-    ways = following.tolist()
-    numbers: list[int] = []
+        following[before] = np.append(members, end)[found]
+    # Walked in strides of 16, of which the steps between are filled in afterwards.
+    strides = [following]
+    for _ in range(_DOUBLINGS):
+        strides.append(strides[-1][strides[-1]])
+    ways = strides.pop().tolist()
+    walked: list[int] = []
     number = first
-    while number < len(high):
-        numbers.append(number)
+    while number < end:
+        walked.append(number)
         number = ways[number]
-    places: npt.NDArray[np.int64] = high[np.array(numbers, np.int64)]
+    numbers = np.array(walked, np.int64)
+    for stride in reversed(strides):
+        numbers = np.stack((numbers, stride[numbers]), axis=1).ravel()
+    places: npt.NDArray[np.int64] = high[numbers[numbers < end]]
     return places
