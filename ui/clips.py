@@ -35,6 +35,7 @@ class Clips(QObject):
         self._sentence = ""
         self._goal_us: int | None = None
         self._seen: object = None
+        self._is_fresh = False
         window.pair.clock.changed.connect(self.refresh)
         window.pair.sample_shown.connect(self.refresh)
         window.pair.scrubber.clip_changed.connect(self.take)
@@ -52,6 +53,11 @@ class Clips(QObject):
         if self._goal_us is not None and whole_us > self._goal_us:
             goal_us, self._goal_us = self._goal_us, None
             window.pair.clock.seek(goal_us)
+        overlap = window.pair.clock.overlap_us
+        if self._is_fresh and overlap is not None:
+            self._is_fresh = False
+            if window.pair.clock.position_us == 0:
+                window.pair.clock.seek(overlap[0])
         reason = obstacle(shown, following, whole_us)
         of = following if shown is not None and files_of(shown) == files_of(following) else shown or following
         clip = clip_of(of, whole_us)
@@ -60,9 +66,11 @@ class Clips(QObject):
         self._warn()
 
     def go_to(self, sample: Sample) -> None:
-        """Stands the players at the beginning of a clip, as soon as they are open."""
+        """Stands the players where there is something to see, as soon as they are open: at a clip's beginning, or where
+        both halves are there."""
         self._seen = identity(sample)
         self._goal_us = (sample.start_us or 0) if sample.is_clip else None
+        self._is_fresh = not sample.is_clip
         self.refresh()
 
     def take(self, clip: ClipRange) -> None:
@@ -78,10 +86,13 @@ class Clips(QObject):
         self.refresh()
 
     def take_here(self) -> None:
-        """What EventGPT was made for, from the players' position on."""
+        """What EventGPT was made for, from the players' position on, or the nearest that both halves cover."""
         window = self._window
+        here_us, common = window.pair.clock.position_us, self._common_us()
+        if common is not None:
+            here_us = max(common[0], min(here_us, common[1] - MODEL_US))
         whole = clip_of(window.toolbar.sample, window.pair.clock.stop_us).all()
-        self.take(whole.from_here(window.pair.clock.position_us, MODEL_US))
+        self.take(whole.from_here(here_us, MODEL_US))
 
     def cut(self, length_us: int) -> None:
         """Lists clips of the sample, end to end over what both halves cover."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -180,3 +181,11 @@ def test_events_that_complete_a_video_begin_without_its_clip() -> None:
     assert not form.open_events("/data/drive.h5").is_clip
     form.sample = with_clip(Sample("/data/drive.h5"), WHOLE.from_here(2_000_000, 1_000_000))
     assert form.open_video("/data/drive.mp4").start_us == 2_000_000
+
+
+def test_frames_drawn_elsewhere_have_no_parts_and_no_length(tmp_path: Path) -> None:
+    form = RequestForm()
+    for events in (str(tmp_path), str(tmp_path / "000001_*.png")):
+        form.sample = Sample(events, "/data/drive.mp4")
+        assert "carry no times" in obstacle(form.sample, form.sample, 500_000)
+        assert too_long_sentence(form, 500_000) == ""

@@ -336,6 +336,14 @@ def test_nothing_is_cut_silently_and_one_click_takes_50_ms(
     assert window.messages.shown is None, "it is said once for each recording"
 
 
+def test_players_begin_where_both_halves_are_there(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
+    open_whole(window, wait_until, sequence)
+    wait_until(lambda: window.pair.clock.position_us == 500_000)
+    window.pair.clock.seek(0)
+    window.clips.take_here()
+    assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (500_000, 50_000)
+
+
 def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_until: Wait) -> None:
     wait_until(lambda: len(window.pair.clock.spans) == 2)
     assert window.messages.shown is None

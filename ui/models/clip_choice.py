@@ -1,16 +1,18 @@
 """Samples and the parts of them that are run: whose clip is on show, what it becomes, and clips cut of a whole one.
 
-It knows no widget and opens no file.
+It knows no widget and reads no file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from pathlib import Path
 
 from evprof.core.records import DRAFT
 from evprof.core.request import input_of, roles_of
 from evprof.core.sample import Sample, clip_name
+from evprof.loaders.events.frames import is_frame_set
 from ui.models.checkpoint_folder import family_named
 from ui.models.clip_range import LONG_US, ClipRange, duration_words
 from ui.models.request_form import RequestForm
@@ -66,9 +68,17 @@ def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
         return "Open a sample first."
     if files_of(shown) != files_of(following):
         return "This run had other files than the sample that is open; choose that one in the list."
+    if has_ready_frames(following):
+        return "Event frames that were drawn elsewhere carry no times; all of them are taken."
     if whole_us <= 0:
         return "It is not known yet how long the sample is."
     return ""
+
+
+def has_ready_frames(sample: Sample) -> bool:
+    """Whether the events are pictures already: then nothing tells when anything happened."""
+    path = sample.events_path
+    return path is not None and (Path(path).is_dir() or is_frame_set(path))
 
 
 def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list[Sample]:
@@ -99,6 +109,8 @@ def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
     """What has to be known of a recording longer than EventGPT was made for; empty where that concerns nobody."""
     sample, role = form.sample, DRAFT
     if events_us is None or events_us < LONG_US or sample.is_clip or sample.events_path is None:
+        return ""
+    if has_ready_frames(sample):
         return ""
     is_read = role in roles_of(form.mode) and input_of(form.settings.input, role) == "events"
     if not is_read or family_named(form.draft.name) not in ("eventgpt", None):
