@@ -157,7 +157,6 @@ class Aedat3(PiecedRecording):
 
     def _walk(self, *, with_content: bool) -> Iterator[_Packet]:
         """The packets of pixel events that hold any, from the file's start."""
-        self._is_cut = False
         place, begin, block, step = self._start, 0, b"", 0
         while place < self._file.size:
             need = _PACKET.size + _EVENT

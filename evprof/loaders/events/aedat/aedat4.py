@@ -169,7 +169,7 @@ class Aedat4(PiecedRecording):
         numbers = {stream.number for stream in self._header.streams}
         place = self._header.data_start
         stop = min(self._header.data_stop or self._file.size, self._file.size)
-        self._is_cut = (self._header.data_stop or 0) > self._file.size
+        self._is_cut = self._is_cut or (self._header.data_stop or 0) > self._file.size
         while place < stop:
             header = self._file.at(place, _PACKET_HEADER)
             number, size = int.from_bytes(header[:4], "little"), int.from_bytes(header[4:], "little")
