@@ -312,3 +312,33 @@ def test_a_frame_asked_for_twice_is_decoded_once(videos: dict[str, Path], monkey
     with open_video(videos["gop12"]) as video:
         assert video.read_at([0, 10, 0, 1_000_000, 5]).indices == [0, 0, 0, 30, 0]
     assert asked == [0, 30]
+
+
+@pytest.mark.parametrize("name", ["gop12", "gop250", "vfr", "mkv"])
+def test_a_seek_leads_to_the_key_frame_and_not_the_one_before(
+    videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    passed: list[int] = []
+    decode_on = FrameFinder._decode_on
+
+    def noting(self: FrameFinder) -> object:
+        for number, frame in decode_on(self):
+            passed.append(number)
+            yield number, frame
+
+    monkeypatch.setattr(FrameFinder, "_decode_on", noting)
+    with VideoFile(videos[name]) as video:
+        keys = video.table.key_indices.tolist()
+        for key in keys[::-1]:
+            passed.clear()
+            video.frame(key)
+            assert passed == [key]
+
+
+def test_a_key_frame_is_sought_where_it_is_decoded_but_never_past_the_next() -> None:
+    # Decoding time and presentation time of three key frames; the first one is delayed by 20.
+    rows = [PacketRow(0, 1, True, dts=-20), PacketRow(100, 1, True, dts=90), PacketRow(105, 1, True, dts=95)]
+    table = FrameTable.from_packets(rows, Fraction(1, 1000), None)
+    assert [table.seek_ticks(index) for index in range(3)] == [0, 104, 115]
+    steady = FrameTable.from_packets([row._replace(dts=(row.pts or 0) - 20) for row in rows], Fraction(1, 1000), None)
+    assert [steady.seek_ticks(index) for index in range(3)] == [0, 100, 105]

@@ -93,7 +93,7 @@ class VideoFile(VideoSource):
                         spare.look(memoryview(packet))
                     # Animated PNGs call every frame a key frame, and draw each over the ones before.
                     is_key = packet.is_keyframe and not (rows and context.name == "apng")
-                    rows.append(PacketRow(packet.pts, packet.duration, is_key))
+                    rows.append(PacketRow(packet.pts, packet.duration, is_key, dts=packet.dts))
         if spare is not None:
             rows = [row._replace(is_spare=found) for row, found in zip(rows, spare.found(), strict=True)]
         if not rows:

@@ -98,7 +98,7 @@ class FrameFinder:
             self.track.rewind()
         else:
             start = perf_counter_ns()
-            self.track.seek(int(self._table.pts[index]))
+            self.track.seek(self._table.seek_ticks(index))
             self._seek_ns += perf_counter_ns() - start
             self._seeks += 1
         self._frames = self.track.frames(self._is_skipped)

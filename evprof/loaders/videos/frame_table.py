@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,6 +20,7 @@ class PacketRow(NamedTuple):
     duration: int | None
     is_key: bool
     is_spare: bool = False
+    dts: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,8 @@ class FrameTable:
     `pts`: int64 [N], strictly increasing, in ticks of `time_base` seconds; `is_key`: bool [N]; `end_pts`: when the last
     frame's time is over. `is_timed` False means the file gives frames no usable times: `pts` then counts frames, and
     only decoding from the start finds a frame. `spare_pts` are the times of frames that no other frame depends on;
-    `reorder_frames` is how many frames a decoder holds back at most to bring them into order.
+    `reorder_frames` is how many frames a decoder holds back at most to bring them into order. `seek_pts` has the time
+    to seek to for key frames whose own time would lead to the key frame before.
     """
 
     pts: npt.NDArray[np.int64]
@@ -37,6 +41,7 @@ class FrameTable:
     is_timed: bool = True
     spare_pts: frozenset[int] = frozenset()
     reorder_frames: int = 0
+    seek_pts: Mapping[int, int] = field(default_factory=dict)
     key_indices: npt.NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +68,7 @@ class FrameTable:
             time_base,
             spare_pts=frozenset(row.pts for row in rows if row.is_spare and row.pts is not None),
             reorder_frames=_held_back(known),
+            seek_pts=_seek_pts(rows, pts[keys]),
         )
 
     def __len__(self) -> int:
@@ -98,6 +104,11 @@ class FrameTable:
         place = int(np.searchsorted(self.key_indices, index, side="right"))
         return int(self.key_indices[place - 1]) if place else 0
 
+    def seek_ticks(self, key: int) -> int:
+        """The time to seek to in order to decode from key frame `key` on."""
+        pts = int(self.pts[key])
+        return self.seek_pts.get(pts, pts)
+
     @property
     def gop_frames(self) -> int:
         """The longest way, in frames, from a key frame to the next one or to the end."""
@@ -116,6 +127,23 @@ def _held_back(pts: list[int]) -> int:
         most = max(most, len(seen) - place)
         seen.insert(place, value)
     return most
+
+
+def _seek_pts(rows: list[PacketRow], key_pts: npt.NDArray[np.int64]) -> dict[int, int]:
+    """FFmpeg finds a key frame of MP4 by its decoding time plus the delay of the first one.
+
+    With uneven frame times that may be later than its presentation; it stays before the next key frame's.
+    """
+    first = rows[0]
+    if first.pts is None or first.dts is None:
+        return {}
+    delay = first.pts - first.dts
+    following = dict(itertools.pairwise(key_pts.tolist()))
+    found = {}
+    for row in rows:
+        if row.is_key and row.pts is not None and row.dts is not None and row.dts + delay > row.pts:
+            found[row.pts] = min(row.dts + delay, following.get(row.pts, row.dts + delay + 1) - 1)
+    return found
 
 
 def uniform_indices(total: int, count: int) -> npt.NDArray[np.int64]:
