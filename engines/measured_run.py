@@ -25,7 +25,7 @@ from engines.kv_cache import weigh
 from engines.model import EVENTS, VisionLanguageModel
 from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
-from engines.reading import OFF, files_of, import_reader_of
+from engines.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculation import speculate
 from engines.stage_memory import StageMemory
@@ -328,7 +328,7 @@ class MeasuredRun:
         inputs = model_pass.inputs
         if inputs is None:
             return
-        for sentence in inputs.warnings:
+        for sentence in (*inputs.warnings, *self._recording_problems(role)):
             self._warn(sentence)
         if not self._request.keeps_frames:
             return
@@ -336,6 +336,12 @@ class MeasuredRun:
             self._sink.append(
                 FrameRecord(self._plan.run_id, role, index, frame.start_us, frame.end_us, frame.label, frame.png)
             )
+
+    def _recording_problems(self, role: str) -> tuple[str, ...]:
+        path = self._request.sample.events_path
+        if path is None or input_of(self._plan.settings.input, role) != EVENTS:
+            return ()
+        return recording_problems(path)
 
     def _out_of_memory(self) -> str:
         device = next((str(model_pass.model.device) for model_pass in self._passes.values()), "this machine")

@@ -112,20 +112,45 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
         raise UserError("This model reads events and the sample has none; add --events PATH.", exit_code=USAGE)
     if Path(path).is_dir() or is_frame_set(path):
         return _read_frames(path, count, spans)
-    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.events.opening import form_of
 
     with ExitStack() as opened:
         with spans.child("open"):
-            recording = opened.enter_context(open_recording(path))
+            form = form_of(path)
+            recording = opened.enter_context(form.open(path))
         with spans.child("read") as span:
             events = clip_events(recording, sample)
             _note_events(span, events)
-        loading = LoadingFacts(recording.bytes_read, events=len(events), decoder=recording.info.format)
+        # The format's name and not the recording's own: what else that tells of itself may take as long as reading it.
+        loading = LoadingFacts(recording.bytes_read, events=len(events), decoder=form.name)
         if sample.rectify_path is not None:
             with spans.child("rectify") as span:
                 events = rectified(events, sample)
                 _note_events(span, events)
     return HostInputs(path, EVENTS, events=events, loading=loading)
+
+
+_problems: dict[tuple[str, int, int], tuple[str, ...]] = {}
+
+
+def recording_problems(path: str) -> tuple[str, ...]:
+    """What an event recording says is wrong with it, such as having been cut short; nothing of what is none.
+
+    Found out once for a file as it is. Takes time, so it is asked when nothing is measured.
+    """
+    from evprof.loaders.events.opening import open_recording
+
+    try:
+        status = Path(path).stat()
+        if not Path(path).is_file():
+            return ()
+        key = (path, status.st_size, status.st_mtime_ns)
+        if key not in _problems:
+            with open_recording(path) as recording:
+                _problems[key] = recording.info.problems
+    except (OSError, ValueError, UserError):
+        return ()
+    return _problems[key]
 
 
 def _note_events(span: Span, events: EventArray) -> None:

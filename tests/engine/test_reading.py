@@ -176,3 +176,35 @@ def test_a_decoder_that_is_not_here_is_named(sink: Any, monkeypatch: pytest.Monk
         load(sink, "video", bundled_sample(), switches=Switches(video_decoder="torchcodec"))
     plain, _ = load(sink, "video", bundled_sample(), switches=Switches(video_decoder="pyav"))
     assert plain.loading.decoder == "pyav"
+
+
+def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(engine: Any, tmp_path: Path) -> None:
+    import threading
+
+    from evprof.core.events import EventArray
+    from evprof.core.recording import Recording
+    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.core.run_log import RunBook
+    from evprof.loaders.writers.raw import write_evt2
+
+    count = 5000
+    t = np.arange(count, dtype=np.int64) * 10
+    places = (np.arange(count) % 30).astype(np.uint16)
+    events = EventArray(places, places, t, (t % 2).astype(np.uint8))
+    path = tmp_path / "cut.raw"
+    write_evt2(path, [events], width=64, height=64)
+    path.write_bytes(path.read_bytes()[:-3])
+    recording = Recording()
+    settings = GenerationSettings(max_new_tokens=2)
+    engine.run(
+        RunRequest("draft", Sample(str(path)), ModelChoice("tiny-draft"), None, settings),
+        recording,
+        threading.Event(),
+    )
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    assert run.info.status == "finished"
+    assert any("ends in the middle of a word" in warning for warning in run.info.warnings)
+    assert run.info.loading["draft"].decoder == "evt2"
+    assert run.info.loading["draft"].events in (count - 1, count)

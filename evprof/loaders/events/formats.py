@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evprof.loaders.events.hdf5.container import begins_as_hdf5
 from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.scratch import keep_scratch
 
 HEAD_BYTES = 4096
 """Bytes from a file's start that recognition looks at."""
@@ -35,6 +36,7 @@ class Format:
 
     def open(self, path: str | Path) -> Recording:
         """Opens a file of this format. Raises UserError."""
+        keep_scratch()
         opened: Recording = importlib.import_module(self.module).open_recording(path)
         return opened
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.formats import FORMATS, HEAD_BYTES, format_of
+from evprof.loaders.events.formats import FORMATS, HEAD_BYTES, Format, format_of
 from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.events.recording import Recording
-from evprof.loaders.events.scratch import keep_scratch
 from evprof.loaders.paths import readable_file, reason
 
 EventSource = EventArray | EventFrames
@@ -26,14 +25,18 @@ def first_bytes(path: str | Path, count: int = HEAD_BYTES) -> bytes:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
 
 
-def open_recording(path: str | Path) -> Recording:
-    """An open recording of a file, its format told by content. Raises UserError."""
+def form_of(path: str | Path) -> Format:
+    """The format of a file, told by content. Raises UserError when it is no event recording."""
     form = format_of(first_bytes(path))
     if form is None:
         known = ", ".join(form.title for form in FORMATS)
         raise UserError(f"{path}: is no event recording; read are {known}, and folders of PNG event frames.")
-    keep_scratch()
-    return form.open(path)
+    return form
+
+
+def open_recording(path: str | Path) -> Recording:
+    """An open recording of a file, its format told by content. Raises UserError."""
+    return form_of(path).open(path)
 
 
 def read_events(path: str | Path) -> EventArray:
