@@ -392,6 +392,26 @@ def test_a_closed_recording_says_so(tmp_path: Path) -> None:
         recording.read()
 
 
+def test_every_byte_of_a_whole_reading_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.raw"
+    path.write_bytes(packed("evt2", [*EVT2, *[evt2_word(1, 5)] * 5000]))
+    for block in (100, 1 << 17):
+        with raw.open_recording(path, block) as recording:
+            assert len(recording.read()) == 5002
+            assert recording.bytes_read == path.stat().st_size
+
+
+def test_without_memory_for_all_events_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "a.raw"
+    path.write_bytes(packed("evt2", EVT2))
+    monkeypatch.setattr(word_recording, "GrowingColumns", full)
+    with raw.open_recording(path) as recording, pytest.raises(UserError, match="not enough memory"):
+        recording.read()
+
+
 def test_a_window_reads_little_of_the_file_once_indexed(tmp_path: Path) -> None:
     words = [word for high in range(20_000) for word in (evt2_word(8, high), evt2_word(1, high % 64 << 22 | 5))]
     path = tmp_path / "a.raw"

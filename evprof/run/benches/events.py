@@ -160,11 +160,13 @@ def _row(contest: Contest, plan: EventsPlan, folder: Path, small: EventArray) ->
 def _side(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Median and best rate, the highest peak, and whether the events were right."""
     rates = [each["events"] / each["seconds"] / 1e6 for each in turns if "seconds" in each]
+    cpu_rates = [each["events"] / each["cpu_seconds"] / 1e6 for each in turns if each.get("cpu_seconds")]
     peaks = [each["peak_bytes"] for each in turns if each.get("peak_bytes") is not None]
     equal = [each["equal"] for each in turns if each.get("equal") is not None]
     return {
         f"{name}_mev_s": statistics.median(rates) if rates else None,
         f"{name}_best_mev_s": max(rates, default=None),
+        f"{name}_cpu_mev_s": statistics.median(cpu_rates) if cpu_rates else None,
         f"{name}_peak_mb": max(peaks) / 1e6 if peaks else None,
         f"{name}_equal": all(equal) if equal else None,
     }

@@ -131,9 +131,15 @@ class WordRecording(Recording, Generic[State]):
 
     def read(self) -> EventArray:
         """All events, decoded into one place."""
-        columns = GrowingColumns(min(self._about(), MOST_EVENTS))
-        for _ in self._bounded(self._appended(columns)):
-            pass
+        try:
+            columns = GrowingColumns(min(self._about(), MOST_EVENTS))
+            for _ in self._bounded(self._appended(columns)):
+                pass
+        except MemoryError:
+            raise UserError(
+                f"{self.path}: there is not enough memory for all of its events; name a part of it with --start-ms and "
+                "--duration-ms."
+            ) from None
         if len(columns) == 0:
             raise UserError(f"{self.path}: the recording holds no events.")
         return columns.since(0)
@@ -201,9 +207,14 @@ class WordRecording(Recording, Generic[State]):
 
     def _about(self) -> int:
         """How many events there are, rather too many: memory that nobody writes to is not taken."""
+        if self._blocks <= 1:
+            return 0  # the first block finds room for itself
+        before = self._bytes_read
         sample = range(0, self._blocks, max(1, self._blocks // _SAMPLED_BLOCKS))
         counts = [self._decoder.count(self._read_words(block)) for block in sample]
-        return sum(counts) * self._blocks * 17 // (16 * max(1, len(counts)))
+        # These are read again in a moment, out of the system's cache: they count once.
+        self._bytes_read = before
+        return sum(counts) * self._blocks * 17 // (16 * len(counts))
 
     def _scan(self) -> _Index[State]:
         """Brings the index to its end."""
