@@ -8,11 +8,15 @@ import pytest
 
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
+from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunBook, RunLog
+from evprof.core.switches import FRAME_CACHES, InputSettings
 from evprof.view.columns import Column
+from ui.models.controls import controls
 from ui.models.run_details import Section, span_sections
 from ui.models.run_summary import summary_sections
+from ui.models.setting_limits import Circumstances, obstacle
 from ui.theme import dark
 from ui.views.timeline.stage_lane import color_name
 
@@ -95,3 +99,15 @@ def test_a_part_has_the_colour_of_its_stage() -> None:
     assert color_name("draft", "decode") == "draft"
     assert color_name("tower", "vision+prefill") == "prefill"
     assert dark().stage("load") != dark().stage("decode")
+
+
+@pytest.mark.parametrize(
+    ("mode", "reads", "words"),
+    [("draft", "auto", "No model reads a video."), ("target", "auto", ""), ("draft", "video", "")],
+)
+def test_the_frame_cache_is_offered_where_a_video_is_read(mode: str, reads: str, words: str) -> None:
+    settings = GenerationSettings(input=InputSettings(draft_input=reads))
+    assert obstacle(Circumstances(mode, settings, None, False), "frame_cache") == words
+    control = next(one for one in controls() if one.key == "frame_cache")
+    assert [value for value, _ in control.choices] == list(FRAME_CACHES)
+    assert control.tip.endswith("Same answer.")
