@@ -7,7 +7,7 @@ numbers behind the other pictures, with formulas and sources, are in `evprof.loa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, Colors, Palette
 from evprof.loaders.pictures.render import Picture, render_events
-from evprof.loaders.pictures.representations import flat_index, inside, voxel_grid
+from evprof.loaders.pictures.representations import inside, voxel_grid
 
 
 class RenderingText(NamedTuple):
@@ -90,7 +90,7 @@ class Painter:
         # One spare, so that two pixels can be coloured at a time.
         self._levels = np.zeros(self._pixels + self._pixels % 2, dtype=np.uint8)
         self._colors = _of_two(palette, _LEVELS.get(rendering, "polarities"))
-        self._grid: npt.NDArray[np.float32] | None = None
+        self._places = np.empty(0, dtype=np.intp)
         painters: dict[str, Callable[[EventArray, int, int], Picture]] = {
             "eventgpt": self._eventgpt,
             "polarity": self._polarity,
@@ -113,12 +113,14 @@ class Painter:
 
     def _polarity(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         self._levels.fill(0)
-        self._levels[flat_index(events, self.width)] = events.p + np.uint8(1)
+        self._levels[self._flat(events)] = events.p + np.uint8(1)
         return self._colored()
 
     def _count(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         """level = 255 * log(1 + n) / log(1 + most)."""
-        counts = np.bincount(flat_index(events, self.width), minlength=self._pixels)
+        counts = self._counts
+        counts.fill(0)
+        np.add.at(counts, self._flat(events), 1)
         most = max(1, int(counts.max()))
         scale = np.log1p(np.arange(most + 1)) * (255 / np.log1p(most))
         np.take(scale.astype(np.uint8), counts, out=self._levels[: self._pixels], mode="clip")
@@ -128,9 +130,10 @@ class Painter:
         """v is the leaky sum; level = 128 + 127 * v / (0.5 + |v|): one fresh event is two thirds of the way."""
         weights = _freshness(events, start_us, stop_us)
         np.negative(weights, out=weights, where=events.p == 0)
-        total = np.bincount(flat_index(events, self.width), weights=weights, minlength=self._pixels)
-        value = total.astype(np.float32)
-        scale = np.abs(value)
+        value, scale = self._sums
+        value.fill(0)
+        np.add.at(value, self._flat(events), weights)
+        np.abs(value, out=scale)
         scale += np.float32(0.5)
         value /= scale
         value *= np.float32(127)
@@ -148,23 +151,23 @@ class Painter:
         fresh *= np.float32(127)
         fresh += np.float32(128.5)
         self._levels.fill(128)
-        self._levels[flat_index(events, self.width)] = fresh.astype(np.uint8)
+        self._levels[self._flat(events)] = fresh.astype(np.uint8)
         return self._colored()
 
     def _voxel(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         """level = where along the ramp the centre of a pixel's |V[b]| lies; see `voxel_grid`."""
-        if self._grid is None:
-            self._grid = np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
         size = {"width": self.width, "height": self.height}
         grid = voxel_grid(events, bins=VOXEL_BINS, start_us=start_us, stop_us=stop_us - 1, out=self._grid, **size)
         touched = self._touched(events)
-        strength = np.abs(np.take(grid.reshape(VOXEL_BINS, -1), touched, axis=1))
+        strength = self._strengths[: VOXEL_BINS * len(touched)].reshape(VOXEL_BINS, -1)
+        np.take(grid.reshape(VOXEL_BINS, -1), touched, axis=1, out=strength, mode="clip")
+        np.abs(strength, out=strength)
         total, centre = strength.sum(axis=0), np.zeros(len(touched), dtype=np.float32)
         for number in range(1, VOXEL_BINS):
             centre += number * strength[number]
         # Events of both kinds may cancel out to nothing: then there is nothing to show.
         is_shown = total > 1e-6
-        centre[is_shown] /= total[is_shown]
+        np.divide(centre, total, out=centre, where=is_shown)
         centre *= np.float32(254 / (VOXEL_BINS - 1))
         level = (centre + np.float32(1.5)).astype(np.uint8)
         level *= is_shown
@@ -174,9 +177,37 @@ class Painter:
 
     def _touched(self, events: EventArray) -> npt.NDArray[np.intp]:
         """Pixels with events, in order."""
-        mask = np.zeros(self._pixels, dtype=np.bool_)
-        mask[flat_index(events, self.width)] = True
+        mask = self._levels[: self._pixels].view(np.bool_)
+        mask.fill(False)
+        mask[self._flat(events)] = True
         return np.flatnonzero(mask)
+
+    def _flat(self, events: EventArray) -> npt.NDArray[np.intp]:
+        """y * width + x of each event, until the next call."""
+        if len(self._places) < len(events):
+            self._places = np.empty(len(events) * 5 // 4, dtype=np.intp)
+        flat = self._places[: len(events)]
+        np.multiply(events.y, self.width, out=flat, dtype=np.intp, casting="unsafe")
+        flat += events.x
+        return flat
+
+    # Large arrays come from the operating system afresh each time they are asked for, which takes longer than drawing.
+
+    @cached_property
+    def _counts(self) -> npt.NDArray[np.intp]:
+        return np.zeros(self._pixels, dtype=np.intp)
+
+    @cached_property
+    def _grid(self) -> npt.NDArray[np.float32]:
+        return np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
+
+    @cached_property
+    def _strengths(self) -> npt.NDArray[np.float32]:
+        return np.zeros(VOXEL_BINS * self._pixels, dtype=np.float32)
+
+    @cached_property
+    def _sums(self) -> npt.NDArray[np.float32]:
+        return np.zeros((2, self._pixels), dtype=np.float32)
 
     def _colored(self) -> Picture:
         """The levels through the table of pairs, half the look-ups; an array of its own."""

@@ -17,7 +17,7 @@ from evprof.core.events import EventArray
 Floats = npt.NDArray[np.float32]
 Times = npt.NDArray[np.int64]
 
-_CHUNK = 1 << 19
+_CHUNK = 1 << 15
 """Events worked on at once, so that intermediate arrays stay in the processor's cache."""
 
 
