@@ -33,6 +33,7 @@ def suite_fact(
         "repeat": spec.repeat,
         "warmup": spec.warmup,
         "order": plan.order,
+        "prefetch": list(dict.fromkeys(cell.settings.switches.prefetch for cell in spec.cells)),
         "cells": [
             {
                 "label": cell.label,
