@@ -127,6 +127,7 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
             with spans.child("rectify") as span:
                 events = rectified(events, sample)
                 _note_events(span, events)
+            loading = replace(loading, bytes_read=recording.bytes_read + _sizes([Path(sample.rectify_path)]))
     return HostInputs(path, EVENTS, events=events, loading=loading)
 
 

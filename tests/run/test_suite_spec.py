@@ -168,3 +168,15 @@ def test_the_examples_of_the_page_are_grids() -> None:
 def test_the_page_tells_every_ready_made_suite() -> None:
     text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in text for name in READY)
+
+
+def test_files_in_memory_or_on_disk_are_an_axis_and_an_override() -> None:
+    grid = {"settings": {"mode": "draft"}, "axes": {"prefetch": ["warm", "cold"]}}
+    assert labels(grid) == ["prefetch warm", "prefetch cold"]
+    assert [cell.settings.switches.prefetch for cell in parsed(grid, prefetch="warm").cells] == ["warm"]
+
+
+def test_what_only_videos_have_use_for_makes_no_cells_of_those_that_read_events() -> None:
+    axes = {"frame_cache": ["off", "disk"], "video_decoder": ["pyav", "torchcodec"]}
+    assert len(parsed({"settings": {"mode": "draft"}, "axes": axes}).cells) == 1
+    assert len(parsed({"settings": {"mode": "target"}, "axes": axes}).cells) == 4
