@@ -158,29 +158,22 @@ class Painter:
         """level = where along the ramp the centre of a pixel's |V[b]| lies; see `voxel_grid`."""
         size = {"width": self.width, "height": self.height}
         grid = voxel_grid(events, bins=VOXEL_BINS, start_us=start_us, stop_us=stop_us - 1, out=self._grid, **size)
-        touched = self._touched(events)
-        strength = self._strengths[: VOXEL_BINS * len(touched)].reshape(VOXEL_BINS, -1)
-        np.take(grid.reshape(VOXEL_BINS, -1), touched, axis=1, out=strength, mode="clip")
+        strength = grid.reshape(VOXEL_BINS, -1)
         np.abs(strength, out=strength)
-        total, centre = strength.sum(axis=0), np.zeros(len(touched), dtype=np.float32)
+        total, centre = self._sums
+        np.sum(strength, axis=0, out=total)
+        centre.fill(0)
         for number in range(1, VOXEL_BINS):
-            centre += number * strength[number]
-        # Events of both kinds may cancel out to nothing: then there is nothing to show.
-        is_shown = total > 1e-6
-        np.divide(centre, total, out=centre, where=is_shown)
-        centre *= np.float32(254 / (VOXEL_BINS - 1))
-        level = (centre + np.float32(1.5)).astype(np.uint8)
-        level *= is_shown
-        self._levels.fill(0)
-        self._levels[touched] = level
+            strength[number] *= np.float32(number * 254 / (VOXEL_BINS - 1))
+            centre += strength[number]
+        # Events of both kinds may cancel out to nothing: then there is nothing to show, as where there are none.
+        is_shown = np.greater(total, np.float32(1e-6), out=self._mask)
+        np.maximum(total, np.float32(1e-6), out=total)
+        centre /= total
+        centre += np.float32(1.5)
+        self._levels[: self._pixels] = centre
+        self._levels[: self._pixels] *= is_shown
         return self._colored()
-
-    def _touched(self, events: EventArray) -> npt.NDArray[np.intp]:
-        """Pixels with events, in order."""
-        mask = self._levels[: self._pixels].view(np.bool_)
-        mask.fill(False)
-        mask[self._flat(events)] = True
-        return np.flatnonzero(mask)
 
     def _flat(self, events: EventArray) -> npt.NDArray[np.intp]:
         """y * width + x of each event, until the next call."""
@@ -202,8 +195,8 @@ class Painter:
         return np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
 
     @cached_property
-    def _strengths(self) -> npt.NDArray[np.float32]:
-        return np.zeros(VOXEL_BINS * self._pixels, dtype=np.float32)
+    def _mask(self) -> npt.NDArray[np.bool_]:
+        return np.zeros(self._pixels, dtype=np.bool_)
 
     @cached_property
     def _sums(self) -> npt.NDArray[np.float32]:
