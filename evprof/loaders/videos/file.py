@@ -20,7 +20,7 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.paths import readable_file
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.decoding_plan import Run, decoders_for, plan_runs, threads_for, usable_threads
+from evprof.loaders.videos.decoding_plan import MAX_THREADS, Run, decoders_for, plan_runs, threads_for, usable_threads
 from evprof.loaders.videos.frame_finder import FrameFinder, FrameMissingError
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.source import PYAV, Choice, VideoFrames, VideoInfo, VideoSource
@@ -63,7 +63,7 @@ class VideoFile(VideoSource):
         self._table: FrameTable | None = None
         self._finder: FrameFinder | None = None
         self._bytes_beside = 0
-        self._track = VideoTrack(self.path, self._file, self._check_size, threads=self._threads)
+        self._track = VideoTrack(self.path, self._file, self._check_size, threads=min(self._threads, MAX_THREADS))
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -229,7 +229,7 @@ class VideoFile(VideoSource):
         except UserError:
             # The file changed meanwhile; who has it open goes on alone.
             return
-        finder = FrameFinder(track, self.table, threads)
+        finder = FrameFinder(track, self.table)
         try:
             reading.work(finder)
         finally:
@@ -241,7 +241,7 @@ class VideoFile(VideoSource):
     def _ready(self) -> FrameFinder:
         table = self.table
         if self._finder is None:
-            self._finder = FrameFinder(self._track, table, self._threads)
+            self._finder = FrameFinder(self._track, table)
         return self._finder
 
     def _probe_thoroughly(self) -> None:

@@ -28,12 +28,11 @@ class FrameFinder:
     that is decoded, depends on them.
     """
 
-    def __init__(self, track: VideoTrack, table: FrameTable, threads: int) -> None:
+    def __init__(self, track: VideoTrack, table: FrameTable) -> None:
         self.track = track
         self.rotation: int | None = None
         self.skip: frozenset[int] = frozenset()
         self._table = table
-        self._in_flight = table.reorder_frames + max(0, threads - 1)
         self._frames: Iterator[VideoFrame] = iter(())
         self._current: VideoFrame | None = None
         # Whoever made the table left the file at its end: the first frame asked for seeks.
@@ -89,9 +88,10 @@ class FrameFinder:
 
         The time is measured: nothing in MP4, many frames where FFmpeg searches the file.
         """
+        in_flight = self._table.reorder_frames + self.track.threads - 1
         if not self._seeks or not self._decode_ns:
-            return self._in_flight + 1
-        return self._in_flight + (self._seek_ns / self._seeks) / (self._decode_ns / self._decoded)
+            return in_flight + 1
+        return in_flight + (self._seek_ns / self._seeks) / (self._decode_ns / self._decoded)
 
     def _go(self, index: int) -> None:
         if index == _FROM_START:

@@ -37,14 +37,14 @@ class VideoTrack:
         file: Path,
         check_size: Callable[[int, int], None],
         *,
-        threads: int = 0,
+        threads: int,
         is_thorough: bool = False,
     ) -> None:
         self.name = name
         self.bytes_read = 0
         self._file = file
         self._check_size = check_size
-        self._threads = threads
+        self.threads = threads
         self._is_thorough = is_thorough
         self.container: InputContainer
         self.stream: VideoStream
@@ -92,8 +92,8 @@ class VideoTrack:
 
     def use_threads(self, threads: int) -> None:
         """How many threads the decoder may use; too late, and without effect, once it has decoded."""
-        self._threads = threads
         if not self.stream.codec_context.is_open:
+            self.threads = threads
             self.stream.codec_context.thread_count = threads
 
     def _open(self) -> None:
@@ -146,7 +146,7 @@ class VideoTrack:
         with self.sentences():
             context.skip_frame = "DEFAULT"
             context.thread_type = "AUTO"
-            context.thread_count = self._threads
+            context.thread_count = self.threads
             context.options = {"max_pixels": str(MAX_PIXELS)}
 
     @contextmanager
