@@ -6,16 +6,14 @@ import gzip
 import zlib
 from pathlib import Path
 
-import numpy as np
-
 from evprof.core.errors import UserError
 from evprof.loaders.events.formats import FORMATS, format_of
 from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.events.opening import first_bytes, read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
+from evprof.loaders.pictures.drawn import is_event_frame
 from evprof.loaders.pictures.png import read_png
-from evprof.loaders.pictures.render import Picture
 from evprof.loaders.sequences.folder_content import folder_content
 from evprof.loaders.sequences.sequence import find_sequence, open_sequence
 from evprof.loaders.videos.file import VideoFile
@@ -38,9 +36,6 @@ def accepted() -> str:
 _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
-
-_EVENT_FRAME_SHARE = 0.5
-"""Least share of one exact colour in a drawn event frame: photographs have noise, event frames a background."""
 
 
 def probe(path: str | Path, *, session_id: int | None = None) -> str:
@@ -105,17 +100,9 @@ def _probe_folder(folder: Path) -> str:
 
 
 def _kind_of_picture(path: Path) -> str:
-    return "events" if path.suffix.lower() == ".png" and is_event_frame(read_png(path)) else "video"
-
-
-def is_event_frame(picture: Picture) -> bool:
-    """Whether a picture is drawn from events: half of it or more has one and the same colour.
-
-    A blank picture is one, too; a photograph of a dark night has noise and is none.
-    """
-    colours = picture.reshape(-1, 3).astype(np.uint32)
-    packed = colours[:, 0] << 16 | colours[:, 1] << 8 | colours[:, 2]
-    return bool(np.unique(packed, return_counts=True)[1].max() >= _EVENT_FRAME_SHARE * len(packed))
+    if path.suffix.lower() != ".png":
+        return "video"
+    return "events" if is_event_frame(read_png(path)) else "video"
 
 
 def _is_trace(path: Path, start: bytes) -> bool:

@@ -226,3 +226,12 @@ def test_dsec_in_hdf5_rectified(tmp_path: Path) -> None:
     # With pictures as they were taken the events stay as they were, too.
     (root / "images" / "left" / "rectified").rename(root / "images" / "left" / "distorted")
     assert open_sequence(root).rectify_path is None
+
+
+def test_event_frames_beside_their_recording_are_no_video(tmp_path: Path) -> None:
+    write_events(tmp_path / "clip" / "e.npy", 0, 100_000)
+    write_pictures(tmp_path / "clip", 2)
+    assert open_sequence(tmp_path / "clip").video_path == str(tmp_path / "clip")
+    drawn = np.full((12, 16, 3), 255, np.uint8)
+    (tmp_path / "clip" / "000000.png").write_bytes(encode_png(drawn))
+    assert open_sequence(tmp_path / "clip").video_path is None

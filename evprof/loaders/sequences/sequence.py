@@ -109,7 +109,7 @@ class Sequence:
 def find_sequence(folder: str | Path) -> Sequence | None:
     """The sequence a folder holds; None when it holds no event recording, or several and nothing chooses among them.
 
-    Looks at names and at the first bytes of files; nothing is decoded.
+    Looks at names and at the first bytes of files; of pictures that are not called images the first one is decoded.
     """
     return _sequence(folder_content(Path(folder).resolve()))
 
@@ -192,10 +192,25 @@ def _paired(content: FolderContent, events: list[Path]) -> tuple[Path | None, Pa
         _left(folders, content),
         [
             lambda folder: "rectified" in words(folder, content.root),
-            lambda folder: bool({"images", "image"} & set(words(folder, content.root))),
-            lambda _: not videos,
+            lambda folder: _is_called_images(words(folder, content.root)),
+            lambda folder: not videos and not _holds_event_frames(folder),
         ],
     )
+
+
+def _is_called_images(said: list[str]) -> bool:
+    return bool({"images", "image"} & set(said)) and not {"event", "events"} & set(said)
+
+
+def _holds_event_frames(folder: Path) -> bool:
+    """Whether the pictures of a folder are drawn from events, and so no video of what a camera saw."""
+    from evprof.loaders.pictures.drawn import is_event_frame_file
+    from evprof.loaders.videos.folder import picture_paths
+
+    try:
+        return is_event_frame_file(picture_paths(folder)[0])
+    except UserError:
+        return True
 
 
 def _times(content: FolderContent) -> str | None:
