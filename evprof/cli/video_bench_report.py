@@ -26,7 +26,12 @@ def print_video(document: dict[str, Any], console: Console, *, is_markdown: bool
         else:
             console.table(_HEADINGS, body)
     console.print()
-    for reason in dict.fromkeys(f"{row['reader']}: {row['reason']}" for row in rows if row["reason"]):
+    took_part = {row["reader"] for row in rows if row["reason"] is None}
+    for reason in dict.fromkeys(
+        f"{row['reader']}{', ' + row['clip'] if row['reader'] in took_part else ''}: {row['reason']}"
+        for row in rows
+        if row["reason"]
+    ):
         console.print(reason)
     console.print(
         f"evprof takes at most {summary['worst_vs_best_strategy']:.2f}x the time of the best fixed strategy "
