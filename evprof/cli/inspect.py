@@ -21,23 +21,9 @@ if TYPE_CHECKING:
 
 
 _DATA_SUFFIXES = {
-    *(".npy", ".npz", ".h5", ".hdf5", ".raw", ".dat", ".aedat", ".aedat4", ".txt", ".csv", ".bin", ".png", ".jpg"),
-    *(
-        ".mp4",
-        ".avi",
-        ".mkv",
-        ".mov",
-        ".webm",
-        ".gif",
-        ".json",
-        ".jsonl",
-        ".toml",
-        ".tsv",
-        ".gz",
-        ".evprof",
-        ".zip",
-        ".safetensors",
-    ),
+    *{".npy", ".npz", ".h5", ".hdf5", ".raw", ".dat", ".aedat", ".aedat4", ".es", ".bag", ".txt", ".csv", ".bin"},
+    *{".mp4", ".avi", ".mkv", ".mov", ".webm", ".gif", ".png", ".jpg", ".jpeg"},
+    *{".json", ".jsonl", ".toml", ".tsv", ".gz", ".evprof", ".zip", ".safetensors"},
 }
 
 
@@ -79,10 +65,18 @@ class Inspect(Command):
         if document["kind"] == "manifest":
             print_manifest(document, console)
             return 0
-        hidden = ("schema_version", "runs")
-        for line in facts_lines({name: value for name, value in document.items() if name not in hidden}):
+        if document["kind"] == "sequence":
+            # What is wrong with a half stands at the top already.
+            hidden = ("schema_version", "kind", "problems")
+            for half in ("events", "video"):
+                document[half] = document[half] and _without(document[half], hidden)
+        for line in facts_lines(_without(document, ("schema_version", "runs"))):
             console.print(line)
         return 0
+
+
+def _without(document: dict[str, Any], hidden: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in hidden}
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:

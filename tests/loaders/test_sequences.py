@@ -112,6 +112,13 @@ def test_a_recording_beside_a_video(tmp_path: Path, videos: dict[str, Path]) -> 
     assert (Path(paired.events_path).name, Path(str(paired.video_path)).name) == ("scene.npy", "scene.mp4")
 
 
+def test_a_data_set_with_one_sequence_in_it(dsec: Path) -> None:
+    found = open_sequence(dsec.parent)
+    assert found.events_path == str(dsec / "events" / "left" / "events.npy")
+    assert found.video_path == str(dsec / "images" / "left" / "rectified")
+    assert found.video_times_path == str(dsec / "images" / "timestamps.txt")
+
+
 def test_times_of_different_clocks_are_told_and_not_trusted(dsec: Path) -> None:
     write_times(dsec / "images" / "timestamps.txt", 5, 40)
     found = open_sequence(dsec)
@@ -177,7 +184,7 @@ def test_a_look_into_a_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     content = folder_content(tmp_path)
     assert [path.name for path in content.events] == ["e.npy"]
     assert content.is_whole
-    write_events(tmp_path / "1" / "2" / "3" / "4" / "deep.npy", 0, 10, 10)
+    write_events(tmp_path / "1" / "2" / "3" / "4" / "5" / "deep.npy", 0, 10, 10)
     assert len(folder_content(tmp_path).events) == 1
     for number in range(30):
         (tmp_path / f"folder{number}").mkdir()

@@ -15,6 +15,8 @@ from pathlib import Path
 from evprof.loaders.events.formats import HEAD_BYTES, format_of
 
 DEPTH = 4
+"""Levels below the folder: a data set with one sequence in it has its pictures in the fourth."""
+
 MOST_FOLDERS = 500
 MOST_ENTRIES = 60_000
 MOST_IN_FOLDER = 10_000
@@ -101,7 +103,7 @@ def _is_text_of_times(path: Path, said: list[str]) -> bool:
 def _walk(content: FolderContent) -> Iterator[tuple[Path, bool]]:
     """Files (False) and folders that directly hold pictures (True), breadth first; pictures themselves are left out."""
     level, seen, entries = [content.root], set[tuple[int, int]](), 0
-    for _ in range(DEPTH):
+    for _ in range(DEPTH + 1):
         below: list[Path] = []
         for folder in level:
             if len(seen) >= MOST_FOLDERS or entries >= MOST_ENTRIES:
