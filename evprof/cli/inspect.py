@@ -31,8 +31,9 @@ class Inspect(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
-    event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
-    Of a checkpoint it also tells whether it fits this machine, alone or --with another, and what to change if not.
+    event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
+    such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
+    --with another, and what to change if not.
     """
 
     name = "inspect"
@@ -42,6 +43,7 @@ class Inspect(Command):
         parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
+        parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
         add_fit_options(parser)
         add_json_option(parser)
 
@@ -53,9 +55,10 @@ class Inspect(Command):
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
+        times_us = _times_us(options)
         document = describe(options)
         if options.save_frames is not None:
-            document["saved_frames"] = _save_frames(options, document["kind"])
+            document["saved_frames"] = _save_frames(options, document["kind"], times_us)
         if console.is_json:
             console.document(document)
             return 0
@@ -190,9 +193,28 @@ def _trace(path: str) -> dict[str, Any]:
     }
 
 
-def _save_frames(options: argparse.Namespace, kind: str) -> list[str]:
+def _times_us(options: argparse.Namespace) -> list[int] | None:
+    """What --at-ms asks for, None without it. Raises UserError (exit code 2)."""
+    if options.at_ms is None:
+        return None
+    if options.save_frames is None or options.frames is not None:
+        raise UserError("--at-ms says which frames to write; add --save-frames DIR, without --frames.", exit_code=USAGE)
+    try:
+        times_us = [float(word) * 1000 for word in options.at_ms.split(",")]
+    except ValueError:
+        times_us = []
+    if not times_us or not all(abs(time_us) < 2**60 for time_us in times_us):
+        raise UserError(f"--at-ms takes times in ms, such as 0,40,80, not '{options.at_ms}'.", exit_code=USAGE)
+    return [round(time_us) for time_us in times_us]
+
+
+def _save_frames(options: argparse.Namespace, kind: str, times_us: list[int] | None) -> list[str]:
+    if kind == "sequence":
+        raise UserError(f"{options.path}: is a sequence; give its event recording or its video.")
     if kind not in ("events", "video"):
         raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
-    from evprof.loaders.model_frames import save_model_frames
+    from evprof.loaders.model_frames import save_frames_at, save_model_frames
 
+    if times_us is not None:
+        return [str(path) for path in save_frames_at(options.path, times_us, options.save_frames)]
     return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]

@@ -47,6 +47,8 @@ class EventSurvey:
 
     def problems(self) -> list[str]:
         """What a reader of results from these events should know."""
+        if not self.events:
+            return ["The recording holds no events."]
         problems: list[str] = []
         duration_us = self.duration_us or 0
         if not self.is_sorted:

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.formats import FORMATS, format_of
+from evprof.loaders.events.formats import format_of, format_titles
 from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.events.opening import first_bytes, read_events
 from evprof.loaders.legacy.family import is_legacy
@@ -24,12 +24,11 @@ KINDS = ("events", "video", "sequence", "manifest", "checkpoint", "session", "tr
 
 def accepted() -> str:
     """What `probe` can tell apart, for sentences."""
-    formats = ", ".join(form.title for form in FORMATS)
     return (
-        f"event recordings ({formats}, a folder of PNG event frames), videos and folders of pictures, folders with an "
-        "event recording and its video (DSEC's, or any pair), lists of samples (CSV, JSON or TOML with columns events "
-        "and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), sessions (.evprof), "
-        "torch traces (.pt.trace.json, .gz) and result files of earlier scripts (.json)"
+        f"event recordings ({format_titles()}, a folder of PNG event frames), videos and folders of pictures, folders "
+        "with an event recording and its video (DSEC's, or any pair), lists of samples (CSV, JSON or TOML with columns "
+        "events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), sessions "
+        "(.evprof), torch traces (.pt.trace.json, .gz) and result files of earlier scripts (.json)"
     )
 
 

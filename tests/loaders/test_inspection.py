@@ -66,6 +66,11 @@ def test_chunks_add_up_to_the_whole(times: list[int], length: int, in_order: boo
     assert found.positive == int(events.p.sum())
 
 
+def test_no_events_are_told_once() -> None:
+    found = survey(Chunked(events_of([]), 5))
+    assert found.problems() == ["The recording holds no events."]
+
+
 def test_a_survey_ends_after_so_many() -> None:
     recording = Chunked(events_of(list(range(100))), 10)
     found = survey(recording, most=25)

@@ -335,6 +335,15 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str, words: str,
     assert "\n" not in caught.value.sentence
 
 
+def test_a_second_line_that_is_no_event_does_not_hide_what_the_names_say(tmp_path: Path) -> None:
+    content = b"t,x,y,p\n1,2,3,1\n1,2,oops,1\n"
+    form = format_of(content)
+    assert form is not None
+    assert form.name == "csv"
+    with pytest.raises(UserError, match="line 3 is no event"):
+        read(tmp_path, content)
+
+
 def test_minus_one_elsewhere_than_in_polarities_is_not_taken_for_nought(tmp_path: Path) -> None:
     text = "t,x,y,p\n100,5,5,1\n101,-1,5,01\n102,5,5,1\n"
     with pytest.raises(UserError, match="line 3 is no event"):

@@ -6,6 +6,7 @@ Modules are named, not imported: what a reader needs is loaded when a file of it
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,11 @@ FORMATS: tuple[Format, ...] = (
     Format("n-caltech", "N-Caltech101 and N-MNIST .bin", _ncaltech, "evprof.loaders.events.ncaltech"),
 )
 """In the order they are tried; the last one has no mark of its own and must stay the last."""
+
+
+def format_titles() -> str:
+    """What there is, for sentences: without what stands in parentheses, and kinds of one format once."""
+    return ", ".join(dict.fromkeys(re.sub(r"(, EVT.*| \(.*\))$", "", form.title) for form in FORMATS))
 
 
 def format_of(head: bytes) -> Format | None:

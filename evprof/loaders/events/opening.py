@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.formats import FORMATS, HEAD_BYTES, Format, format_of
+from evprof.loaders.events.formats import HEAD_BYTES, Format, format_of, format_titles
 from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.paths import readable_file, reason
@@ -29,8 +29,7 @@ def form_of(path: str | Path) -> Format:
     """The format of a file, told by content. Raises UserError when it is no event recording."""
     form = format_of(first_bytes(path))
     if form is None:
-        known = ", ".join(form.title for form in FORMATS)
-        raise UserError(f"{path}: is no event recording; read are {known}, and folders of PNG event frames.")
+        raise UserError(f"{path}: is no event recording; read are {format_titles()}, and folders of PNG event frames.")
     return form
 
 

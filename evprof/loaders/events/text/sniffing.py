@@ -46,10 +46,9 @@ Tokens = list[bytes]
 class TextLayout:
     """How the lines of a text hold events.
 
-    `delimiter` is one byte, or empty for runs of blanks; Each line has `tokens`; `columns` are the numbers
-    of those that are x, y, t, p. A time is
-    `10 ** exponent` µs per unit. `begin` is the offset of the first event. `width` and `height` stand where the text
-    begins with a sensor's size.
+    `delimiter` is one byte, or empty for runs of blanks; each line has `tokens`; `columns` are the numbers of those that
+    are x, y, t, p. A time is `10 ** exponent` µs per unit. `begin` is the offset of the first event. `width` and
+    `height` stand where the text begins with a sensor's size.
     """
 
     delimiter: bytes
@@ -75,15 +74,18 @@ class _Start:
 def looks_like_events(head: bytes, *, is_whole: bool) -> bool:
     """Whether a text of this beginning has at least two rows of at least four numbers that can be events.
 
-    Rows whose columns have no names must be four: one of polarities and two of coordinates beside the time. Tables of
-    poses, of inertial measurements and of results are no events.
+    One row is enough where a line before it names x, y, t and p. Rows whose columns have no names must be four: one of
+    polarities and two of coordinates beside the time. Tables of poses, of inertial measurements and of results are no
+    events.
     """
     start = None if b"\0" in head else _start(head)
     if start is None:
         return False
     rows = _rows(_lines(head[start.begin :], is_whole), start.delimiter)
-    if len(rows) < _LEAST_ROWS or start.names is not None:
-        return len(rows) >= _LEAST_ROWS
+    if start.names is not None:
+        return bool(rows)
+    if len(rows) < _LEAST_ROWS:
+        return False
     columns = [[number_of(token) for token in column] for column in zip(*rows, strict=True)]
     polarities = [column for column in columns if set(column) <= {-1, 0, 1}]
     coordinates = [
