@@ -46,8 +46,8 @@ Tokens = list[bytes]
 class TextLayout:
     """How the lines of a text hold events.
 
-    `delimiter` is one byte, or empty for runs of blanks; each line has `tokens`; `columns` are the numbers of those that
-    are x, y, t, p. A time is `10 ** exponent` µs per unit. `begin` is the offset of the first event. `width` and
+    `delimiter` is one byte, or empty for runs of blanks; each line has `tokens`; `columns` are the numbers of those
+    that are x, y, t, p. A time is `10 ** exponent` µs per unit. `begin` is the offset of the first event. `width` and
     `height` stand where the text begins with a sensor's size.
     """
 
