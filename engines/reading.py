@@ -58,10 +58,15 @@ def import_reader_of(path: str) -> None:
     for name in (form.module, *_LIBRARIES.get(form.name, ())):
         with suppress(ImportError):
             importlib.import_module(name)
+    if form.name == "h5":
+        from evprof.loaders.events.hdf5.plugins import register_filters
+
+        with suppress(ImportError):
+            register_filters()
 
 
 _LIBRARIES = {
-    "h5": ("h5py", "hdf5plugin", "evprof.loaders.events.rectification"),
+    "h5": ("h5py", "evprof.loaders.events.rectification"),
     "aedat4": ("aedat",),
     "rosbag1": ("lz4.frame",),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -176,6 +178,41 @@ def test_chunks_that_unpack_to_another_size(good: Path, tmp_path: Path, compress
         t = file.create_dataset("events/t", (N,), "u4", chunks=(N,), **COMPRESSIONS[compression])
         t.id.write_direct_chunk((0,), raw, mask)
     refused(good, "damaged", "bytes instead of 12,000")
+
+
+def test_a_damaged_chunk_prints_nothing(good: Path) -> None:
+    """lz4's filter prints through C where the sizes are right and the content is not."""
+    with h5py.File(good, "r+") as file:
+        del file["events/t"]
+        t = file.create_dataset("events/t", data=columns()["t"], chunks=(N,), **COMPRESSIONS["lz4"])
+        mask, raw = t.id.read_direct_chunk((0,))
+        t.id.write_direct_chunk((0,), raw[:40] + b"\xff" * (len(raw) - 40), mask)
+    code = f"""
+from evprof.core.errors import UserError
+from evprof.loaders.events.opening import read_events
+try:
+    read_events({str(good)!r})
+except UserError as error:
+    print("refused:", error.sentence)
+"""
+    for unbuffered in ("", "1"):
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        asked = [sys.executable, "-c", code]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.startswith("refused:")
+        assert done.stdout.count("\n") == 1
+        assert done.stderr == ""
+
+
+def test_plugins_say_nothing_of_filters_they_lack() -> None:
+    lacking = "import glob; glob.glob = lambda pattern: []; "
+    ours = "from evprof.loaders.events.hdf5.plugins import register_filters; register_filters()"
+    said = {}
+    for code in (ours, "import hdf5plugin"):
+        done = subprocess.run([sys.executable, "-c", lacking + code], capture_output=True, text=True, check=True)
+        said[code] = done.stdout + done.stderr
+    assert said[ours] == ""
+    assert "Cannot initialize filter" in said["import hdf5plugin"]
 
 
 def test_links_into_other_files(good: Path, tmp_path: Path) -> None:

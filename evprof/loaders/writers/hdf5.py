@@ -16,6 +16,7 @@ import numpy.typing as npt
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.whole_file import whole_path
+from evprof.loaders.events.hdf5.plugins import register_filters
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.patient_file import PatientFile
@@ -178,7 +179,7 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
             {"compression_opts": 1} if compression == "gzip" else {}
         )
     try:
-        import hdf5plugin
+        hdf5plugin = register_filters()
     except ImportError:
         raise UserError(
             f"{name}: compressing with {compression} needs hdf5plugin; install it with `pip install hdf5plugin`, or "

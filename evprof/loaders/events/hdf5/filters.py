@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from evprof.core.errors import UserError
+from evprof.loaders.events.hdf5.plugins import register_filters
 
 DEFLATE, SHUFFLE, FLETCHER32, BZIP2 = 1, 2, 3, 307
 LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD, BLOSC2, ECF = 32000, 32001, 32004, 32008, 32015, 32026, 0x8ECF
@@ -71,6 +72,11 @@ class Pipeline:
     def unpacked_here(self) -> bool:
         """Whether `unpack` does it; otherwise HDF5 may, after `check`."""
         return self.compressor is None or self.compressor.code in (DEFLATE, BZIP2)
+
+    @property
+    def prints(self) -> bool:
+        """Whether HDF5's filter prints on standard output that a chunk is damaged."""
+        return any(step.code == LZ4 for step in self.filters)
 
     @property
     def title(self) -> str:
@@ -188,7 +194,7 @@ def _make_available(code: int, name: str) -> None:
             "HDF5_PLUGIN_PATH to Metavision's ECF plugin."
         )
     try:
-        import hdf5plugin  # noqa: F401 - registers its filters
+        register_filters()
     except ImportError:
         raise UserError(
             f"{name}: is compressed with {_TITLES[code]}, which needs hdf5plugin; install it with "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.loaders.events.hdf5.container import is_dataset, printable
 from evprof.loaders.events.hdf5.filters import Filter, Pipeline, pipeline_of
+from evprof.loaders.events.hdf5.plugins import nothing_printed
 
 BLOCK_ROWS = 65_536
 """Rows that are unpacked and kept together, about: small chunks are read several at a time."""
@@ -118,15 +120,16 @@ class StoredArray:
             for rest in _places(across):
                 self._unpack_chunk(pipeline, (row, *rest), out, first)
         if not pipeline.unpacked_here:
-            self._read_unpacked(first, out)
+            self._read_unpacked(pipeline, first, out)
 
-    def _read_unpacked(self, first: int, out: npt.NDArray[Any]) -> None:
+    def _read_unpacked(self, pipeline: Pipeline, first: int, out: npt.NDArray[Any]) -> None:
         """Has HDF5 unpack whole chunks into `out`: what h5py does, without its price of 30 µs a call."""
         import h5py
 
         there = self._dataset.id.get_space()
         there.select_hyperslab((first, *[0] * (out.ndim - 1)), out.shape)
-        self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
+        with nothing_printed() if pipeline.prints else nullcontext():
+            self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
 
     def _unpack_chunk(self, pipeline: Pipeline, at: tuple[int, ...], out: npt.NDArray[Any], first: int) -> None:
         """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
