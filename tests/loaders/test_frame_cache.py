@@ -104,7 +104,9 @@ def test_pictures_and_their_times_are_part_of_the_key(tmp_path: Path, cache: Fra
     (folder / "3.png").write_bytes(encode_png(np.zeros((4, 4, 3), np.uint8)))
     keys.add(cache.key(folder, count=2))
     keys.add(cache.key(folder / "*.png", count=2, times_path=times))
-    assert len(keys) == 5
+    (folder / "times.txt").write_text("0\n4\n9\n12\n")
+    keys.add(cache.key(folder, count=2))
+    assert len(keys) == 6
     with pytest.raises(UserError, match=r"gone\.mp4"):
         cache.key(tmp_path / "gone.mp4", count=2)
 

@@ -68,6 +68,29 @@ def test_times_from_a_file(folder: Path, read_number: ReadNumber) -> None:
         assert within.indices == [1, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["times.txt", "timestamps.txt"])
+def test_times_among_the_pictures_are_found(folder: Path, name: str) -> None:
+    times = [7_000_000 + 10_000 * n for n in range(12)]
+    write_times(folder / name, times)
+    with open_video(folder) as video:
+        assert video.info().first_time_us == times[0]
+        assert video.info().problems == ()
+        assert video.table.time_us(3) == 30_000
+    named = write_times(folder.parent / "named.txt", range(12))
+    with open_video(folder, named) as video:
+        assert video.info().first_time_us == 0
+
+
+@pytest.mark.parametrize(("text", "words"), [("5\n7\n", "holds 2 times for the 12"), ("soon\nlater\n", "times.txt: ")])
+def test_a_text_among_the_pictures_that_is_not_theirs_is_told(folder: Path, text: str, words: str) -> None:
+    (folder / "times.txt").write_text(text)
+    with open_video(folder) as video:
+        assert (video.info().first_time_us, video.info().duration_ms) == (None, 480)
+        (problem,) = video.info().problems
+    assert words in problem
+    assert "25 pictures per second are assumed" in problem
+
+
 def test_only_the_pictures_asked_for_are_decoded(folder: Path) -> None:
     (folder / "frame5.png").write_bytes(b"damaged")
     with open_video(folder) as video:

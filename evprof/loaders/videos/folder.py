@@ -1,6 +1,7 @@
 """Reads a folder of pictures as a video: PNG, JPEG, BMP, TIFF or WebP files in natural order.
 
-Their times come from a text beside them, else from a fixed rate. Only the pictures asked for are decoded.
+Their times come from a text that is named or lies among them, else from a fixed rate. Only the pictures asked for are
+decoded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.frames import frame_paths, is_frame_set, natural_key
@@ -23,10 +25,15 @@ from evprof.loaders.videos.times import read_times_us
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+TIMES = ("timestamps.txt", "times.txt")
+"""In a folder of pictures, the text with their times; `evprof convert` writes the second."""
+
 RATE = 25
 """Pictures per second where nothing tells their times."""
 
 MAX_PICTURES = 1_000_000
+
+Times = npt.NDArray[np.int64]
 
 _FORMATS = {
     ".png": "PNG",
@@ -40,15 +47,20 @@ _FORMATS = {
 
 
 class ImageFolder(VideoSource):
-    """One folder or set of pictures; `table.pts` are their times in µs as `times_path` has them."""
+    """One folder or set of pictures; `table.pts` are their times in µs as `times_path` has them.
+
+    Without `times_path` a folder's own text of times (see TIMES) counts, if it has one for each picture.
+    """
 
     decoder = PILLOW
 
     def __init__(self, path: str | Path, times_path: str | Path | None = None) -> None:
         self.path = str(path)
         self._times_path = times_path
+        self._problem = ""
         self._paths = picture_paths(path)
         self._table: FrameTable | None = None
+        self._is_timed = False
         self._size: tuple[int, int] | None = None
         self._bytes_read = 0
 
@@ -68,22 +80,43 @@ class ImageFolder(VideoSource):
         return list(self._paths)
 
     def index(self) -> FrameTable:
-        """Reads the times, if there is a file of them; their number must be that of the pictures."""
+        """Reads the times, if there is a file of them; the number of those that were named must be the pictures'."""
         count = len(self._paths)
-        if self._times_path is None:
-            pts, length = np.arange(count, dtype=np.int64) * (1_000_000 // RATE), 1_000_000 // RATE
-        else:
-            pts = read_times_us(self._times_path)
-            self._bytes_read += Path(self._times_path).stat().st_size
-            if len(pts) != count:
-                raise UserError(
-                    f"{self._times_path}: holds {len(pts):,} times for the {count:,} pictures of {self.path}; "
-                    "give the times that belong to them."
-                )
-            length = int(np.median(np.diff(pts))) if count > 1 else 1_000_000 // RATE
+        pts = self._own_times() if self._times_path is None else self._read_times(self._times_path)
+        self._is_timed = pts is not None
+        length = 1_000_000 // RATE
+        if pts is None:
+            pts = np.arange(count, dtype=np.int64) * length
+        elif count > 1:
+            length = int(np.median(np.diff(pts)))
         is_key = np.ones(count, dtype=np.bool_)
         self._table = FrameTable(pts, is_key, int(pts[-1]) + length, Fraction(1, 1_000_000))
         return self._table
+
+    def _read_times(self, path: str | Path) -> Times:
+        count = len(self._paths)
+        pts = read_times_us(path)
+        self._bytes_read += Path(path).stat().st_size
+        if len(pts) != count:
+            raise UserError(
+                f"{path}: holds {len(pts):,} times for the {count:,} pictures of {self.path}; give the times that "
+                "belong to them."
+            )
+        return pts
+
+    def _own_times(self) -> Times | None:
+        """The times that lie in the folder itself; None, and a problem that says why, where they cannot be its own."""
+        found = times_among(self.path)
+        if found is None:
+            self._problem = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
+            return None
+        try:
+            times = self._read_times(found)
+        except UserError as error:
+            self._problem = f"{error.sentence} Until then {RATE} pictures per second are assumed."
+            return None
+        self._problem = ""
+        return times
 
     def info(self) -> VideoInfo:
         """What the folder holds; looks at one picture."""
@@ -91,7 +124,6 @@ class ImageFolder(VideoSource):
             self._decode(0)
         width, height = self._size or (0, 0)
         table = self.table
-        guessed = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
         return VideoInfo(
             codec=_FORMATS[self._paths[0].suffix.lower()].lower(),
             frames=len(table),
@@ -99,8 +131,8 @@ class ImageFolder(VideoSource):
             height=height,
             duration_ms=table.duration_us / 1000,
             gop_frames=1,
-            first_time_us=None if self._times_path is None else int(table.pts[0]),
-            problems=(guessed,) if self._times_path is None else (),
+            first_time_us=int(table.pts[0]) if self._is_timed else None,
+            problems=(self._problem,) if self._problem else (),
         )
 
     def walk(self, index: int) -> Iterator[tuple[int, Picture]]:
@@ -157,6 +189,11 @@ class ImageFolder(VideoSource):
                 f"{self._size[1]}; a video has one size, so keep others elsewhere."
             )
         return picture
+
+
+def times_among(folder: str | Path) -> Path | None:
+    """The text of times that lies in a folder of pictures; None for sets, and where there is none."""
+    return next((path for name in TIMES if (path := Path(folder) / name).is_file()), None)
 
 
 def picture_paths(path: str | Path) -> list[Path]:

@@ -20,6 +20,7 @@ import numpy as np
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.content_index import ContentIndex
+from evprof.loaders.videos.folder import times_among
 from evprof.loaders.videos.source import MAX_READ_BYTES, VideoFrames, VideoInfo
 
 LIMIT_BYTES = 2 << 30
@@ -55,6 +56,7 @@ class FrameCache:
         It holds the content of the files, not their names, and the versions of what decodes. A file is read for it
         once, and again when its size or times changed. Raises UserError for files that cannot be read.
         """
+        times_path = times_path or times_among(path)
         depends_on = {
             "content": self._contents.of(path),
             "times": None if times_path is None else self._contents.of(times_path),
