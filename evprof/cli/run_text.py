@@ -35,8 +35,9 @@ def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
         console.print(f"  warning: {warning}")
     if run.info.trace_path:
         console.print(f"  torch trace: {run.info.trace_path}")
-    if clip := Sample.from_facts(run.info.sample).clip_text:
-        console.print(f"  clip: {clip} of {run.info.sample.get('name') or 'the sample'}")
+    sample = Sample.from_facts(run.info.sample)
+    if sample.is_clip:
+        console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
     if label := run_label([run]):
         console.print(f"  {label}")
     if run.info.is_over and not run.stages():

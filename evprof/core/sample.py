@@ -73,6 +73,11 @@ class Sample(Plain):
             return f"from {seconds_text(start)}"
         return f"{seconds_text(start)} to {seconds_text(start + self.duration_us)}"
 
+    @property
+    def whole_name(self) -> str:
+        """The name of the whole that a clip was cut of, where the clip is called after it (see `clip_name`)."""
+        return self.name.removesuffix(clip_name("", self.start_us or 0)) if self.is_clip else self.name
+
     def facts(self) -> dict[str, Any]:
         """The sample as a run tells it: its halves with what belongs to each, the clip in ms, the texts."""
         events: dict[str, Any] | None = {"path": self.events_path} if self.events_path else None

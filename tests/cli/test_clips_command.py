@@ -56,7 +56,7 @@ def test_a_clip_is_what_both_models_see(evprof: Any, drive: Path, tmp_path: Path
     parts = {run["role"]: [part["name"] for part in run["stages"][0]["children"]] for run in (draft, target)}
     assert parts == {"draft": ["open", "read"], "target": ["open", "demux", "decode"]}
     shown = evprof("show", tmp_path / "s.evprof")
-    assert "clip: 0.40 s to 0.45 s of drive 0.40 s" in shown.output
+    assert "clip: 0.40 s to 0.45 s of drive\n" in shown.output
     assert "1,000 events (npz)" in shown.output
     again = Sample.from_facts(draft["sample"])
     assert (again.start_us, again.duration_us, again.video_offset_us) == (400_000, 50_000, 200_000)

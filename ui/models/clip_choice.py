@@ -51,15 +51,10 @@ def clip_of(sample: Sample, whole_us: int) -> ClipRange:
 
 def with_clip(sample: Sample, clip: ClipRange) -> Sample:
     """The same sample with another part of it; one that was called after its part is called after the new one."""
-    name = base = _base_name(sample)
+    name = base = sample.whole_name
     if base != sample.name and not clip.is_all:
         name = clip_name(base, clip.begin_us)
     return replace(sample, name=name, start_us=clip.start_us, duration_us=clip.length_us)
-
-
-def _base_name(sample: Sample) -> str:
-    """The name of the whole that a clip was cut of."""
-    return sample.name.removesuffix(clip_name("", sample.start_us or 0)) if sample.is_clip else sample.name
 
 
 def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
@@ -87,7 +82,7 @@ def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list
     Named as `Sequence.clips` does.
     """
     start, stop = common_us
-    whole = replace(sample, name=_base_name(sample))
+    whole = replace(sample, name=sample.whole_name)
     name = sample_name(whole)
     begins = range(start, stop - length_us + 1, length_us)
     return [
