@@ -291,11 +291,6 @@ class _Nowhere:
         pass
 
 
-def nowhere() -> Sink:
-    """A sink that keeps nothing: warm-up inside benchmarks, and the null recorder."""
-    return _Nowhere()
-
-
 class CudaTimer:
     """Marks as CUDA events from a pool, related to the host's clock by one anchor per run.
 

@@ -81,12 +81,6 @@ class ContrastSimulator:
         # No event yet: long enough ago for any refractory time, near enough for differences to fit.
         self._fired_us: Times = np.full(width * height if refractory_us else 0, -(2**62), dtype=np.int64)
 
-    @property
-    def thresholds(self) -> tuple[Doubles, Doubles]:
-        """Each pixel's steps, brighter and darker, float64 [H, W]."""
-        shape = (self.height, self.width)
-        return self._positive.reshape(shape), self._negative.reshape(shape)
-
     def frame(self, picture: npt.NDArray[np.uint8], t_us: int) -> EventArray:
         """Events after the last frame, up to and at `t_us`, sorted by time; the first frame has none.
 

@@ -16,15 +16,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.frames import read_event_frames
-from evprof.loaders.events.npy import read_npy_events
-from evprof.loaders.events.npz import read_npz_events
+from evprof.loaders.events.frames import load_event_frames
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import KINDS, probe
-from evprof.loaders.videos.file import probe_video, read_video_frames
+from evprof.loaders.videos.source import VideoFrames, VideoInfo, open_video
 
 MEMORY_BYTES = 48 << 20
+
+
+def frames_of(path: Path, count: int) -> VideoFrames:
+    with open_video(path) as video:
+        return video.read_uniform(count)
+
+
+def info_of(path: Path) -> VideoInfo:
+    with open_video(path) as video:
+        return video.info()
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +109,13 @@ def test_damaged_recordings(originals: dict[str, bytes], tmp_path: Path, name: s
     file = tmp_path / name
     file.write_bytes(damage(originals[name], data))
     survives(lambda: read_events(file))
-    survives(lambda: (read_npy_events if name.endswith(".npy") else read_npz_events)(file))
 
 
 @fuzz
 @given(data=st.data())
 def test_damaged_pictures(originals: dict[str, bytes], tmp_path: Path, data: st.DataObject) -> None:
     (tmp_path / "frame.png").write_bytes(damage(originals["frame.png"], data))
-    survives(lambda: read_event_frames(tmp_path))
+    survives(lambda: load_event_frames(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["gop12.mp4", "plain.mkv", "mpeg4.avi", "stream.ts", "altref.webm"])
@@ -117,8 +124,8 @@ def test_damaged_pictures(originals: dict[str, bytes], tmp_path: Path, data: st.
 def test_damaged_videos(originals: dict[str, bytes], tmp_path: Path, name: str, data: st.DataObject) -> None:
     file = tmp_path / name
     file.write_bytes(damage(originals[name], data))
-    survives(lambda: read_video_frames(file, 3))
-    survives(lambda: probe_video(file))
+    survives(lambda: frames_of(file, 3))
+    survives(lambda: info_of(file))
 
 
 @settings(fuzz, max_examples=150)
@@ -130,7 +137,7 @@ def test_foreign_bytes(tmp_path: Path, content: bytes, start: bytes) -> None:
     file.write_bytes(start + content)
     survives(lambda: read_events(file))
     survives(lambda: probe(file))
-    survives(lambda: probe_video(file))
+    survives(lambda: info_of(file))
 
 
 @fuzz
@@ -155,4 +162,4 @@ STEPS = [
 def test_any_sequence_of_pickle_steps(originals: dict[str, bytes], tmp_path: Path, steps: list[bytes]) -> None:
     head = originals["dict.npy"][:128]
     (tmp_path / "steps.npy").write_bytes(head + b"\x80\x03" + b"".join(steps))
-    survives(lambda: read_npy_events(tmp_path / "steps.npy"))
+    survives(lambda: read_events(tmp_path / "steps.npy"))

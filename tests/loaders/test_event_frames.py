@@ -11,7 +11,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.frames import EventFrames, frame_paths, natural_key, read_event_frames
+from evprof.loaders.events.frames import EventFrames, frame_paths, load_event_frames, natural_key
 from evprof.loaders.events.opening import open_events
 from evprof.loaders.pictures.png import encode_png, read_png
 
@@ -36,9 +36,9 @@ def test_frames_come_in_the_order_people_count(tmp_path: Path) -> None:
         "frame10.png",
         "frame33.png",
     ]
-    assert [int(frame[0, 0, 0]) for frame in read_event_frames(tmp_path)] == [200, 1, 2, 10, 33]
-    assert [int(frame[0, 0, 0]) for frame in read_event_frames(tmp_path, 3)] == [200, 2, 33]
-    assert [int(frame[0, 0, 0]) for frame in read_event_frames(tmp_path, 7)] == [200, 1, 1, 2, 10, 10, 33]
+    assert [int(frame[0, 0, 0]) for frame in load_event_frames(tmp_path).frames] == [200, 1, 2, 10, 33]
+    assert [int(frame[0, 0, 0]) for frame in load_event_frames(tmp_path, 3).frames] == [200, 2, 33]
+    assert [int(frame[0, 0, 0]) for frame in load_event_frames(tmp_path, 7).frames] == [200, 1, 1, 2, 10, 10, 33]
 
 
 def test_any_names_can_be_sorted_together() -> None:
@@ -80,7 +80,7 @@ def test_a_decompression_bomb_is_refused_unopened(tmp_path: Path, size: tuple[in
     body = chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + body)
     with pytest.raises(UserError, match=r"megapixels|far too large"):
-        read_event_frames(tmp_path)
+        load_event_frames(tmp_path)
 
 
 def test_damaged_and_foreign_pictures_get_one_sentence(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ def test_damaged_and_foreign_pictures_get_one_sentence(tmp_path: Path) -> None:
     for content in (whole[:40], whole[: len(whole) // 2], b"GIF89a" + b"\0" * 40, b"text", b""):
         (tmp_path / "a.png").write_bytes(content)
         with pytest.raises(UserError, match=r"a\.png"):
-            read_event_frames(tmp_path)
+            load_event_frames(tmp_path)
 
 
 def test_folders_without_frames(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no PNG"):
-        read_event_frames(tmp_path)
+        load_event_frames(tmp_path)
     with pytest.raises(UserError, match="no such folder"):
-        read_event_frames(tmp_path / "gone")
+        load_event_frames(tmp_path / "gone")
     write(tmp_path / "1.png", 1)
     with pytest.raises(UserError, match="at least 1"):
-        read_event_frames(tmp_path, 0)
+        load_event_frames(tmp_path, 0)

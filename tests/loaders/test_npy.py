@@ -13,9 +13,14 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.npy import read_npy_events
+from evprof.loaders.events.npy import open_recording
 
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
+
+
+def read(path: Path) -> EventArray:
+    with open_recording(path) as recording:
+        return recording.read()
 
 
 def header(descr: str = "'|O'", shape: str = "()", order: str = "False") -> bytes:
@@ -34,7 +39,7 @@ def check(events: EventArray) -> None:
 @pytest.mark.parametrize("dtype", [np.uint16, np.int64, ">i4", np.float64])
 def test_a_pickled_dict_is_read(tmp_path: Path, dtype: Any) -> None:
     np.save(tmp_path / "a.npy", np.array(columns(dtype)), allow_pickle=True)
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
@@ -42,14 +47,14 @@ def test_a_pickled_dict_is_read(tmp_path: Path, dtype: Any) -> None:
 def test_every_binary_pickle_protocol_is_read(tmp_path: Path, protocol: int, wrapped: bool) -> None:
     content: Any = np.array(columns()) if wrapped else columns()
     (tmp_path / "a.npy").write_bytes(header() + pickle.dumps(content, protocol=protocol))
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 def test_old_and_new_numpy_module_names_are_read(tmp_path: Path) -> None:
     content = pickle.dumps(np.array(columns()), protocol=3)
     assert b"numpy._core.multiarray" in content
     (tmp_path / "a.npy").write_bytes(header() + content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 @pytest.mark.parametrize("align", [False, True])
@@ -57,7 +62,7 @@ def test_structured_arrays_are_read(tmp_path: Path, align: bool) -> None:
     dtype = np.dtype([("t", "<i8"), ("x", "<u2"), ("y", "<u2"), ("p", "i1")], align=align)
     rows = np.array(list(zip(T, X, Y, [1, -1, 1, -1], strict=True)), dtype=dtype)
     np.save(tmp_path / "a.npy", rows)
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -66,19 +71,19 @@ def test_tables_of_four_columns_are_read(tmp_path: Path, layout: str, order: Any
     named = dict(zip("xytp", (X, Y, T, P), strict=True))
     table = np.array([named[name] for name in layout], dtype=np.float64).T
     np.save(tmp_path / "a.npy", np.array(table, order=order))
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 def test_times_in_seconds_become_microseconds(tmp_path: Path) -> None:
     table = np.array([[0.0, 3, 5, 1], [0.00004, 1, 0, -1], [0.00004, 2, 7, 1], [0.00009, 9, 7, -1]])
     np.save(tmp_path / "a.npy", table)
-    check(read_npy_events(tmp_path / "a.npy"))
+    check(read(tmp_path / "a.npy"))
 
 
 def test_a_table_that_could_be_either_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([[1, 2, 1, 0], [2, 3, 2, 1]]))
     with pytest.raises(UserError, match=r"a\.npy: cannot tell which"):
-        read_npy_events(tmp_path / "a.npy")
+        read(tmp_path / "a.npy")
 
 
 class Hostile:
@@ -127,7 +132,7 @@ def test_hostile_pickles_are_blocked_and_named(tmp_path: Path, name: str) -> Non
     file = tmp_path / "evil.npy"
     file.write_bytes(header() + content)
     with pytest.raises(UserError) as caught:
-        read_npy_events(file)
+        read(file)
     sentence = caught.value.sentence
     assert str(file) in sentence
     assert words in sentence
@@ -157,7 +162,7 @@ def test_pickles_that_would_fill_memory_do_not(tmp_path: Path, name: str) -> Non
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=r"bomb\.npy"):
-            read_npy_events(file)
+            read(file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -178,7 +183,7 @@ def test_lying_headers_allocate_nothing(tmp_path: Path, descr: str, shape: str) 
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match="announces"):
-            read_npy_events(file)
+            read(file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -206,20 +211,20 @@ def test_damaged_headers_get_one_sentence(tmp_path: Path, content: bytes) -> Non
     file = tmp_path / "odd.npy"
     file.write_bytes(content)
     with pytest.raises(UserError, match=r"odd\.npy") as caught:
-        read_npy_events(file)
+        read(file)
     assert "\n" not in caught.value.sentence
 
 
 def test_missing_empty_folder_and_special_files(tmp_path: Path) -> None:
     (tmp_path / "empty.npy").touch()
     with pytest.raises(UserError, match="no such file"):
-        read_npy_events(tmp_path / "gone.npy")
+        read(tmp_path / "gone.npy")
     with pytest.raises(UserError, match="is empty"):
-        read_npy_events(tmp_path / "empty.npy")
+        read(tmp_path / "empty.npy")
     with pytest.raises(UserError, match="is a folder"):
-        read_npy_events(tmp_path)
+        read(tmp_path)
     with pytest.raises(UserError):
-        read_npy_events(str(tmp_path / "nul\0.npy"))
+        read(str(tmp_path / "nul\0.npy"))
 
 
 def test_a_truncated_recording_says_so(tmp_path: Path) -> None:
@@ -227,7 +232,7 @@ def test_a_truncated_recording_says_so(tmp_path: Path) -> None:
     whole = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(whole[:-40])
     with pytest.raises(UserError, match=r"cut short|damaged"):
-        read_npy_events(tmp_path / "a.npy")
+        read(tmp_path / "a.npy")
 
 
 def test_objects_other_than_recordings_are_named(tmp_path: Path) -> None:
@@ -241,7 +246,7 @@ def test_objects_other_than_recordings_are_named(tmp_path: Path) -> None:
     for words, content in cases.items():
         (tmp_path / "a.npy").write_bytes(header() + pickle.dumps(content, protocol=4))
         with pytest.raises(UserError, match=words):
-            read_npy_events(tmp_path / "a.npy")
+            read(tmp_path / "a.npy")
 
 
 def test_arrays_that_lie_about_their_shape_are_refused(tmp_path: Path) -> None:
@@ -249,4 +254,4 @@ def test_arrays_that_lie_about_their_shape_are_refused(tmp_path: Path) -> None:
     assert content.count(b"K\x04\x85") == 4
     (tmp_path / "a.npy").write_bytes(header() + content.replace(b"K\x04\x85", b"K\x7f\x85"))
     with pytest.raises(UserError, match="says it has shape"):
-        read_npy_events(tmp_path / "a.npy")
+        read(tmp_path / "a.npy")

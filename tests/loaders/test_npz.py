@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.npz import read_npz_events
+from evprof.core.events import EventArray
+from evprof.loaders.events.npz import open_recording
 
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
+
+
+def read(path: Path) -> EventArray:
+    with open_recording(path) as recording:
+        return recording.read()
 
 
 def as_npy(array: np.ndarray) -> bytes:
@@ -28,7 +34,7 @@ def as_npy(array: np.ndarray) -> bytes:
 def test_named_columns_are_read(tmp_path: Path, save: object, names: object) -> None:
     values = (np.array(X, np.uint16), np.array(Y, np.uint16), np.array(T, np.uint16), np.array(P, np.int8) * 2 - 1)
     save(tmp_path / "a.npz", **dict(zip(names, values, strict=True)), other=np.zeros(3))  # type: ignore[operator, call-overload]  # either of numpy's two
-    events = read_npz_events(tmp_path / "a.npz")
+    events = read(tmp_path / "a.npz")
     assert [events.x.tolist(), events.y.tolist(), events.t_us.tolist(), events.p.tolist()] == [X, Y, T, P]
 
 
@@ -38,7 +44,7 @@ def test_one_structured_table_or_pickled_member_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "table.npz", np.array([T, X, Y, P]).T)
     np.savez(tmp_path / "dict.npz", data=np.array({name: rows[name] for name in "xytp"}))
     for name in ("structured", "table", "dict"):
-        events = read_npz_events(tmp_path / f"{name}.npz")
+        events = read(tmp_path / f"{name}.npz")
         assert (events.x.tolist(), events.t_us.tolist(), events.p.tolist()) == (X, T, P)
 
 
@@ -50,7 +56,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=r"bomb\.npz.*times its size"):
-            read_npz_events(tmp_path / "bomb.npz")
+            read(tmp_path / "bomb.npz")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -69,7 +75,7 @@ def test_a_directory_that_lies_about_sizes_allocates_nothing(tmp_path: Path) -> 
         tracemalloc.start()
         try:
             with pytest.raises(UserError, match=r"lie\.npz"):
-                read_npz_events(file)
+                read(file)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -83,7 +89,7 @@ def test_a_member_that_announces_more_than_it_holds(tmp_path: Path) -> None:
         for name in "xytp":
             archive.writestr(f"{name}.npy", member)
     with pytest.raises(UserError, match="announces 8,000,000,000 bytes"):
-        read_npz_events(tmp_path / "a.npz")
+        read(tmp_path / "a.npz")
 
 
 def test_foreign_and_damaged_archives(tmp_path: Path) -> None:
@@ -103,10 +109,10 @@ def test_foreign_and_damaged_archives(tmp_path: Path) -> None:
     }
     for words, path in cases.items():
         with pytest.raises(UserError, match=words):
-            read_npz_events(path)
+            read(path)
     whole = write("good.npz", good).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "bits.npz").write_bytes(whole.replace(good["t.npy"][-20:], b"\x01" * 20, 1))
     for name in ("cut.npz", "bits.npz"):
         with pytest.raises(UserError, match="damaged"):
-            read_npz_events(tmp_path / name)
+            read(tmp_path / name)

@@ -14,13 +14,13 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.loaders.content import content_hash
-from evprof.loaders.events.npy import read_npy_events
+from evprof.loaders.events.opening import read_events
 from evprof.loaders.inspection import inspect_events, inspect_video
 from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe
-from evprof.loaders.videos.file import read_video_frames
+from evprof.loaders.videos.source import open_video
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_what_is_nothing_of_ours_hears_what_is_accepted(tmp_path: Path) -> None:
 
 
 def test_the_document_of_a_recording(tmp_path: Path, recording: Path) -> None:
-    events = read_npy_events(recording)
+    events = read_events(recording)
     document = inspect_events(recording)
     assert document == {
         "schema_version": 1,
@@ -151,7 +151,7 @@ def test_model_frames_of_events_are_the_renderings(tmp_path: Path, recording: Pa
         paths = save_model_frames(recording, count, folder)
         assert [path.name for path in paths] == [f"frame_{index:02d}.png" for index in range(expected)]
         assert sorted(folder.iterdir()) == paths
-        frames = render_event_frames(read_npy_events(recording), expected)
+        frames = render_event_frames(read_events(recording), expected)
         for path, frame in zip(paths, frames, strict=True):
             assert (read_png(path) == frame).all()
 
@@ -159,7 +159,9 @@ def test_model_frames_of_events_are_the_renderings(tmp_path: Path, recording: Pa
 def test_model_frames_of_a_video_are_the_uniform_ones(tmp_path: Path, videos: dict[str, Path]) -> None:
     paths = save_model_frames(videos["mkv"], None, tmp_path / "out")
     assert len(paths) == 8
-    for path, frame in zip(paths, read_video_frames(videos["mkv"], 8).frames, strict=True):
+    with open_video(videos["mkv"]) as video:
+        frames = video.read_uniform(8).frames
+    for path, frame in zip(paths, frames, strict=True):
         assert (read_png(path) == frame).all()
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import Palette
-from evprof.loaders.pictures.render import render_event_frames, render_events, slice_bounds, slice_times
-from evprof.loaders.pictures.renderings import EventCanvas
+from evprof.loaders.pictures.render import render_event_frames, render_events, slice_times
+from evprof.loaders.pictures.renderings import Painter
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -76,28 +76,18 @@ def test_a_large_crowd_equals_the_loop() -> None:
 @settings(max_examples=100, deadline=None)
 @given(crowded, st.integers(-5, 105), st.integers(-5, 105))
 def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: int, stop: int) -> None:
-    canvas = EventCanvas(events_of(rows), width=5, height=4)
-    in_time = sorted(rows, key=lambda row: row[2])
-    window = [row for row in in_time if start <= row[2] < stop]
-    assert (canvas.render(start, stop) == loop(window, 5, 4)).all()
-    assert canvas.count(start, stop) == len(window)
+    picture = Painter(5, 4).paint(events_of(rows).slice_time(start, stop), start, stop)
+    assert (picture == loop([row for row in rows if start <= row[2] < stop], 5, 4)).all()
 
 
-def test_a_canvas_forgets_the_last_window_and_takes_colours() -> None:
+def test_a_painter_forgets_the_last_window_and_takes_colours() -> None:
     palette = Palette("test", "Test", (1, 1, 1), (2, 2, 2), (3, 3, 3), ((4, 4, 4), (5, 5, 5)))
-    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), palette=palette)
-    assert canvas.render(0, 5)[0, :, 0].tolist() == [2, 1]
-    assert canvas.render(5, 20)[0, :, 0].tolist() == [1, 3]
+    painter = Painter(2, 1, palette=palette)
+    assert painter.paint(events_of([(0, 0, 0, 0)]), 0, 5)[0, :, 0].tolist() == [2, 1]
+    assert painter.paint(events_of([(1, 0, 10, 1)]), 5, 20)[0, :, 0].tolist() == [1, 3]
 
 
-def test_bounds_and_times_of_the_slices() -> None:
-    assert slice_bounds(132_268, 5) == [
-        (0, 26453),
-        (26453, 52906),
-        (52906, 79359),
-        (79359, 105812),
-        (105812, 132268),
-    ]
+def test_times_of_the_slices() -> None:
     times = slice_times(events_of([(0, 0, 5, 0), (0, 0, 900, 1), (0, 0, 1000, 1), (0, 0, 8340, 1)]), 2)
     assert [(part.start_us, part.end_us) for part in times] == [(5, 900), (1000, 8340)]
     assert times[1].label == "1.0–8.3 ms"
@@ -106,8 +96,6 @@ def test_bounds_and_times_of_the_slices() -> None:
 def test_too_few_events_and_empty_canvases_are_refused() -> None:
     with pytest.raises(UserError, match="too few for 5"):
         render_event_frames(events_of([(0, 0, 0, 1)]), 5)
-    with pytest.raises(UserError, match="ask for fewer"):
-        slice_bounds(3, 4)
     with pytest.raises(UserError, match="empty"):
         render_events(events_of([]))
 

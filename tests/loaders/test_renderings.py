@@ -17,15 +17,9 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import EventsInMemory
-from evprof.loaders.pictures.palette import PALETTES
-from evprof.loaders.pictures.renderings import RENDERING_TEXTS, RENDERINGS, EventCanvas, Painter, draw
-from evprof.loaders.pictures.representations import (
-    count_image,
-    decay_image,
-    latest_times,
-    time_surface,
-    voxel_grid,
-)
+from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, PALETTES, Palette
+from evprof.loaders.pictures.renderings import RENDERING_TEXTS, RENDERINGS, Painter
+from evprof.loaders.pictures.representations import voxel_grid
 from evprof.loaders.pictures.windows import windows_by_count, windows_by_time
 
 Rows = list[tuple[int, int, int, int]]
@@ -50,37 +44,11 @@ def many(count: int = 100_000, width: int = 640, height: int = 480) -> EventArra
     )
 
 
-@settings(max_examples=60, deadline=None)
-@given(rows_of_events)
-def test_counts_equal_a_loop(rows: Rows) -> None:
-    expected = np.zeros((2, HEIGHT, WIDTH), int)
-    for x, y, _, p in rows:
-        expected[p, y, x] += 1
-    size: Any = {"width": WIDTH, "height": HEIGHT}
-    assert (count_image(events_of(rows), channels="polarity", **size) == expected).all()
-    assert (count_image(events_of(rows), **size) == expected.sum(axis=0)).all()
-    assert (count_image(events_of(rows), channels="signed", **size) == expected[1] - expected[0]).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows_of_events, st.floats(1, 500), st.integers(0, 1200))
-def test_fading_sums_and_surfaces_equal_a_loop(rows: Rows, tau: float, at: int) -> None:
-    total: Any = np.zeros((HEIGHT, WIDTH))
-    last = np.full((2, HEIGHT, WIDTH), -1)
-    for x, y, t, p in rows:
-        if t <= at:
-            total[y, x] += (1 if p else -1) * math.exp(-(at - t) / tau)
-            last[p, y, x] = max(last[p, y, x], t)
-    size: Any = {"width": WIDTH, "height": HEIGHT}
-    kept = [row for row in rows if row[2] <= at]
-    if kept:
-        assert (latest_times(events_of(kept), **size) == last).all()
-    np.testing.assert_allclose(decay_image(events_of(rows), tau_us=tau, at_us=at, **size), total, atol=1e-4)
-    fresh: Any = np.where(last < 0, 0, np.exp(-(at - last) / tau))
-    np.testing.assert_allclose(time_surface(events_of(rows), tau_us=tau, at_us=at, **size), fresh, atol=1e-4)
-    linear: Any = np.where(last < 0, 0, np.maximum(0, 1 - (at - last) / tau))
-    surface = time_surface(events_of(rows), tau_us=tau, at_us=at, decay="linear", **size)
-    np.testing.assert_allclose(surface, linear, atol=1e-4)
+def draw(events: EventArray, rendering: str, palette: Palette = EVENTGPT_PALETTE, **where: int) -> np.ndarray:
+    """The events of start_us <= t < stop_us, drawn by a painter of its own."""
+    start_us, stop_us = where["start_us"], where["stop_us"]
+    painter = Painter(where["width"], where["height"], palette=palette, rendering=rendering)
+    return painter.paint(events.slice_time(start_us, stop_us), start_us, stop_us)
 
 
 @settings(max_examples=100, deadline=None)
@@ -119,19 +87,14 @@ def test_a_voxel_grid_of_a_window_leaves_out_what_lies_outside() -> None:
 def test_an_event_outside_the_canvas_counts_nowhere() -> None:
     events = events_of([(4, 0, 0, 1), (0, 2, 5, 1), (0, 0, 9, 0)])
     size: Any = {"width": 2, "height": 2}
-    assert count_image(events, **size).sum() == 1
     assert voxel_grid(events, bins=3, **size).sum() == -1
-    assert (time_surface(events, tau_us=10.0, **size) > 0).sum() == 1
-    assert decay_image(events, tau_us=10.0, **size)[0, 0] == -1
 
 
 def test_senseless_numbers_are_refused() -> None:
     events = events_of([(0, 0, 0, 1)])
     for call in (
         lambda: voxel_grid(events, bins=0),
-        lambda: time_surface(events, tau_us=0),
-        lambda: decay_image(events, tau_us=float("nan")),
-        lambda: count_image(events, width=0, height=3),
+        lambda: voxel_grid(events, bins=2, width=0, height=3),
         lambda: list(windows_by_time(events, 0)),
         lambda: list(windows_by_count(events, 0)),
         lambda: Painter(4, 4, rendering="nothing"),
@@ -242,12 +205,12 @@ def test_every_rendering_shows_events_where_they_are(rendering: str, size: tuple
         {(1, 1), (0, 3), (2, 4)} & {(y, x) for y in range(height) for x in range(width)}
     )
     # Only the window asked for is drawn, and nothing is left of an earlier picture.
-    painter = EventCanvas(events, width=width, height=height, palette=palette, rendering=rendering)
-    assert (painter.render(0, 100) == picture).all()
-    late = painter.render(80, 100)
+    painter = Painter(width, height, palette=palette, rendering=rendering)
+    assert (painter.paint(events, 0, 100) == picture).all()
+    late = painter.paint(events.slice_time(80, 100), 80, 100)
     assert np.argwhere((late != np.array(palette.none)).any(axis=2)).tolist() == [[0, 3]]
-    assert (painter.render(0, 100) == picture).all()
-    assert (painter.render(200, 300) == np.array(palette.none)).all()
+    assert (painter.paint(events, 0, 100) == picture).all()
+    assert (painter.paint(events.slice_time(200, 300), 200, 300) == np.array(palette.none)).all()
 
 
 def color(picture: np.ndarray, x: int, y: int) -> tuple[int, ...]:
@@ -278,6 +241,25 @@ def test_colours_mean_what_the_renderings_say() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(rows_of_events)
+def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> None:
+    counts, sums = np.zeros((HEIGHT, WIDTH)), np.zeros((HEIGHT, WIDTH))
+    for x, y, t, p in rows:
+        counts[y, x] += 1
+        sums[y, x] += (1 if p else -1) * math.exp(-3 * (1001 - t) / 1001)
+    palette = PALETTES["light"]
+    levels = {
+        "count": (palette.amounts, 255 * np.log1p(counts) / np.log1p(counts.max())),
+        "decay": (palette.signed, 128.5 + 127 * sums / (0.5 + np.abs(sums))),
+    }
+    for rendering, (colors, exact) in levels.items():
+        picture = draw(events_of(rows), rendering, palette, width=WIDTH, height=HEIGHT, start_us=0, stop_us=1001)
+        for (y, x), level in np.ndenumerate(exact):
+            near = colors[[math.floor(level - 1e-3), math.floor(level + 1e-3)]].tolist()
+            assert picture[y, x].tolist() in near, (rendering, x, y)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_of_events)
 def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows) -> None:
     last: dict[tuple[int, int], tuple[int, int]] = {}
     for x, y, t, p in rows:
@@ -292,17 +274,13 @@ def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows)
         assert picture[y, x].tolist() in near
 
 
-def test_canvases_change_style_and_pictures_are_their_own() -> None:
-    canvas = EventCanvas(events_of([(0, 0, 0, 0), (1, 0, 10, 1)]), palette=PALETTES["dark"])
-    first = canvas.render(0, 20)
+def test_pictures_are_their_own() -> None:
+    events = events_of([(0, 0, 0, 0), (1, 0, 10, 1)])
+    painter = Painter(2, 1, palette=PALETTES["dark"])
+    first = painter.paint(events, 0, 20)
     kept = first.copy()
-    canvas.set_style(palette=PALETTES["light"])
-    assert color(canvas.render(0, 20), 0, 0) == PALETTES["light"].darker
-    canvas.set_style(rendering="count")
-    assert color(canvas.render(0, 20), 0, 0) == PALETTES["light"].ramp[-1]
+    painter.paint(events.slice_time(5, 20), 5, 20)
     assert (first == kept).all()
-    with pytest.raises(UserError, match="no way to draw"):
-        canvas.set_style(rendering="oil")
 
 
 @pytest.mark.timing
@@ -310,11 +288,10 @@ def test_a_live_frame_takes_less_than_a_millisecond() -> None:
     limits_ms = {"polarity": 1.0, "eventgpt": 5.0, "count": 5.0, "decay": 5.0, "time-surface": 5.0, "voxel": 6.0}
     events = many()
     for rendering, limit_ms in limits_ms.items():
-        canvas = EventCanvas(events, width=640, height=480, rendering=rendering)
-        assert canvas.count(0, 100_000) == 100_000
+        painter = Painter(640, 480, rendering=rendering)
         taken = []
         for _ in range(30):
             before = time.thread_time()
-            canvas.render(0, 100_000)
+            painter.paint(events, 0, 100_000)
             taken.append((time.thread_time() - before) * 1e3)
         assert min(taken) < limit_ms, (rendering, min(taken))

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.loaders.videos import source as source_module
-from evprof.loaders.videos.file import VideoFile, probe_video, read_video_frames
+from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_finder import FrameFinder
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow, uniform_indices
 from evprof.loaders.videos.player import VideoPlayer
+from evprof.loaders.videos.source import VideoFrames, VideoInfo, open_video
 
 CLIPS = ["gop12", "gop250", "open_gop", "mkv", "vfr", "avi", "ts", "raw", "vp8", "one"]
 FRAMES = {"gop12": 100, "gop250": 300, "open_gop": 90, "mkv": 80, "vfr": 60, "avi": 50, "ts": 50, "raw": 40, "vp8": 60}
@@ -25,10 +26,20 @@ Videos = dict[str, Path]
 ReadNumber = Callable[[np.ndarray], int]
 
 
+def frames_of(path: Path, count: int) -> VideoFrames:
+    with open_video(path) as video:
+        return video.read_uniform(count)
+
+
+def info_of(path: Path) -> VideoInfo:
+    with open_video(path) as video:
+        return video.info()
+
+
 @pytest.mark.parametrize("name", CLIPS)
 @pytest.mark.parametrize("count", [1, 8])
 def test_uniform_frames_are_the_right_ones(videos: Videos, read_number: ReadNumber, name: str, count: int) -> None:
-    found = read_video_frames(videos[name], count)
+    found = frames_of(videos[name], count)
     total = FRAMES.get(name, 1)
     expected = np.linspace(0, total - 1, count).round().astype(int).tolist()
     assert found.indices == expected
@@ -39,7 +50,7 @@ def test_uniform_frames_are_the_right_ones(videos: Videos, read_number: ReadNumb
 
 
 def test_more_frames_than_there_are_repeat(videos: Videos, read_number: ReadNumber) -> None:
-    found = read_video_frames(videos["raw"], 100)
+    found = frames_of(videos["raw"], 100)
     assert found.indices == np.linspace(0, 39, 100).round().astype(int).tolist()
     assert [read_number(frame) for frame in found.frames] == found.indices
 
@@ -63,10 +74,10 @@ def test_short_gops_are_sought_and_long_ones_decoded_on(videos: Videos, monkeypa
             yield number, frame
 
     monkeypatch.setattr(FrameFinder, "_decode_on", counting)
-    read_video_frames(videos["gop12"], 3)
+    frames_of(videos["gop12"], 3)
     assert len(passed) <= 3 * 12
     passed.clear()
-    read_video_frames(videos["gop250"], 8)
+    frames_of(videos["gop250"], 8)
     # On and on through the long group once, then a seek into the second: never from its start for each frame. Frames
     # that no other depends on are left out.
     assert passed == sorted(set(passed))
@@ -81,12 +92,12 @@ def test_times_come_from_the_file_not_from_a_rate(videos: Videos) -> None:
 
 
 def test_what_a_video_holds(videos: Videos) -> None:
-    info = probe_video(videos["gop12"])
+    info = info_of(videos["gop12"])
     assert (info.codec, info.frames, info.width, info.height, info.gop_frames) == ("h264", 100, 160, 48, 12)
     assert info.duration_ms == pytest.approx(100 / 30 * 1000, abs=1)
-    assert probe_video(videos["gop250"]).gop_frames == 250
-    assert probe_video(videos["mkv"]).frames == 80
-    assert probe_video(videos["avi"]).codec == "mpeg4"
+    assert info_of(videos["gop250"]).gop_frames == 250
+    assert info_of(videos["mkv"]).frames == 80
+    assert info_of(videos["avi"]).codec == "mpeg4"
 
 
 @pytest.mark.parametrize(("angle", "turns"), [(90, 1), (180, 2), (270, 3)])
@@ -100,12 +111,12 @@ def test_a_turned_video_stands_upright(videos: Videos, tmp_path: Path, angle: in
     track = whole.index(b"tkhd")
     place = whole.index(identity, track)
     (tmp_path / "turned.mp4").write_bytes(whole[:place] + turned + whole[place + 36 :])
-    plain = read_video_frames(videos["one"], 1).frames[0]
-    found = read_video_frames(tmp_path / "turned.mp4", 1)
+    plain = frames_of(videos["one"], 1).frames[0]
+    found = frames_of(tmp_path / "turned.mp4", 1)
     # The matrix turns the stored picture clockwise by `angle`.
     assert (found.frames[0] == np.rot90(plain, -turns)).all()
     assert (found.info.height, found.info.width) == found.frames[0].shape[:2]
-    assert probe_video(tmp_path / "turned.mp4").width == found.frames[0].shape[1]
+    assert info_of(tmp_path / "turned.mp4").width == found.frames[0].shape[1]
 
 
 def test_the_player_finds_the_frame_of_any_moment(videos: Videos, read_number: ReadNumber) -> None:
@@ -154,12 +165,13 @@ def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "picture.mp4").write_bytes(encode_png(np.zeros((20, 20, 3), np.uint8)))
     for name in ("gone.mp4", "empty.mp4", "text.mp4", "list.mp4", "play.m3u8", "note.txt", "picture.mp4"):
         with pytest.raises(UserError, match=name) as caught:
-            read_video_frames(tmp_path / name, 4)
+            frames_of(tmp_path / name, 4)
         assert "\n" not in caught.value.sentence
-    with pytest.raises(UserError, match="is a folder"):
-        read_video_frames(tmp_path, 4)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UserError, match="holds no pictures"):
+        frames_of(tmp_path / "none", 4)
     with pytest.raises(UserError, match="no such file"):
-        read_video_frames("http://localhost/video.mp4", 4)
+        frames_of("http://localhost/video.mp4", 4)
 
 
 def test_a_file_with_sound_alone(tmp_path: Path) -> None:
@@ -172,7 +184,7 @@ def test_a_file_with_sound_alone(tmp_path: Path) -> None:
         container.mux(stream.encode(frame))
         container.mux(stream.encode())
     with pytest.raises(UserError, match="no video track"):
-        read_video_frames(tmp_path / "sound.wav", 4)
+        frames_of(tmp_path / "sound.wav", 4)
 
 
 def test_a_video_without_frames(tmp_path: Path) -> None:
@@ -183,17 +195,17 @@ def test_a_video_without_frames(tmp_path: Path) -> None:
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
         container.start_encoding()
     with pytest.raises(UserError, match=r"none\.mkv: .*(no frames|damaged)"):
-        read_video_frames(tmp_path / "none.mkv", 4)
+        frames_of(tmp_path / "none.mkv", 4)
 
 
 @pytest.mark.parametrize("name", ["gop12", "faststart", "fragments", "mkv", "avi"])
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.85])
 def test_a_video_cut_short_says_so(videos: Videos, tmp_path: Path, name: str, part: float) -> None:
     whole = videos[name].read_bytes()
-    assert probe_video(videos[name]).frames >= 50
+    assert info_of(videos[name]).frames >= 50
     (tmp_path / "cut").write_bytes(whole[: int(len(whole) * part)])
     try:
-        frames = read_video_frames(tmp_path / "cut", 4).info.frames
+        frames = frames_of(tmp_path / "cut", 4).info.frames
     except UserError as error:
         sentence = error.sentence
     else:
@@ -208,21 +220,21 @@ def test_a_video_cut_short_says_so(videos: Videos, tmp_path: Path, name: str, pa
 def test_absurd_sizes_are_refused(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "MAX_PIXELS", 1000)
     with pytest.raises(UserError, match="160 x 48"):
-        read_video_frames(videos["gop12"], 4)
+        frames_of(videos["gop12"], 4)
 
 
 def test_more_memory_than_allowed_is_refused(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "MAX_READ_BYTES", 160 * 48 * 3 * 5)
-    assert len(read_video_frames(videos["gop12"], 5).frames) == 5
+    assert len(frames_of(videos["gop12"], 5).frames) == 5
     with pytest.raises(UserError, match="ask for fewer"):
-        read_video_frames(videos["gop12"], 6)
+        frames_of(videos["gop12"], 6)
     # Repeats cost nothing.
-    assert len(read_video_frames(videos["one"], 50).frames) == 50
+    assert len(frames_of(videos["one"], 50).frames) == 50
 
 
 def test_wrong_numbers_of_frames(videos: Videos) -> None:
     with pytest.raises(UserError, match="at least 1"):
-        read_video_frames(videos["one"], 0)
+        frames_of(videos["one"], 0)
     with VideoFile(videos["one"]) as video, pytest.raises(UserError, match="no frame 1 among 1"):
         video.frame(1)
 

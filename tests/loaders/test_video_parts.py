@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from evprof.loaders.videos.file import read_video_frames
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.source import VideoFrames, open_video
+
+
+def frames_of(path: Path, count: int) -> VideoFrames:
+    with open_video(path) as video:
+        return video.read_uniform(count)
 
 
 class Notes:
@@ -37,14 +41,14 @@ def test_decoding_and_colour_take_turns(videos: dict[str, Path], clip: str) -> N
     assert "decode" in notes.names
     assert "colour" in notes.names
     assert notes.names[: 2 * notes.names.count("colour")] == ["decode", "colour"] * notes.names.count("colour")
-    for mine, plain in zip(found.frames, read_video_frames(videos[clip], 8).frames, strict=True):
+    for mine, plain in zip(found.frames, frames_of(videos[clip], 8).frames, strict=True):
         assert (mine == plain).all()
 
 
 def test_a_folder_of_pictures_is_decoded_in_one_part(tmp_path: Path, videos: dict[str, Path]) -> None:
     from PIL import Image
 
-    for number, frame in enumerate(read_video_frames(videos["gop12"], 3).frames):
+    for number, frame in enumerate(frames_of(videos["gop12"], 3).frames):
         Image.fromarray(frame).save(tmp_path / f"{number}.png")
     with open_video(tmp_path) as video:
         notes = video.parts = Notes()

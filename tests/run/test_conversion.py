@@ -22,7 +22,7 @@ from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.png import read_png
 from evprof.loaders.pictures.render import render_event_frames
-from evprof.loaders.pictures.renderings import draw
+from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.converting import OutputFullError, convert
@@ -209,7 +209,8 @@ def test_windows_are_drawn_as_the_player_draws_them(rendering: str, recording: P
     assert times == [origin + number * 7_000 for number in range(found.frames)]
     for number in (0, 3, found.frames - 1):
         start = origin + number * 7_000
-        wanted = draw(events, rendering, width=64, height=48, start_us=start, stop_us=start + 7_000)
+        window = events.slice_time(start, start + 7_000)
+        wanted = Painter(64, 48, rendering=rendering).paint(window, start, start + 7_000)
         assert np.array_equal(read_png(tmp_path / "f" / f"frame_{number:02d}.png"), wanted)
 
 
@@ -280,13 +281,15 @@ def test_a_video_keeps_its_times_and_numbers(clip, video: Path, painted: ModuleT
 
 def test_pictures_become_a_video(video: Path, painted: ModuleType, tmp_path: Path) -> None:
     carried_out(video, tmp_path / "f", "frames")
-    timed = task(tmp_path / "f", tmp_path / "timed.mp4", "mp4")
-    timed = replace(timed, sample=replace(timed.sample, video_times_path=str(tmp_path / "f" / "times.txt")))
-    assert convert(timed, Step()).notes == ()
-    with VideoFile(tmp_path / "timed.mp4") as made:
-        made.index()
-        assert made.table.time_us(10) == 342_000
-        assert [painted.number_of(made.to_rgb(frame)) for _, frame in made.walk(0)] == [0]
+    assert carried_out(tmp_path / "f", tmp_path / "timed.mp4", "mp4").notes == ()
+    (tmp_path / "f" / "times.txt").rename(tmp_path / "elsewhere.txt")
+    named = task(tmp_path / "f", tmp_path / "named.mp4", "mp4")
+    named = replace(named, sample=replace(named.sample, video_times_path=str(tmp_path / "elsewhere.txt")))
+    assert convert(named, Step()).notes == ()
+    for name in ("timed.mp4", "named.mp4"):
+        with VideoFile(tmp_path / name) as made:
+            assert made.table.time_us(10) == 342_000
+            assert [painted.number_of(made.to_rgb(frame)) for _, frame in made.walk(0)] == [0]
     guessed = carried_out(tmp_path / "f", tmp_path / "guessed.mp4", "mp4")
     assert "25 per second are assumed" in guessed.notes[0]
     paced = carried_out(tmp_path / "f", tmp_path / "paced.mp4", "mp4", fps="30000/1001")

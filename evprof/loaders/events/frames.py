@@ -80,13 +80,11 @@ def _set_paths(pattern: Path) -> list[Path]:
     return [entry for entry in pattern.parent.iterdir() if name.fullmatch(entry.name) and entry.is_file()]
 
 
-def read_event_frames(folder: str | Path, count: int | None = None) -> list[Picture]:
-    """The frames of a folder as uint8 [H, W, 3]; with `count`, that many spread evenly (see `uniform_indices`)."""
-    return load_event_frames(folder, count).frames
-
-
 def load_event_frames(folder: str | Path, count: int | None = None) -> EventFrames:
-    """As `read_event_frames`, with the file of each frame. A file chosen twice is read once and appears twice."""
+    """The frames of a folder or set and the file of each; with `count`, that many spread evenly (`uniform_indices`).
+
+    A file chosen twice is read once and appears twice. Raises UserError.
+    """
     paths = frame_paths(folder)
     if count is not None:
         if count < 1:

@@ -90,15 +90,6 @@ def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[st
     return {"rows": row_strip(offset, header.shape[0], dtype)}
 
 
-def read_npy_events(path: str | Path) -> EventArray:
-    """Events of a `.npy` file in file order; times in µs, polarity 0/1 (-1 becomes 0).
-
-    Raises UserError for everything that is not such a recording.
-    """
-    with open_recording(path) as recording:
-        return recording.read()
-
-
 def _pickled_strips(file: FileBytes, offset: int) -> dict[str, Strip] | None:
     """Where the columns of a pickled dict lie; None where it must be read whole."""
     if file.size < _LEAST_MAPPED_PICKLE:

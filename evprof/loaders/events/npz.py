@@ -57,12 +57,6 @@ def open_recording(path: str | Path) -> Recording:
         return recording
 
 
-def read_npz_events(path: str | Path) -> EventArray:
-    """Events of a `.npz` file in file order; times in µs, polarity 0/1 (-1 becomes 0). Raises UserError."""
-    with open_recording(path) as recording:
-        return recording.read()
-
-
 def _read_whole(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> EventArray:
     _check_sizes(members, name)
     if len(members) > 1 or next(iter(members)) in _SPELLINGS:

@@ -44,14 +44,6 @@ class SliceTime:
         return f"{self.start_us / 1000:.1f}–{self.end_us / 1000:.1f} ms"
 
 
-def slice_bounds(events: int, count: int) -> list[tuple[int, int]]:
-    """Half-open event ranges of EventGPT's split: `count` slices of floor(events / count), the last one to the end."""
-    if count < 1 or events < count:
-        raise UserError(f"{events} events cannot be split into {count} event frames; ask for fewer frames.")
-    size = events // count
-    return [(index * size, events if index == count - 1 else (index + 1) * size) for index in range(count)]
-
-
 def slice_times(events: EventArray, count: int) -> list[SliceTime]:
     """Sensor time covered by each of the `count` event frames."""
     slices = events.split_equal_count(count)

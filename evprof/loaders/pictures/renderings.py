@@ -1,7 +1,6 @@
 """The ways people can look at events, and the painter that draws them fast enough to play.
 
-It knows events, colours and pixels, no files. What the models see is drawn by `evprof.loaders.pictures.render`; the
-numbers behind the other pictures, with formulas and sources, are in `evprof.loaders.pictures.representations`.
+It knows events, colours and pixels, no files. What the models see is drawn by `evprof.loaders.pictures.render`.
 """
 
 from __future__ import annotations
@@ -53,21 +52,6 @@ _LEVELS = {"count": "amounts", "voxel": "amounts", "decay": "signed", "time-surf
 
 TAUS_IN_WINDOW = 3
 """Time constants that fit in a window, so that its oldest events have faded to 5 %."""
-
-
-def draw(
-    events: EventArray,
-    rendering: str,
-    palette: Palette = EVENTGPT_PALETTE,
-    *,
-    width: int,
-    height: int,
-    start_us: int,
-    stop_us: int,
-) -> Picture:
-    """One picture, uint8 [height, width, 3], of the events with start_us <= t < stop_us. Raises UserError."""
-    shown = events.slice_time(start_us, stop_us)
-    return Painter(width, height, palette=palette, rendering=rendering).paint(shown, start_us, stop_us)
 
 
 class Painter:
@@ -206,53 +190,6 @@ class Painter:
         """The levels through the table of pairs, half the look-ups; an array of its own."""
         colored = np.take(self._colors, self._levels.view(np.uint16), axis=0)
         return colored.reshape(-1, 3)[: self._pixels].reshape(self.height, self.width, 3)
-
-
-class EventCanvas:
-    """Pictures of any time window of one recording at one canvas size, fast enough to play.
-
-    Sorts once if the recording is not in time order. Where a pixel fires twice in a window the later event is drawn in
-    all runs measured; numpy does not promise it, so models get `render_events`.
-    """
-
-    def __init__(
-        self,
-        events: EventArray,
-        *,
-        width: int | None = None,
-        height: int | None = None,
-        palette: Palette = EVENTGPT_PALETTE,
-        rendering: str = "polarity",
-    ) -> None:
-        self.width = max(1, events.width if width is None else width)
-        self.height = max(1, events.height if height is None else height)
-        self._painter = Painter(self.width, self.height, palette=palette, rendering=rendering)
-        kept = inside(events, self.width, self.height)
-        if not kept.is_sorted:
-            order = np.argsort(kept.t_us, kind="stable")
-            kept = EventArray(kept.x[order], kept.y[order], kept.t_us[order], kept.p[order])
-        self._events = kept
-
-    def set_style(self, *, palette: Palette | None = None, rendering: str | None = None) -> None:
-        """Draws otherwise from now on. Raises UserError for a rendering there is not."""
-        self._painter = Painter(
-            self.width,
-            self.height,
-            palette=palette or self._painter.palette,
-            rendering=rendering or self._painter.rendering,
-        )
-
-    def count(self, start_us: int, stop_us: int) -> int:
-        """Events with start_us <= t < stop_us."""
-        return len(self._window(start_us, stop_us))
-
-    def render(self, start_us: int, stop_us: int) -> Picture:
-        """Picture uint8 [height, width, 3] of the events with start_us <= t < stop_us."""
-        return self._painter.paint(self._window(start_us, stop_us), start_us, stop_us)
-
-    def _window(self, start_us: int, stop_us: int) -> EventArray:
-        start, stop = np.searchsorted(self._events.t_us, [start_us, stop_us], side="left")
-        return self._events.slice_count(int(start), max(int(start), int(stop)))
 
 
 def _freshness(events: EventArray, start_us: int, stop_us: int) -> npt.NDArray[np.float32]:

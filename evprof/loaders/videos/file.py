@@ -34,20 +34,6 @@ if TYPE_CHECKING:
 _ONE = Fraction(1)
 
 
-def probe_video(path: str | Path) -> VideoInfo:
-    """Codec, frames, size, duration and key-frame distance, without decoding more than one frame. Raises UserError."""
-    with VideoFile(path) as video:
-        video.index()
-        return video.info()
-
-
-def read_video_frames(path: str | Path, count: int) -> VideoFrames:
-    """`count` frames spread evenly over the video (see `uniform_indices`), RGB, turned upright. Raises UserError."""
-    with VideoFile(path) as video:
-        video.index()
-        return video.read_uniform(count)
-
-
 class VideoFile(VideoSource):
     """One open video: open, `index()` (a pass over packets, no decoding), then `read_uniform` or `frame`.
 
