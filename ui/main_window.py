@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -25,8 +25,8 @@ from ui.housekeeping import Housekeeping
 from ui.icons import icon
 from ui.layout import Body, rule, side_panel
 from ui.models.cells import cell_of
+from ui.models.clip_choice import identity, sample_name
 from ui.models.figures import NO_CELLS
-from ui.models.recent import Recent
 from ui.opening import Opener
 from ui.results import Results
 from ui.run_controller import Host, RunController
@@ -93,7 +93,7 @@ class MainWindow(QMainWindow):
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
-        recent = self._recent()
+        recent = self._memory.recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -139,21 +139,13 @@ class MainWindow(QMainWindow):
             row.insertWidget(0, self.menu_button)
             row.setContentsMargins(GRID, 0, GRID + 4, 0)
 
-    def _recent(self) -> Recent:
-        if self._memory.settings is None:
-            return Recent(None)
-        from PySide6.QtCore import QStandardPaths
-
-        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
-        return Recent(Path(folder) / "recent.json" if folder else None)
-
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
-        self.timeline.demo_requested.connect(self.run_demo)
+        self.timeline.run_requested.connect(self.run_chosen)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
@@ -179,7 +171,7 @@ class MainWindow(QMainWindow):
     def _connect_actions(self) -> None:
         does: dict[str, Callable[[], object]] = {
             "new_session": self.session.start_new,
-            "open_session": self._browse_session,
+            "open_session": self.dialogs.ask_session,
             "save_session": lambda: self.exporting.ask("session"),
             "open_events": self.toolbar.browse_events,
             "open_video": self.toolbar.browse_video,
@@ -224,6 +216,8 @@ class MainWindow(QMainWindow):
         self.samples.set_current(sample)
         self.toolbar.set_sample(sample)
         self.selection.set_runs(None, None)
+        name = sample_name(replace(sample, name=sample.whole_name))
+        self.timeline.empty.offer("the bundled sample" if self._is_of_demo(sample) else name)
         self.pair.show_sample(sample)
         self.clips.go_to(sample)
 
@@ -268,15 +262,6 @@ class MainWindow(QMainWindow):
 
     # Sessions.
 
-    def _browse_session(self) -> None:
-        from evprof.session.autosave import autosave_folder
-
-        folder = autosave_folder() if self.session.path is None else self.session.path.parent
-        start = str(folder) if folder.is_dir() else ""
-        path, _ = QFileDialog.getOpenFileName(self, "Open session", start, "Sessions (*.evprof);;All files (*)")
-        if path:
-            self.session.open(Path(path))
-
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
@@ -310,6 +295,16 @@ class MainWindow(QMainWindow):
     def run_demo(self) -> None:
         """Runs the bundled pair on the bundled sample: side by side, then speculative."""
         self.submit(*demo_requests())
+
+    def run_chosen(self) -> None:
+        """Runs the sample that is chosen, as the toolbar says; the bundled one as the demo does."""
+        if self._is_of_demo(self.toolbar.sample):
+            self.run_demo()
+        else:
+            self.toolbar.run()
+
+    def _is_of_demo(self, sample: Sample) -> bool:
+        return any(identity(bundled) == identity(sample) for bundled in bundled_samples()[:1])
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""

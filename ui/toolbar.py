@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import MODES, ModelChoice
+from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
 from ui.icons import icon
 from ui.input_dialogs import InputDialogs
@@ -33,7 +33,7 @@ from ui.models.recent import Recent
 from ui.models.request_form import RequestForm
 from ui.models.run_text import mode_name
 from ui.theme import GRID, ThemeHolder
-from ui.views.tool_buttons import ICON, ModelButton, SettingsButton, ToolButton
+from ui.views.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton
 
 if TYPE_CHECKING:
     from ui.dialogs.model_popover import ModelPopover
@@ -52,15 +52,6 @@ TIGHT_BELOW = 960
 
 LEAST_WIDTH = 840
 
-EXPORTS = (
-    ("session", "Session (.evprof)…"),
-    ("chrome", "Chrome trace (.json)…"),
-    ("json", "JSON document…"),
-    ("csv", "CSV tables…"),
-    ("screenshot", "Picture of the window (.png)…"),
-)
-"""What can be exported, and what the menu calls it."""
-
 
 class Toolbar(QFrame):
     """One row. It says in words why Run is not possible, and greys what lacks its input.
@@ -70,7 +61,7 @@ class Toolbar(QFrame):
         stop_requested(): end the running request.
         sample_opened(object): the Sample that the person put together from files.
         paths_chosen(object): paths picked in a file dialog, to be opened whatever they hold.
-        export_requested(str): a key of EXPORTS.
+        export_requested(str): a key of EXPORTS (tool_buttons).
         tensorboard_requested(): open the latest torch trace.
         failed(str): a sentence, when something could not be taken.
     """
@@ -151,19 +142,8 @@ class Toolbar(QFrame):
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _make_running(self) -> None:
-        self.mode = ToolButton("", "What runs")
-        self.mode.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.mode.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self._mode_menu = QMenu(self.mode)
-        self._mode_menu.setToolTipsVisible(True)
-        self._mode_actions: dict[str, QAction] = {}
-        for mode in MODES:
-            action = self._mode_menu.addAction(mode_name(mode))
-            action.setCheckable(True)
-            action.setData(mode)
-            self._mode_actions[mode] = action
-        self._mode_menu.triggered.connect(self._take_mode)
-        self.mode.setMenu(self._mode_menu)
+        self.mode = ModeButton()
+        self.mode.chosen.connect(self.choose_mode)
         self.tokens = QSpinBox()
         self.tokens.setRange(1, 4096)
         self.tokens.setValue(self.form.settings.max_new_tokens)
@@ -184,15 +164,9 @@ class Toolbar(QFrame):
         self.run_button.clicked.connect(self.run)
         self.stop_button = ToolButton("Stop", "End the run and keep what was measured (Ctrl+.)")
         self.stop_button.clicked.connect(self.stop_requested)
-        self.export = ToolButton("Export", "Export")
-        self.export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self.export)
-        for key, text in EXPORTS:
-            menu.addAction(text).setData(key)
-        menu.addSeparator()
-        self._tensorboard = menu.addAction("Open torch trace in TensorBoard")
-        menu.triggered.connect(self._take_export)
-        self.export.setMenu(menu)
+        self.export = ExportButton()
+        self.export.export_requested.connect(self.export_requested)
+        self.export.tensorboard_requested.connect(self.tensorboard_requested)
 
     def _lay_out(self) -> None:
         row = QHBoxLayout(self)
@@ -364,30 +338,15 @@ class Toolbar(QFrame):
         self.form.sample = replace(self.form.sample, prompt=text)
         self._show_state()
 
-    def _take_mode(self, action: QAction) -> None:
-        self.choose_mode(str(action.data()))
-
-    def _take_export(self, action: QAction) -> None:
-        if action is self._tensorboard:
-            self.tensorboard_requested.emit()
-        else:
-            self.export_requested.emit(str(action.data()))
-
     # Looks
 
     def _show_state(self) -> None:
         form, problem = self.form, self.form.problem
-        mode = form.mode
-        for name, action in self._mode_actions.items():
-            lack = form.mode_problem(name)
-            action.setEnabled(not lack)
-            action.setChecked(name == mode)
-            action.setText(f"{mode_name(name)} – {lack}" if lack else mode_name(name))
-        self.mode.setText(mode_name(mode))
+        self.mode.show_form(form)
         self.run_button.setEnabled(not problem and not self._is_busy)
-        self.run_button.setToolTip(problem or f"{mode_name(mode)} (Ctrl+R)")
+        self.run_button.setToolTip(problem or f"{mode_name(form.mode)} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
-        self._tensorboard.setEnabled(self._has_trace)
+        self.export.set_has_trace(self._has_trace)
         self.settings.show_form(form)
         self.hint.setText("" if self._is_busy else problem)
         self.hint.setVisible(bool(self.hint.text()))

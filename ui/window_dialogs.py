@@ -1,10 +1,14 @@
-"""The windows beside the main one. Each is imported when it is first asked for: none may hold up the first paint."""
+"""The windows beside the main one, and the question which session to open.
+
+Each is imported when it is first asked for: none may hold up the first paint.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from PySide6.QtWidgets import QDialog, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
@@ -17,6 +21,17 @@ class WindowDialogs:
 
     def __init__(self, window: MainWindow) -> None:
         self._window = window
+
+    def ask_session(self) -> None:
+        """Asks for a session and opens it."""
+        from evprof.session.autosave import autosave_folder
+
+        session = self._window.session
+        folder = autosave_folder() if session.path is None else session.path.parent
+        start = str(folder) if folder.is_dir() else ""
+        path, _ = QFileDialog.getOpenFileName(self._window, "Open session", start, "Sessions (*.evprof);;All files (*)")
+        if path:
+            session.open(Path(path))
 
     def show_keys(self) -> None:
         """Keys and mouse."""

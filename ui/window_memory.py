@@ -1,11 +1,14 @@
-"""What of the window's look is kept from one start to the next: place, division, theme."""
+"""What is kept from one start of the window to the next: place, division, theme; and what was opened."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray, QSettings
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
 from PySide6.QtWidgets import QMainWindow
 
 from ui.layout import Body
+from ui.models.recent import Recent
 from ui.theme import ThemeHolder, theme_named
 
 
@@ -14,6 +17,13 @@ class WindowMemory:
 
     def __init__(self, settings: QSettings | None) -> None:
         self.settings = settings
+
+    def recent(self) -> Recent:
+        """What was opened before, in a file of the user's."""
+        if self.settings is None:
+            return Recent(None)
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
+        return Recent(Path(folder) / "recent.json" if folder else None)
 
     def remember(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> None:
         """Notes how the window stands."""

@@ -233,6 +233,23 @@ def test_closing_leaves_no_thread(window: MainWindow, wait_until: Wait, sequence
     wait_until(lambda: not [one for one in threading.enumerate() if one.name in ("evprof-finder", "evprof-pictures")])
 
 
+# Running what is open.
+
+
+def test_the_button_of_the_empty_timeline_runs_what_is_chosen(
+    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
+) -> None:
+    button = window.timeline.empty.button
+    assert button.text() == "Run the bundled sample"
+    button.click()
+    assert [request.mode for request in requests] == ["side-by-side", "speculative"]
+    open_whole(window, wait_until, sequence)
+    assert button.text() == "Run interlaken_00_c"
+    requests.clear()
+    button.click()
+    assert [request.sample.name for request in requests] == ["interlaken_00_c"]
+
+
 # Clips.
 
 

@@ -260,7 +260,7 @@ def test_without_a_run_it_teaches_and_offers_one_button(
 ) -> None:
     view = make_view(controller)
     heard: list[bool] = []
-    view.demo_requested.connect(lambda: heard.append(True))
+    view.run_requested.connect(lambda: heard.append(True))
     assert view.empty.isVisible()
     assert not view.head.isVisible()
     QTest.mouseClick(view.empty.button, Qt.MouseButton.LeftButton)

@@ -10,6 +10,9 @@ from evprof.core.records import STAGES
 from ui.theme import GRID, SMALL_PX
 from ui.views.timeline.scene import GUTTER_PX, Scene
 
+_NAME_PX = 320
+"""Longer names of samples are shortened."""
+
 _SHARES = (
     ("Event model", (0.03, 0.05, 0.07, 0.12, 0.38)),
     ("Video model", (0.09, 0.07, 0.15, 0.30, 0.34)),
@@ -20,10 +23,10 @@ class EmptyState(QWidget):
     """A faint picture of what a run will look like, with words over it.
 
     Signals:
-        demo_requested(): "Run the bundled sample" was pressed.
+        run_requested(): the button was pressed.
     """
 
-    demo_requested = Signal()
+    run_requested = Signal()
 
     def __init__(self, scene: Scene, parent: QWidget) -> None:
         super().__init__(parent)
@@ -36,10 +39,10 @@ class EmptyState(QWidget):
         )
         words.setProperty("role", "dim")
         words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.button = QPushButton("Run the bundled sample")
+        self.button = QPushButton("Run")
         self.button.setProperty("role", "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.button.clicked.connect(self.demo_requested)
+        self.button.clicked.connect(self.run_requested)
         hint = QLabel("or drop recordings, videos or a folder with both onto the window")
         hint.setProperty("role", "small")
         column = QVBoxLayout(self)
@@ -55,6 +58,11 @@ class EmptyState(QWidget):
             if widget is words:
                 column.addSpacing(GRID)
         column.addStretch(2)
+
+    def offer(self, name: str) -> None:
+        """Says which sample the button runs."""
+        shown = self.button.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
+        self.button.setText(f"Run {shown}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Ghost lanes."""

@@ -39,10 +39,10 @@ class TimelineView(QWidget):
     """The whole timeline.
 
     Signals:
-        demo_requested(): the button of the empty state was pressed.
+        run_requested(): the button of the empty state was pressed.
     """
 
-    demo_requested = Signal()
+    run_requested = Signal()
 
     def __init__(
         self, controller: RunController, selection: Selection, holder: ThemeHolder, *, clock: Clock = monotonic_ns
@@ -92,7 +92,7 @@ class TimelineView(QWidget):
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
         self.empty = EmptyState(self.scene, self)
-        self.empty.demo_requested.connect(self.demo_requested)
+        self.empty.run_requested.connect(self.run_requested)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
