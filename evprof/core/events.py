@@ -104,11 +104,6 @@ class EventArray:
         return int(self.t_us.max() - self.t_us.min()) if len(self) else None
 
     @property
-    def positive_fraction(self) -> float | None:
-        """Share of brighter events, or None without events."""
-        return float(self.p.mean()) if len(self) else None
-
-    @property
     def is_sorted(self) -> bool:
         """Whether file order is time order."""
         return bool((self.t_us[1:] >= self.t_us[:-1]).all())
@@ -127,8 +122,15 @@ class EventArray:
         if self.is_sorted:
             start, stop = np.searchsorted(self.t_us, [start_us, stop_us], side="left")
             return self.slice_count(int(start), int(stop))
-        inside = (self.t_us >= start_us) & (self.t_us < stop_us)
-        return EventArray(self.x[inside], self.y[inside], self.t_us[inside], self.p[inside])
+        return self.taken((self.t_us >= start_us) & (self.t_us < stop_us))
+
+    def taken(self, chosen: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> EventArray:
+        """The events of these numbers, in that order, or where a mask [N] is true; a copy."""
+        return EventArray(self.x[chosen], self.y[chosen], self.t_us[chosen], self.p[chosen])
+
+    def in_time_order(self) -> EventArray:
+        """The events by time, those of one µs in file order; without copying when time-sorted."""
+        return self if self.is_sorted else self.taken(np.argsort(self.t_us, kind="stable"))
 
     def split_equal_count(self, parts: int) -> Iterator[EventArray]:
         """`parts` consecutive slices of floor(N / parts) events, the last one to the end (EventGPT's rule).

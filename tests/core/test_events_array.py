@@ -31,7 +31,6 @@ def test_polarity_becomes_0_and_1(p: list[float]) -> None:
     events = EventArray.from_columns([0, 1, 2], [0, 0, 0], [0, 1, 2], np.array(p))
     assert events.p.tolist() == [0, 1, 0]
     assert events.p.dtype == np.uint8
-    assert events.positive_fraction == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,6 @@ def test_no_events_have_no_statistics() -> None:
     empty = EventArray.from_columns([], [], [], [])
     assert (len(empty), empty.width, empty.height) == (0, 0, 0)
     assert empty.duration_us is None
-    assert empty.positive_fraction is None
     assert empty.t_min_us is None
 
 
@@ -81,6 +79,15 @@ def test_equal_counts_cover_every_event_once(count: int, parts: int) -> None:
     slices = list(events.split_equal_count(parts))
     assert [len(part) for part in slices[:-1]] == [count // parts] * (parts - 1)
     assert np.concatenate([part.t_us for part in slices]).tolist() == list(range(count))
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_events_by_time_keep_the_files_order_within_a_microsecond(t: list[int]) -> None:
+    events = EventArray.from_columns(range(len(t)), [0] * len(t), t, [1] * len(t))
+    found = events.in_time_order()
+    expected = sorted(zip(t, range(len(t)), strict=True))
+    assert list(zip(found.t_us.tolist(), found.x.tolist(), strict=True)) == expected
+    assert (found is events) == (t == sorted(t))
 
 
 def test_fewer_than_one_part_is_refused() -> None:

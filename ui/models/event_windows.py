@@ -74,7 +74,7 @@ class HeldEvents:
         """Raises UserError without events."""
         if not len(events):
             raise UserError("The recording holds no events.")
-        events = in_order(events)
+        events = events.in_time_order()
         self.width, self.height = events.width, events.height
         self.zero_us = int(events.t_us[0])
         self.is_length_known = True
@@ -119,7 +119,7 @@ class BlockedEvents:
         self._is_size_known = bool(info.width and info.height)
         self._beginning: EventArray | None = None
         if info.t_max_us is None:
-            self._beginning = in_order(next(recording.chunks(), NO_EVENTS))
+            self._beginning = next(recording.chunks(), NO_EVENTS).in_time_order()
             if not len(self._beginning):
                 raise UserError(f"{recording.path}: the recording holds no events.")
             self._note_size(self._beginning)
@@ -151,7 +151,7 @@ class BlockedEvents:
             return _cut(self._beginning, start_us + self.zero_us, stop_us + self.zero_us)
         first, last = start_us // self._block_us, (stop_us - 1) // self._block_us
         self._read_missing(first, last)
-        events = in_order(joined(self._blocks[number] for number in range(first, last + 1)))
+        events = joined(self._blocks[number] for number in range(first, last + 1)).in_time_order()
         found = _cut(events, start_us + self.zero_us, stop_us + self.zero_us)
         self._forget()
         return found
@@ -217,7 +217,7 @@ class BlockedEvents:
     def _read(self, first: int, stop: int) -> None:
         """Blocks first…stop-1 in one reading, taken apart."""
         zero, length = self.zero_us, self._block_us
-        events = in_order(self._recording.read_time(zero + first * length, zero + stop * length))
+        events = self._recording.read_time(zero + first * length, zero + stop * length).in_time_order()
         self._note_size(events)
         edges = np.searchsorted(events.t_us, [zero + number * length for number in range(first, stop + 1)])
         for place, number in enumerate(range(first, stop)):
@@ -268,14 +268,6 @@ def _block_us(events: int | None, duration_us: int) -> int:
     """A length that holds about BLOCK_EVENTS; for a recording that does not count, what a busy sensor makes."""
     wanted = 50_000 if not events else round(duration_us * BLOCK_EVENTS / events)
     return min(max(wanted, _BLOCK_US[0]), _BLOCK_US[1])
-
-
-def in_order(events: EventArray) -> EventArray:
-    """The same events in order of time; uncopied where they are already."""
-    if events.is_sorted:
-        return events
-    order = np.argsort(events.t_us, kind="stable")
-    return EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
 
 
 def _copied(events: EventArray) -> EventArray:

@@ -127,9 +127,7 @@ class Painter:
 
     def _time_surface(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         """level = 128 +- 127 * exp(-age / tau) of a pixel's last event."""
-        if not events.is_sorted:
-            order = np.argsort(events.t_us, kind="stable")
-            events = EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
+        events = events.in_time_order()
         fresh = _freshness(events, start_us, stop_us)
         np.negative(fresh, out=fresh, where=events.p == 0)
         fresh *= np.float32(127)

@@ -30,8 +30,7 @@ def inside(events: EventArray, width: int, height: int) -> EventArray:
     """The events on the canvas; the same object when that is all of them."""
     if events.width <= width and events.height <= height:
         return events
-    kept = (events.x < width) & (events.y < height)
-    return EventArray(events.x[kept], events.y[kept], events.t_us[kept], events.p[kept])
+    return events.taken((events.x < width) & (events.y < height))
 
 
 def flat_index(events: EventArray, width: int) -> npt.NDArray[np.intp]:

@@ -99,8 +99,7 @@ def _by_window(events: EventArray, origin_us: int, window_us: int) -> EventArray
     """Events window after window, each in file order; the same object when time does not run backwards."""
     if events.is_sorted:
         return events
-    order = np.argsort((events.t_us - origin_us) // window_us, kind="stable")
-    return EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
+    return events.taken(np.argsort((events.t_us - origin_us) // window_us, kind="stable"))
 
 
 def _split(events: EventArray, origin_us: int, window_us: int, numbers: range) -> Iterator[Window]:

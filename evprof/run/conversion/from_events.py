@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.clips import clip_events
@@ -139,9 +137,8 @@ def _chunks(recording: Recording, task: Task) -> Iterator[EventArray]:
         yield from recording.chunks()
         return
     events = _clip(recording, task)
-    if task.recipe.sort and not events.is_sorted:
-        order = np.argsort(events.t_us, kind="stable")
-        events = EventArray(events.x[order], events.y[order], events.t_us[order], events.p[order])
+    if task.recipe.sort:
+        events = events.in_time_order()
     for start in range(0, len(events), CHUNK_EVENTS):
         yield events.slice_count(start, start + CHUNK_EVENTS)
 
