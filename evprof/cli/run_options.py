@@ -205,12 +205,12 @@ def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
     Raises UserError (exit code 2) for options that the sample has no use for, or numbers that are no time.
     """
     for option, half, what in (
-        ("video_offset_ms", sample.video_path, "video"),
-        ("video_times", sample.video_path, "video"),
-        ("rectify", sample.events_path, "event recording"),
+        ("video_offset_ms", sample.video_path, "a video"),
+        ("video_times", sample.video_path, "a video"),
+        ("rectify", sample.events_path, "an event recording"),
     ):
         if getattr(options, option) is not None and half is None:
-            raise UserError(f"--{option.replace('_', '-')} needs a {what}, and there is none.", exit_code=USAGE)
+            raise UserError(f"--{option.replace('_', '-')} needs {what}, and there is none.", exit_code=USAGE)
     start_us, duration_us = (_us(options, name) for name in ("start_ms", "duration_ms"))
     offset_us = _us(options, "video_offset_ms")
     if (start_us, duration_us) != (None, None):

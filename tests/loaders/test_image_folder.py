@@ -201,6 +201,8 @@ def test_windows_outside_are_told(folder: Path) -> None:
         for window in ((480_000, 500_000), (-5, 0), (10, 10), (20, 10)):
             with pytest.raises(UserError, match=r"shows no frame .*lasts 480\.0 ms"):
                 video.read_uniform(8, window)
+        with pytest.raises(UserError, match="no frame from 500 ms on, counted"):
+            video.read_uniform(8, (500_000, 2**60))
         with pytest.raises(UserError, match="at least 1"):
             video.read_at([])
 

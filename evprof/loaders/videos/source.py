@@ -26,6 +26,9 @@ MAX_READ_BYTES = 2 << 30
 
 MOST_FRAMES_ASKED = 1_000_000
 
+_NO_END_US = 1 << 59
+"""A window that ends later is one without an end: a sample's from a time on ends 2**60 µs after its zero."""
+
 AUTO, PYAV, TORCHCODEC, PILLOW = "auto", "pyav", "torchcodec", "pillow"
 """What decodes: video files one of the first three, folders of pictures always the last."""
 
@@ -150,10 +153,12 @@ class VideoSource(ABC):
             return [int(index) for index in uniform_indices(len(table), count)]
         shown = table.shown_within(*window_us)
         if not shown:
-            start, stop = window_us
+            start, stop = (at / 1000 for at in window_us)
+            # The part from a time to the end has an end that no video reaches.
+            part = f"from {start:.12g} to {stop:.12g} ms" if window_us[1] < _NO_END_US else f"from {start:.12g} ms on,"
             raise UserError(
-                f"{self.path}: shows no frame from {start / 1000:g} to {stop / 1000:g} ms after its first one; "
-                f"it lasts {table.duration_us / 1000:.1f} ms. Choose a part inside it, or correct its offset."
+                f"{self.path}: shows no frame {part} counted from its first one; it lasts "
+                f"{table.duration_us / 1000:.1f} ms, so choose a part inside it, or correct its offset."
             )
         return [shown.start + int(index) for index in uniform_indices(len(shown), count)]
 
