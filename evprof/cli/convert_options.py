@@ -5,39 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, PRESETS, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
-
-_FIELDS = (
-    *(
-        "layout",
-        "compressed",
-        "compression",
-        "raw_format",
-        "frames",
-        "every",
-        "fps",
-        "canvas",
-        "rendering",
-        "window_events",
-    ),
-    *(
-        "gop",
-        "b_frames",
-        "crf",
-        "size",
-        "preset",
-        "threshold",
-        "threshold_off",
-        "threshold_spread",
-        "refractory_us",
-        "seed",
-    ),
-    "simulate_width",
-)
+from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, LAYOUTS, PRESETS, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
 
 
 def add_convert_options(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +46,7 @@ def _add_list(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_events(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--layout", choices=("dict", "structured"), help="npy: EventGPT's dict (default) or no pickle")
+    group.add_argument("--layout", choices=LAYOUTS, help="npy: EventGPT's dict (default) or no pickle")
     group.add_argument("--compressed", action="store_true", default=None, help="npz: smaller and slower")
     group.add_argument("--compression", choices=COMPRESSIONS, help="h5: how (default: blosc-zstd, as DSEC)")
     group.add_argument("--raw-format", choices=RAW_FORMATS, help="raw: Prophesee's encoding (default: evt3)")
@@ -127,7 +100,8 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
         to = _guessed(output, named)
     elif named is not None and named != to:
         raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
-    given: dict[str, Any] = {name: getattr(options, name) for name in _FIELDS if getattr(options, name) is not None}
+    names = [field.name for field in fields(Recipe) if field.name not in ("to", "window_us")]
+    given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
         given["window_us"] = _us("--window-ms", options.window_ms)
     is_dat = not is_list and output.suffix.lower() == ".dat"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evprof.cli.convert_options import add_convert_options, recipe_of
 from evprof.core.events import EventArray
 from evprof.loaders.bundled import bundled_sample
 from evprof.loaders.events.opening import read_events
@@ -65,6 +68,25 @@ def test_the_name_says_what_to_make(name: str, evprof, recording: Path, tmp_path
     assert re.match(rf".*{name}: 20,000 events, [\d.]+ KiB in .* Mev/s\)$", found.output.strip())
     there, wanted = read_events(tmp_path / "new" / name), some_events()
     assert all(np.array_equal(getattr(there, column), getattr(wanted, column)) for column in ("x", "y", "t_us", "p"))
+
+
+def test_times_that_run_backwards_are_sorted_when_asked(evprof, tmp_path: Path) -> None:
+    events = some_events()
+    write_npy(tmp_path / "back.npy", iter([events.taken(np.arange(len(events))[::-1])]))
+    refused = evprof("convert", tmp_path / "back.npy", "-o", tmp_path / "a.raw")
+    assert (refused.code, "--sort" in refused.errors) == (1, True)
+    assert evprof("convert", tmp_path / "back.npy", "-o", tmp_path / "a.raw", "--sort").code == 0
+    assert read_events(tmp_path / "a.raw").t_us.tolist() == events.t_us.tolist()
+
+
+def test_every_option_reaches_the_recipe(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    add_convert_options(parser)
+    named = {action.dest for action in parser._actions}
+    assert {field.name for field in fields(Recipe)} - {"window_us"} <= named | {"window_ms"}
+    words = ["--layout", "structured", "--sort", "--threshold-off", "0.3", "--seed", "4"]
+    recipe = recipe_of(parser.parse_args(["in", "-o", str(tmp_path / "a.npy"), *words]), is_list=False)
+    assert (recipe.layout, recipe.sort, recipe.threshold_off, recipe.seed) == ("structured", True, 0.3, 4)
 
 
 def test_frames_are_those_that_inspect_saves(evprof, video: Path, tmp_path: Path) -> None:

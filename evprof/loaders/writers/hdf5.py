@@ -108,7 +108,7 @@ class _DsecFile:
         if number is not None:
             raise UserError(
                 f"{self._name}: time runs backwards at event {self.count + number:,}, and DSEC's millisecond index "
-                "needs time order; sort the events by time first."
+                "needs time order; sort the events by time first (--sort)."
             )
         if self._offset is not None and t_us[0] < self._offset:
             raise UserError(

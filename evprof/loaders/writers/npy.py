@@ -17,8 +17,6 @@ from evprof.core.events import EventArray
 from evprof.core.whole_file import whole_binary
 from evprof.loaders.writers.columns import DTYPES, RECORD, Spool
 
-LAYOUTS = ("dict", "structured")
-
 
 def write_npy(
     path: Path,

@@ -113,7 +113,7 @@ def _checked(events: EventArray, encoder: _Encoder, last_us: int, count: int) ->
         backwards = 0 if t_us[0] < last_us else int((t_us[1:] < t_us[:-1]).argmax()) + 1
         raise UserError(
             f"{encoder.name}: time runs backwards at event {count + backwards:,}, which {encoder.title} cannot say; "
-            "sort the events by time first."
+            "sort the events by time first (--sort)."
         )
     return int(t_us[-1])
 

@@ -12,6 +12,7 @@ from evprof.core.plain import Plain
 EVENT_TARGETS = ("npy", "npz", "h5", "raw")
 FRAMES, MP4 = "frames", "mp4"
 TARGETS = (FRAMES, *EVENT_TARGETS, MP4)
+LAYOUTS = ("dict", "structured")
 RAW_FORMATS = ("evt3", "evt2", "dat")
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 """x264's, from fast and large to slow and small."""
