@@ -69,6 +69,15 @@ class PiecedRecording(Recording):
     def _first_share(self) -> float:
         """About how much of all events the first of `chunks` has; a wrong guess costs time and nothing else."""
 
+    @property
+    def bytes_read(self) -> int:
+        """See `Recording`."""
+        return self._file.bytes_read
+
+    def close(self) -> None:
+        """See `Recording`."""
+        self._file.close()
+
     def read(self) -> EventArray:
         """All events, each written to its place as it is decoded: joining chunks would take a third of the time."""
         events = gathered(self._bounded(self.chunks()), self._first_share(), self._file.size)

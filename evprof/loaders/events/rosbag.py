@@ -61,21 +61,12 @@ class Rosbag(PiecedRecording):
             self._info = RecordingInfo("rosbag1", None, self._width, self._height, earliest, latest, details)
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """The index and the chunks."""
-        return self._file.bytes_read
-
     def chunks(self) -> Iterator[EventArray]:
         """A bag's chunk after the other; by default they have some 60,000 events."""
         for chunk in self._chunks:
             events = self._events(chunk)
             if len(events):
                 yield events
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
 
     def _first_share(self) -> float:
         messages = [sum(chunk.counts.get(number, 0) for number in self._numbers) for chunk in self._chunks]

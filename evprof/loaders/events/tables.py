@@ -111,15 +111,6 @@ class Table(PiecedRecording):
             self._info = RecordingInfo(self._format, self.count, t_min_us=low, t_max_us=high)
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """See `Recording`."""
-        return self._file.bytes_read
-
-    def close(self) -> None:
-        """See `Recording`."""
-        self._file.close()
-
     def chunks(self) -> Iterator[EventArray]:
         """All events; at the end of a file with checksums, raises UserError where they do not fit."""
         sums = {

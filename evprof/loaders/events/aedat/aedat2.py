@@ -91,21 +91,12 @@ class Aedat2(PiecedRecording):
             )
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """Header, index and records."""
-        return self._file.bytes_read
-
     def chunks(self) -> Iterator[EventArray]:
         """Pieces of 131,072 records."""
         for number in range(len(self._pieces())):
             events = self._decoded(number, number + 1)
             if len(events):
                 yield events
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
 
     def _first_share(self) -> float:
         return _PIECE / max(1, self._records)

@@ -100,11 +100,6 @@ class Aedat3(PiecedRecording):
             )
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """Headers and events."""
-        return self._file.bytes_read
-
     def chunks(self) -> Iterator[EventArray]:
         """In one pass, 131,072 events or more at once."""
         gathered: list[_Packet] = []
@@ -116,10 +111,6 @@ class Aedat3(PiecedRecording):
                 yield from self._events(gathered)
                 gathered, count = [], 0
         yield from self._events(gathered)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
 
     def _first_share(self) -> float:
         return _DECODED_AT_ONCE * _EVENT / max(1, self._file.size - self._start)

@@ -77,11 +77,6 @@ class Aedat4(PiecedRecording):
             )
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """Headers and packets."""
-        return self._file.bytes_read
-
     def chunks(self) -> Iterator[EventArray]:
         """Batches of packets of 1 MB, as the file has them."""
         return self._batches(self._walk() if self._found is None else self._found.tolist())

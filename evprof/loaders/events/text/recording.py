@@ -110,15 +110,6 @@ class Text(PiecedRecording):
             self._info = RecordingInfo(FORMAT, None, layout.width, layout.height, low, high, dict(columns_text(layout)))
         return self._info
 
-    @property
-    def bytes_read(self) -> int:
-        """See `Recording`."""
-        return self._file.bytes_read
-
-    def close(self) -> None:
-        """See `Recording`."""
-        self._file.close()
-
     def chunks(self) -> Iterator[EventArray]:
         """Some hundred thousand events each."""
         return self._between(self.layout.begin, self._file.size)
