@@ -17,8 +17,9 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 
 PACKAGES = (
-    *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow", "PySide6_Essentials"),
-    *("pyqtgraph", "psutil", "nvidia-ml-py", "platformdirs", "rich", "tensorboard", "torch-tb-profiler"),
+    *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
+    *("h5py", "hdf5plugin", "aedat", "ijson", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
+    *("platformdirs", "rich", "tensorboard", "torch-tb-profiler"),
 )
 
 OPTIONAL = ("torchao", "bitsandbytes", "hqq")

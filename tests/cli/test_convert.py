@@ -200,6 +200,11 @@ def test_wrong_usage(words: list[str], evprof, recording: Path, tmp_path: Path, 
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_a_window_out_of_range_is_told_in_the_unit_it_was_asked_in(evprof, recording: Path, tmp_path: Path) -> None:
+    found = evprof("convert", recording, "-o", tmp_path / "out", "--window-ms", "-1")
+    assert "--window-ms must be from 0.001 to 1000000000, not -1." in found.errors
+
+
 def test_what_is_no_recording_is_refused(evprof, session: Path, recording: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for source in (session, tmp_path / "gone.npy", tmp_path / "empty"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +55,12 @@ def test_a_broken_part_is_a_problem_with_its_reason(evprof, examined) -> None:
     assert "The window does not work: ImportError: libEGL.so.1 is missing" in found.output
     assert "apt install" in found.output
     assert "The engine does not work" in found.output
+
+
+def test_every_package_that_evprof_needs_is_looked_at() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split("[<>=]", line)[0].lower().replace("_", "-") for line in project["dependencies"]}
+    assert needed == {name.lower().replace("_", "-") for name in doctor.PACKAGES}
 
 
 def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:

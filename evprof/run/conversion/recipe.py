@@ -122,7 +122,9 @@ class Recipe(Plain):
         for name, least, most in _RANGES:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
-                raise UserError(f"{option(name)} must be from {least} to {most}, not {value}.", exit_code=USAGE)
+                # What is kept in µs is asked for in ms.
+                shown = (f"{1e-3 * at:.12g}" if name == "window_us" else str(at) for at in (least, most, value))
+                raise UserError("{} must be from {} to {}, not {}.".format(option(name), *shown), exit_code=USAGE)
         for name in ("canvas", "size"):
             sides = getattr(self, name)
             if sides is not None and not all(1 <= side <= LARGEST_SIDE for side in sides):
