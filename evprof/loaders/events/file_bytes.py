@@ -22,7 +22,7 @@ class FileBytes:
             raise self._unreadable(error) from None
 
     def at(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset`; fewer only where the file ends, none from outside of it."""
+        """`count` bytes from `offset`; fewer only where the file ended when it was opened, none from outside of it."""
         count = min(count, self.size - offset)
         if count <= 0 or offset < 0:
             return b""
@@ -32,7 +32,7 @@ class FileBytes:
             while len(got) < count:
                 more = self._file.read(count - len(got))
                 if not more:
-                    break
+                    raise UserError(f"{self.path}: became shorter while it was read; open it again once it is written.")
                 got += more
         except (OSError, ValueError, MemoryError) as error:
             raise self._unreadable(error) from None
