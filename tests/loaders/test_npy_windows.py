@@ -226,7 +226,7 @@ def test_a_file_cut_while_it_is_open(tmp_path: Path) -> None:
     with open_recording(tmp_path / "a.npy") as recording:
         with (tmp_path / "a.npy").open("r+b") as file:
             file.truncate(5000)
-        with pytest.raises(UserError, match=r"a\.npy: the file ends"):
+        with pytest.raises(UserError, match=r"a\.npy: became shorter"):
             recording.read()
 
 
