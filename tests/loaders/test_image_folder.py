@@ -14,7 +14,7 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
-from evprof.loaders.videos.folder import ImageFolder
+from evprof.loaders.videos.folder import ImageFolder, picture_paths
 from evprof.loaders.videos.player import VideoPlayer
 from evprof.loaders.videos.source import open_video
 from evprof.loaders.videos.times import read_times_us
@@ -192,6 +192,15 @@ def test_a_video_file_has_times_of_its_own(videos: dict[str, Path], folder: Path
 
 
 # Windows
+
+
+def test_a_window_reads_its_own_pictures_only(folder: Path) -> None:
+    with open_video(folder) as video:
+        video.index()
+        before, found = video.bytes_read, video.read_uniform(2, (400_000, 480_000))
+        assert found.indices == [10, 11]
+        paths = picture_paths(folder)
+        assert video.bytes_read - before == sum(paths[index].stat().st_size for index in found.indices)
 
 
 def test_windows_outside_are_told(folder: Path) -> None:

@@ -157,12 +157,15 @@ class ImageFolder(VideoSource):
 
     def _read(self, choose: Choice) -> VideoFrames:
         indices = choose(self.table)
-        info = self.info()
-        self._check_amount(len(set(indices)), info.width, info.height)
+        first, *others = sorted(set(indices))
         with self.parts.part("decode"):
-            pictures = {index: self._decode(index) for index in sorted(set(indices))}
+            # The first picture asked for tells the size of all: none is decoded, or read, that nobody asked for.
+            pictures = {first: self._decode(first)}
+            height, width = pictures[first].shape[:2]
+            self._check_amount(1 + len(others), width, height)
+            pictures |= {index: self._decode(index) for index in others}
         times_us = [self.table.time_us(index) for index in indices]
-        return VideoFrames([pictures[index] for index in indices], indices, times_us, info, self.decoder)
+        return VideoFrames([pictures[index] for index in indices], indices, times_us, self.info(), self.decoder)
 
     def _decode(self, index: int) -> Picture:
         """Picture `index`; its size is checked before its pixels are."""
