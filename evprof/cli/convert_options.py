@@ -95,7 +95,7 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
     to = options.to
     if is_list:
         if to is None:
-            raise UserError(f"Say what the list is to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
+            raise UserError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
     elif to is None:
         to = _guessed(output, named)
     elif named is not None and named != to:

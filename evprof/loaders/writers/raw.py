@@ -70,8 +70,8 @@ class _Encoder(ABC):
     def too_far(self, t_us: int) -> UserError:
         """For a time that cannot be reached from the one before."""
         return UserError(
-            f"{self.name}: the time {t_us:,} µs lies too far behind the one before it, or behind 0, for {self.title}, "
-            "whose clock rolls over; write .npy or HDF5, or take the start off the times."
+            f"{self.name}: the time {t_us:,} µs lies too long after the one before it, or after 0, for {self.title}, "
+            "whose clock rolls over; write .npy or HDF5 instead."
         )
 
 
