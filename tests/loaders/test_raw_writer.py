@@ -132,7 +132,7 @@ def test_long_recordings_roll_over(tmp_path: Path, name: str, t_us: int) -> None
     [
         ([(5, 1, 1, 1), (4, 1, 1, 1)], "backwards at event 1"),
         ([(-5, 1, 1, 1)], "no negative times"),
-        ([(0, 1, 1, 1), (2**60, 1, 1, 1)], "too far"),
+        ([(0, 1, 1, 1), (2**60, 1, 1, 1)], "too long"),
         ([], "no events to write"),
     ],
 )
