@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
@@ -108,10 +109,10 @@ def converted(row: Row, plan: Plan, written: Mapping[str, Written]) -> Sample:
     # When each half of the result begins, on the clock the sample had before.
     events_us = halves[EVENTS].begins_us if EVENTS in halves else 0
     video_us = halves[VIDEO].begins_us if VIDEO in halves else sample.video_offset_us
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     for half in halves.values():
         changed |= half.fields
-    result = replace(sample, **changed)  # type: ignore[arg-type]  # names and types are those of the fields
+    result = replace(sample, **changed)
     zero_us = events_us if result.events_path is not None else video_us
     result = replace(result, video_offset_us=video_us - zero_us if result.video_path is not None else 0)
     return _with_clip(result, sample, halves, zero_us) if sample.is_clip else result
