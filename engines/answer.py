@@ -25,7 +25,7 @@ OUTSIDE_ROUNDS = -1
 @dataclass(frozen=True)
 class Round:
     """One draft-verify turn: when it began, how long drafting, verifying and rolling back took, what was drafted,
-    how much of it stands, and how many tokens it gave the answer."""
+    how much of it stands, and how many tokens it gave the answer. `hidden`: drafted inside the target's prefill."""
 
     index: int
     start_ns: int
@@ -35,6 +35,7 @@ class Round:
     drafted_ids: Sequence[int]
     accepted: int
     emitted: int
+    hidden: bool = False
 
 
 class Answer:
@@ -97,7 +98,7 @@ class Answer:
                 turn.accepted,
                 turn.emitted,
                 ",".join(map(str, turn.drafted_ids)),
-                0,
+                int(turn.hidden),
             )
         )
 

@@ -7,14 +7,16 @@ embeddings before this begins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from transformers import LlamaConfig
 
 from engines.answer import Answer
 from engines.kv_cache import STATIC, KvCache, make_cache
-from engines.llama import LlamaDecoder
+from engines.llama import BlockShape, LlamaDecoder
 from engines.sampling import Sampler
 from engines.timing import StageClock
 from evprof.core.errors import Cancelled
@@ -24,6 +26,8 @@ from evprof.core.protocols import StopFlag
 class Decoder(Protocol):
     """A causal language model as the loops here call it; `engines.llama.LlamaDecoder` is one."""
 
+    config: LlamaConfig
+
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """[B, S] -> [B, S, hidden]."""
 
@@ -31,6 +35,14 @@ class Decoder(Protocol):
         self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
     ) -> torch.Tensor:
         """[B, S, hidden] -> logits [B, keep, V]; the cache grows by S."""
+
+    def trunk(
+        self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
+    ) -> torch.Tensor:
+        """[B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S."""
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, S, V]."""
 
 
 class DecodeStep(Protocol):
@@ -50,6 +62,9 @@ class CachedModel:
     `cache` is made by `open`, once a prompt's length is known. `rolled_back` counts positions cut off again;
     `prefill_chunk` is how many positions one prefill pass takes (0: all). `own_step` computes what follows the prompt,
     where that is not the decoder's own pass.
+
+    With `keeps_features`, `features` are the decoder's last hidden states [1, S, hidden], before the last norm, of the
+    latest pass, the prompt's after `prefill`, whose embeddings [1, S, hidden] then are `prompt_embeddings`.
     """
 
     decoder: Decoder
@@ -62,6 +77,9 @@ class CachedModel:
     rolled_back: int = 0
     prefill_chunk: int = 0
     own_step: DecodeStep | None = None
+    prompt_embeddings: torch.Tensor | None = None
+    features: torch.Tensor | None = None
+    keeps_features: bool = False
 
     @classmethod
     def over(cls, decoder: LlamaDecoder, role: str, *, kind: str = STATIC, bytes_per_position: int = 0) -> CachedModel:
@@ -85,17 +103,36 @@ class CachedModel:
     def prefill(self, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
         """[B, S, hidden] -> logits [B, V] of the next token. Raises Cancelled when stopped between two layers."""
         size = self.prefill_chunk or embeddings.shape[1]
-        logits = embeddings
-        for chunk in embeddings.split(size, dim=1):
-            logits = self.decoder(chunk, self.opened, stop=stop)
+        states = [self.decoder.trunk(chunk, self.opened, stop=stop) for chunk in embeddings.split(size, dim=1)]
         self.prompt_length = self.length
-        return logits[:, -1]
+        if self.keeps_features:
+            self.prompt_embeddings, self.features = embeddings, torch.cat(states, dim=1)
+        return self.decoder.head(states[-1][:, -1:])[:, -1]
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
+        if self.keeps_features:
+            return self.block(ids)[:, -keep:]
         if self.own_step is not None:
             return self.own_step(ids, self.opened, keep)
         return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
+
+    def block(self, ids: torch.Tensor, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [1, S] -> logits [1, S, V] by the decoder's own pass, as a tree where there is a `shape`.
+
+        The cache grows by S, and by all nodes of a tree: `keep_path` then leaves one branch.
+        """
+        hidden = self.decoder.trunk(self.decoder.embed(ids), self.opened, shape=shape)
+        if self.keeps_features:
+            self.features = hidden
+        return self.decoder.head(hidden)
+
+    def keep_path(self, size: int, path: Sequence[int]) -> None:
+        """Of the last `size` positions leaves those of `path`, in its order, as if nothing else had been fed."""
+        start = self.length - size
+        if list(path) != list(range(len(path))):
+            self.opened.gather(start, path)
+        self.crop(start + len(path))
 
     def crop(self, length: int) -> int:
         """Cuts the cache to `length` positions if it is longer. Returns how many went."""

@@ -6,7 +6,7 @@ are `quantized_kv`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,6 +41,12 @@ class KvCache(Protocol):
 
     def crop(self, length: int) -> None:
         """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions `start + path[i]` to `start + i`; what lies behind them then is to be cropped.
+
+        Raises UserError when this kind cannot.
+        """
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """The tensors in use of one layer: views of the positions that count, not of what is set aside."""
@@ -92,6 +98,13 @@ class DynamicKv:
                 held[layer] = None if tensor is None else tensor[:, :, :length]
         self.length = length
 
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions; copies first, since what is held may be a view."""
+        for held in (self._keys, self._values):
+            for layer, tensor in enumerate(held):
+                if tensor is not None:
+                    held[layer] = torch.cat([tensor[:, :, :start], *_picked(tensor, start, path)], dim=2)
+
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """Keys and values of a layer, once there are any."""
         for tensor in (self._keys[layer], self._values[layer]):
@@ -142,6 +155,13 @@ class StaticKv:
         """Forgets by counting."""
         self.length = min(self.length, length)
 
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions in place."""
+        chosen = torch.tensor(path, device=self.keys[0].device) + start
+        for held in (self.keys, self.values):
+            for tensor in held:
+                tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
+
     def clear(self) -> None:
         """Ready for the next run, in the same memory."""
         self.length, self.padding = 0, None
@@ -161,6 +181,12 @@ class StaticKv:
                 room = old.new_zeros((*old.shape[:2], self.capacity, old.shape[3]))
                 room[:, :, : old.shape[2]] = old
                 held[layer] = room
+
+
+def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of a path behind `start`, and as many others as there were, to be cropped."""
+    chosen = torch.tensor(path, device=tensor.device) + start
+    return tensor.index_select(2, chosen), tensor[:, :, start + len(path) :]
 
 
 def head_shape(config: LlamaConfig) -> tuple[int, int]:

@@ -7,7 +7,7 @@ product, gate and up out of another, and masks are made only where there is some
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -43,6 +43,31 @@ class CacheLike(Protocol):
 
     def advance(self, count: int) -> None:
         """Every layer has been given `count` positions more."""
+
+
+class BlockShape:
+    """A block of S positions as a tree: `parents[i]` is the index of i's parent within the block, -1 for none.
+
+    Position 0 is the token everything follows. A position sees what came before the block, its ancestors and itself,
+    and is rotated by its depth.
+    """
+
+    def __init__(self, parents: Sequence[int], device: torch.device) -> None:
+        count = len(parents)
+        seen = torch.eye(count, dtype=torch.bool)
+        depths: list[int] = []
+        for index, parent in enumerate(parents):
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+            if parent >= 0:
+                seen[index] |= seen[parent]
+        self.parents = tuple(parents)
+        self.depths = torch.tensor(depths, device=device)
+        self._seen = seen.to(device)
+
+    def mask(self, start: int) -> torch.Tensor:
+        """[1, 1, S, start + S] True where a position may look, behind `start` positions that all may be seen."""
+        before = self._seen.new_ones(len(self.parents), start)
+        return torch.cat([before, self._seen], dim=1)[None, None]
 
 
 class LlamaLayer(nn.Module):
@@ -172,10 +197,27 @@ class LlamaDecoder(nn.Module):
 
         Raises Cancelled when `stop` is set between two layers.
         """
+        return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
+
+    def trunk(
+        self, hidden: torch.Tensor, cache: CacheLike, *, stop: StopFlag | None = None, shape: BlockShape | None = None
+    ) -> torch.Tensor:
+        """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S.
+
+        `shape` places the S positions as a tree behind what the cache holds, without it they follow one another.
+        Raises Cancelled when `stop` is set between two layers.
+        """
         start, new, padding = cache.length, hidden.shape[1], cache.padding
-        cos, sin = self.rotation(start, new, padding)
-        is_first = start == 0 and new > 1 and padding is None
+        if shape is None:
+            cos, sin = self.rotation(start, new, padding)
+        else:
+            self.rotary.reach(start + new)
+            places = shape.depths + start
+            cos, sin = self.rotary.cos[places], self.rotary.sin[places]
+        is_first = start == 0 and new > 1 and padding is None and shape is None
         mask = None if is_first else causal_mask(start, new, padding, hidden.device)
+        if shape is not None:
+            mask = shape.mask(start)
 
         def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
             keys, values = cache.append(index, keys, values)
@@ -184,7 +226,7 @@ class LlamaDecoder(nn.Module):
         with choosing_kernel(self.attention, mask):
             hidden = self.run_layers(hidden, cos, sin, over_cache, stop)
         cache.advance(new)
-        return self.head(hidden[:, -keep:])
+        return hidden
 
     def run_layers(
         self,

@@ -27,20 +27,20 @@ from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
 from engines.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.sampling import Sampler, greedy, make_sampler
-from engines.speculation import speculate
+from engines.speculating import Speculating
 from engines.stage_memory import StageMemory
 from engines.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
 from engines.threads import use_threads
 from engines.timing import StageClock, make_timers
-from engines.tokenization import shared_ids
 from engines.video_model import DEFAULT_FRAMES
 from engines.warm_models import Warm, WarmModels, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
-from evprof.core.request import GenerationSettings, RunRequest, input_of
+from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
 from evprof.loaders.page_cache import prefetch
 
@@ -69,8 +69,8 @@ class RunPlan:
         return bool(self.extra)
 
     def roles(self, mode: str) -> tuple[str, ...]:
-        """The models it takes: both in a speculative mode, the draft first."""
-        return (DRAFT, TARGET) if mode == "speculative" else (self.role,)
+        """The models it takes, the draft first: both in a speculative mode, unless the drafter needs none."""
+        return roles_of(mode, self.settings.speculation) if mode in PAIRED_MODES else (self.role,)
 
 
 @dataclass
@@ -109,6 +109,7 @@ class MeasuredRun:
         self._gpus: GpuWatch | None = None
         self._sampler: Sampler = greedy
         self._steps: dict[str, tuple[ChosenStep, DecodeSteps]] = {}
+        self._speculating: Speculating | None = None
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -160,9 +161,7 @@ class MeasuredRun:
 
     def _set_up(self) -> dict[str, VisionLanguageModel]:
         """Loads what is not warm; all of it before the run's zero."""
-        if self._request.mode == "speculative" and self._plan.settings.temperature > 0:
-            raise UserError("Speculative decoding is greedy; set the temperature to 0 or choose another mode.")
-        check_cache(self._plan.settings.switches.cache, speculates=self._request.mode == "speculative")
+        check_cache(self._plan.settings.switches.cache, speculates=self._request.mode in SPECULATIVE_MODES)
         models: dict[str, VisionLanguageModel] = {}
         warmed: dict[str, Warm] = {}
         roles = self._plan.roles(self._request.mode)
@@ -207,7 +206,7 @@ class MeasuredRun:
         frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
         start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
         plan = StepPlan(
-            _blocks(role, settings, is_speculative=self._request.mode == "speculative"),
+            _blocks(role, settings, is_speculative=self._request.mode in SPECULATIVE_MODES),
             start,
             capacity_of(start, settings),
             taken.cache,
@@ -229,7 +228,6 @@ class MeasuredRun:
         memory = StageMemory(devices)
         answering = models[plan.role]
         answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces)
-        shared = shared_ids(models[DRAFT].vocabulary, models[TARGET].vocabulary) if len(models) == 2 else 0
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
         for role, model in models.items():
@@ -237,17 +235,20 @@ class MeasuredRun:
             self._passes[role] = ModelPass(
                 model, role, settings, clock=clock, memory=memory, stop=self._stop, step=step
             )
+        if self._request.mode in SPECULATIVE_MODES:
+            self._speculating = Speculating(settings, self._passes[TARGET], self._passes.get(DRAFT))
+            self._describe({"speculation": self._speculating.facts})
         try:
             first: torch.Tensor | None = None
             for role, model_pass in self._passes.items():
                 visual = model_pass.up_to_vision(self._request.sample, self._teller(role))
                 first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
-            self._decode(first, shared)
+            self._decode(first)
         finally:
             self._end_ns = clock.finish()
             self._describe({"end_ns": self._end_ns})
 
-    def _decode(self, first: torch.Tensor | None, shared: int) -> None:
+    def _decode(self, first: torch.Tensor | None) -> None:
         plan, clock, answer, memory = self._plan, self._clock, self._answer, self._memory
         if first is None or clock is None or answer is None or memory is None:
             raise RuntimeError("decode before prefill")
@@ -256,17 +257,8 @@ class MeasuredRun:
         with clock.stage("decode", plan.role, answering.model.device) as span, memory.stage("decode"):
             span.input("first token", first)
             try:
-                if len(self._passes) == 2:
-                    speculate(
-                        answering.cached,
-                        self._passes[DRAFT].cached,
-                        answer,
-                        limits,
-                        gamma=plan.settings.gamma,
-                        clock=clock,
-                        stop=self._stop,
-                        shared=shared,
-                    )
+                if self._speculating is not None:
+                    self._speculating.rounds(answering, answer, limits, clock=clock, stop=self._stop).run()
                 else:
                     decode(answering.cached, first, answer, limits, sampler=self._sampler, clock=clock, stop=self._stop)
             finally:
@@ -288,6 +280,9 @@ class MeasuredRun:
         facts: dict[str, Any] = {"end_ns": self._end_ns} if self._end_ns is not None else {}
         facts.update(self._gpu_facts())
         facts.update(self._tools.end_facts())
+        if self._speculating is not None:
+            for record in self._speculating.judgements(self._plan.run_id):
+                self._sink.append(record)
         for role, model_pass in self._passes.items():
             self._tell_inputs(role, model_pass)
             self._tell_step(model_pass)

@@ -6,7 +6,7 @@ positions in sees them as they came; what is kept is what later passes see.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,12 @@ class Fp8Kv:
     def crop(self, length: int) -> None:
         """Forgets by counting; the scales stay."""
         self.length = min(self.length, length)
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves packed positions in place."""
+        for held in (*self._keys, *self._values):
+            chosen = torch.tensor(path, device=held.packed.device) + start
+            held.packed[:, :, start : start + len(path)] = held.packed[:, :, chosen]
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """The filled part of a layer's packed keys and values, and their scales."""
@@ -164,6 +170,10 @@ class HqqKv:
         for held in (*self._keys, *self._values):
             held.crop(length)
         self.length = length
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Raises UserError: packed groups cannot be taken apart, and this kind is not for speculation anyway."""
+        raise UserError(f"A cache of kind {self.kind} cannot take drafts back; choose --cache fp8, static or dynamic.")
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """Packed numbers, scales and zero points of a layer's blocks, and what waits."""

@@ -12,11 +12,14 @@ import torch
 from evprof.core.request import GenerationSettings
 
 Sampler = Callable[[torch.Tensor], torch.Tensor]
-"""Logits [1, V] -> token id [1, 1], on the same device."""
+"""Logits [N, V] -> token ids [N, 1], on the same device."""
+
+Law = Callable[[torch.Tensor], torch.Tensor]
+"""Logits [N, V] -> probabilities [N, V] that are drawn from."""
 
 
 def greedy(logits: torch.Tensor) -> torch.Tensor:
-    """The likeliest token: [1, V] -> [1, 1]."""
+    """The likeliest token: [N, V] -> [N, 1]."""
     return logits.argmax(dim=-1, keepdim=True)
 
 
@@ -24,20 +27,28 @@ def make_sampler(settings: GenerationSettings, device: torch.device) -> Sampler:
     """`greedy` for temperature 0, otherwise a seeded draw that keeps its own generator."""
     if settings.temperature == 0:
         return greedy
+    generator = make_generator(settings, device)
+    return lambda logits: draw(distribution(logits, settings), generator)
+
+
+def make_generator(settings: GenerationSettings, device: torch.device, *, stream: int = 0) -> torch.Generator:
+    """A generator on a device; different streams of one seed are independent of each other."""
     generator = torch.Generator(device=device)
-    generator.manual_seed(settings.seed)
+    generator.manual_seed(settings.seed if not stream else (settings.seed * 0x9E37_79B9 + stream) % (1 << 63))
+    return generator
 
-    def draw(logits: torch.Tensor) -> torch.Tensor:
-        probabilities = distribution(logits, settings)
-        # argmax(p / Exp(1)) is a draw from p (the exponential race); unlike multinomial it never makes the host wait.
-        race = torch.empty_like(probabilities).exponential_(1.0, generator=generator)
-        return (probabilities / race).argmax(dim=-1, keepdim=True)
 
-    return draw
+def draw(law: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+    """One id per row of weights [N, V] (they need not add up to 1) -> [N, 1].
+
+    argmax(p / Exp(1)) is a draw from p (the exponential race); unlike multinomial it never makes the host wait.
+    """
+    race = torch.empty_like(law).exponential_(1.0, generator=generator)
+    return (law / race).argmax(dim=-1, keepdim=True)
 
 
 def distribution(logits: torch.Tensor, settings: GenerationSettings) -> torch.Tensor:
-    """Probabilities [1, V] in float32 after temperature, then top-k, then top-p (transformers' order and meaning).
+    """Probabilities [N, V] in float32 after temperature, then top-k, then top-p (transformers' order and meaning).
 
     Top-k keeps the k likeliest (ties with the k-th too); top-p keeps the fewest likeliest tokens whose
     probabilities add up to at least p.

@@ -15,6 +15,7 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
@@ -223,7 +224,7 @@ class MainWindow(QMainWindow):
 
     def _show_speculation(self) -> None:
         shown = [self.controller.run(run_id) for run_id in self.selection.runs]
-        run = next((one for one in reversed(shown) if one is not None and one.info.mode == "speculative"), None)
+        run = next((one for one in reversed(shown) if one is not None and one.info.mode in SPECULATIVE_MODES), None)
         self.speculation.show_run(run, self.controller.runs.values())
 
     def _refresh(self, run_ids: set[int]) -> None:

@@ -14,7 +14,9 @@ import torch
 
 from engines.answer import Round, SilentAnswer
 from engines.decoding import CachedModel, Limits
-from engines.speculation import speculate
+from engines.draft_length import Fixed
+from engines.drafters.model_drafter import ModelDrafter
+from engines.speculation import Rounds
 from engines.timing import NullClock
 from engines.tiny.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, chance
 from engines.tiny.captions import SPECIFIC_PROMPTS, parse
@@ -22,7 +24,8 @@ from engines.tiny.dataset import held_out_scenes
 from engines.tiny.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from engines.tiny.held_out import Witness, load, write_scenes
 from engines.tiny.scenes import Scene
-from engines.tokenization import shared_ids
+from engines.verification import Verifier
+from engines.vocabulary_alignment import align
 from evprof.core.records import DRAFT, TARGET
 
 GENERAL_QUESTION = "What are the key elements in this scene?"
@@ -153,7 +156,7 @@ class _Tally(SilentAnswer):
 def acceptance(draft: Witness, target: Witness) -> Acceptance:
     """Speculative decoding of the general question on every scene both have seen."""
     rounds = drafted = accepted = 0
-    shared = shared_ids(draft.model.vocabulary, target.model.vocabulary)
+    alignment = align(draft.model.vocabulary, target.model.vocabulary)
     for scene in range(len(target.visual)):
         tally = _Tally()
         fresh = {role: CachedModel.over(witness.language, role) for role, witness in ((DRAFT, draft), (TARGET, target))}
@@ -161,16 +164,16 @@ def acceptance(draft: Witness, target: Witness) -> Acceptance:
         logits = fresh[TARGET].prefill(target.prompt(GENERAL_QUESTION, scene), Event())
         tally.add(int(logits.argmax()))
         limits = Limits(128, target.model.vocabulary.eos_ids)
-        speculate(
+        Rounds(
             fresh[TARGET],
-            fresh[DRAFT],
+            ModelDrafter(EVENTGPT_NAME, fresh[DRAFT], alignment, limits.eos_ids),
             tally,
             limits,
-            gamma=GAMMA,
+            length=Fixed(GAMMA),
+            verifier=Verifier(),
             clock=NullClock(),
             stop=Event(),
-            shared=shared,
-        )
+        ).run()
         rounds, drafted, accepted = rounds + tally.rounds, drafted + tally.drafted, accepted + tally.accepted
     return Acceptance(GAMMA, rounds, drafted, accepted, accepted / drafted, 1 + accepted / rounds)
 

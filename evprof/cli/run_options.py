@@ -306,11 +306,6 @@ def request_of(options: argparse.Namespace) -> RunRequest:
         trace=_trace(options),
     )
     request.validate()
-    if request.mode == "speculative" and request.settings.temperature > 0:
-        raise UserError(
-            "Speculative decoding is greedy in this version; leave --temperature out or choose another --mode.",
-            exit_code=USAGE,
-        )
     return request
 
 

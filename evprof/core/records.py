@@ -84,8 +84,9 @@ class TokenRecord(NamedTuple):
 class RoundRecord(NamedTuple):
     """One draft-verify turn. `draft_ns`, `verify_ns`, `rollback_ns` are durations; `start_ns` is on the clock.
 
-    `drafted_ids` is text such as "12,7,901" ("" for none). `hidden` is 1 when the drafting ran inside the target's
-    prefill. `emitted` counts the tokens that reached the answer, the target's own included.
+    `drafted_ids` is text such as "12,7,901" ("" for none); of a tree, all its nodes, level by level. `hidden` is 1 when
+    the drafting ran inside the target's prefill. `emitted` counts the tokens that reached the answer, the target's own
+    included.
     """
 
     run_id: int
@@ -99,6 +100,32 @@ class RoundRecord(NamedTuple):
     emitted: int
     drafted_ids: str
     hidden: int
+
+
+class JudgementRecord(NamedTuple):
+    """What draft and target thought of one drafted token that was judged: the accepted ones and the first rejected.
+
+    `place` counts from 0 within the round, `position` among the generated tokens. `target_id` is what the answer got
+    there, `draft_id` what was drafted (equal where `accepted` is 1). Probabilities are in millionths, -1 where a model
+    does not give any: `draft_ppm` the draft's for `draft_id`, `cross_ppm` the target's for `draft_id`, `target_ppm`
+    the target's for `target_id`. `overlap_ppm` is the sum of min(p, q) over the vocabulary: the chance that sampling
+    would accept here, 1 - TV(p, q) (arXiv 2211.17192). Probabilities are those that were drawn from; at temperature
+    0 those of temperature 1.
+    """
+
+    run_id: int
+    round_index: int
+    place: int
+    position: int
+    draft_id: int
+    target_id: int
+    accepted: int
+    draft_ppm: int
+    cross_ppm: int
+    target_ppm: int
+    overlap_ppm: int
+    draft_piece: str
+    target_piece: str
 
 
 class KvRecord(NamedTuple):
@@ -135,13 +162,14 @@ class FrameRecord(NamedTuple):
     png: bytes
 
 
-Record = SpanRecord | TensorRecord | TokenRecord | RoundRecord | KvRecord | MemoryRecord | FrameRecord
+Record = SpanRecord | TensorRecord | TokenRecord | RoundRecord | JudgementRecord | KvRecord | MemoryRecord | FrameRecord
 
 STREAMS: dict[str, type[Record]] = {
     "spans": SpanRecord,
     "tensors": TensorRecord,
     "tokens": TokenRecord,
     "rounds": RoundRecord,
+    "judgements": JudgementRecord,
     "kv": KvRecord,
     "memory": MemoryRecord,
     "frames": FrameRecord,

@@ -8,9 +8,10 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
+from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
 from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 
-MODES = ("side-by-side", "speculative", "draft", "target")
+MODES = ("side-by-side", SPECULATIVE, PARALLEL_PREFILL, "draft", "target", KV_ADAPTED)
 """Modes that are built, in the order they are offered."""
 
 MOST_FRAMES = 100_000
@@ -58,6 +59,7 @@ class GenerationSettings(Plain):
     gamma: int = 5
     input: InputSettings = field(default_factory=InputSettings)
     switches: Switches = field(default_factory=Switches)
+    speculation: SpeculationSettings = field(default_factory=SpeculationSettings)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> GenerationSettings:
@@ -65,6 +67,7 @@ class GenerationSettings(Plain):
         parts = dict(values)
         parts["input"] = InputSettings.from_json(values.get("input") or {})
         parts["switches"] = Switches.from_json(values.get("switches") or {})
+        parts["speculation"] = SpeculationSettings.from_json(values.get("speculation") or {})
         return super().from_json(parts)
 
     def validate(self) -> None:
@@ -91,6 +94,7 @@ class GenerationSettings(Plain):
                 raise UserError(sentence, exit_code=USAGE)
         self.input.validate()
         self.switches.validate()
+        self.speculation.validate()
 
 
 @dataclass(frozen=True)
@@ -134,25 +138,37 @@ class RunRequest:
             raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
         if self.repeat < 1 or self.warmup < 0:
             raise UserError("--repeat must be at least 1 and --warmup at least 0.", exit_code=USAGE)
-        if self.mode != "target" and self.draft is None:
+        if "draft" in self.roles and self.draft is None:
             raise UserError(f"Mode {self.mode} needs a draft model; name one with --draft.", exit_code=USAGE)
-        if self.mode != "draft" and self.target is None:
+        if "target" in self.roles and self.target is None:
             raise UserError(f"Mode {self.mode} needs a target model; name one with --target.", exit_code=USAGE)
-        if self.mode == "speculative" and self.settings.switches.early_exit is not None:
-            raise UserError(
-                "Early exit changes the answer and speculation must not; leave one of them out.",
-                exit_code=USAGE,
-            )
+        self._check_speculation()
         for role in self.roles:
             if self.input_of(role) == "events" and self.sample.events_path is None:
                 raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
             if self.input_of(role) == "video" and self.sample.video_path is None:
                 raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
 
+    def _check_speculation(self) -> None:
+        asked = self.settings.speculation
+        if self.mode in PAIRED_MODES and self.settings.switches.early_exit is not None:
+            raise UserError(
+                "Early exit changes the answer and speculation must not; leave one of them out.",
+                exit_code=USAGE,
+            )
+        if self.mode == PARALLEL_PREFILL and not asked.needs_draft_model:
+            raise UserError(
+                f"Parallel prefill drafts with the draft model, and drafter {asked.drafter} does not; leave --drafter "
+                "out or choose --mode speculative.",
+                exit_code=USAGE,
+            )
+        if self.mode == KV_ADAPTED and not asked.adapter:
+            raise UserError("Mode kv-adapted needs a trained map; name its folder with --adapter.", exit_code=USAGE)
+
     @property
     def roles(self) -> tuple[str, ...]:
         """The models this mode takes, the draft first."""
-        return roles_of(self.mode)
+        return roles_of(self.mode, self.settings.speculation)
 
     def input_of(self, role: str) -> str:
         """ "events" or "video": the half of the sample that the model of this role reads."""
@@ -174,9 +190,13 @@ class RunRequest:
         return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})
 
 
-def roles_of(mode: str) -> tuple[str, ...]:
-    """The models a mode takes, the draft first."""
-    return (mode,) if mode in ("draft", "target") else ("draft", "target")
+def roles_of(mode: str, speculation: SpeculationSettings | None = None) -> tuple[str, ...]:
+    """The models a mode takes, the draft first; in speculative mode some drafters need no model of their own."""
+    if mode in ("draft", "target"):
+        return (mode,)
+    if mode == SPECULATIVE and speculation is not None and not speculation.needs_draft_model:
+        return ("target",)
+    return ("draft", "target")
 
 
 def input_of(settings: InputSettings, role: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.plain import Plain, plain_values
+from evprof.core.speculation import SpeculationFacts
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
@@ -162,6 +163,7 @@ class RunInfo:
     warnings: list[str] = field(default_factory=list)
     cell: str = ""
     imported: ImportedFacts | None = None
+    speculation: SpeculationFacts | None = None
 
     @property
     def is_over(self) -> bool:
@@ -223,4 +225,6 @@ def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
         parts["memory"] = MemoryFacts.from_json(parts["memory"])
     if isinstance(parts.get("imported"), dict):
         parts["imported"] = ImportedFacts.from_json(parts["imported"])
+    if isinstance(parts.get("speculation"), dict):
+        parts["speculation"] = SpeculationFacts.from_json(parts["speculation"])
     return parts

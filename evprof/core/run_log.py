@@ -16,6 +16,7 @@ from evprof.core.records import (
     ORIGIN_REJECTED,
     STAGES,
     FrameRecord,
+    JudgementRecord,
     KvRecord,
     MemoryRecord,
     Record,
@@ -76,6 +77,7 @@ class RunLog:
     tokens: list[TokenRecord] = field(default_factory=list)
     rejected: list[TokenRecord] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
+    judgements: list[JudgementRecord] = field(default_factory=list)
     kv: dict[str, list[KvRecord]] = field(default_factory=dict)
     memory: list[MemoryRecord] = field(default_factory=list)
     frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
@@ -137,6 +139,8 @@ class RunLog:
                 (self.rejected if record.origin == ORIGIN_REJECTED else self.tokens).append(record)
             case RoundRecord():
                 self.rounds.append(record)
+            case JudgementRecord():
+                self.judgements.append(record)
             case KvRecord():
                 self.kv.setdefault(record.role, []).append(record)
             case MemoryRecord():

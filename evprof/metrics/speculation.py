@@ -14,6 +14,7 @@ from typing import Any
 from evprof.core.run_info import FINISHED, ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.stages import Interval, settled_intervals, stage_ms, union_ns
@@ -68,7 +69,7 @@ def acceptance(run: RunLog) -> Acceptance | None:
     if not run.rounds:
         if run.info.imported is not None:
             return _imported_acceptance(run.info.imported)
-        return Acceptance() if run.info.mode == "speculative" else None
+        return Acceptance() if run.info.mode in SPECULATIVE_MODES else None
     rounds = run.rounds
     longest = max((entry.accepted for entry in rounds), default=0)
     return Acceptance(
@@ -199,7 +200,7 @@ def plain_baseline(run: RunLog, others: list[RunLog]) -> RunLog | None:
     mine, question = run.info.models.get(run.info.role), _question(run)
     for other in sorted(others, key=lambda entry: entry.run_id, reverse=True):
         theirs = other.info.models.get(other.info.role)
-        if other.info.warmup or other.info.profiled or other.info.mode == "speculative" or mine is None:
+        if other.info.warmup or other.info.profiled or other.info.mode in PAIRED_MODES or mine is None:
             continue
         if other.info.status == FINISHED and theirs == mine and _question(other) == question:
             return other

@@ -11,7 +11,12 @@ from collections.abc import Callable, Mapping
 
 from evprof.session.schema import FORMAT
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+
+def _to_2(_connection: sqlite3.Connection) -> None:
+    """Format 2 may hold the stream `judgements`, which an older program would take for damage; format 1 has none."""
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

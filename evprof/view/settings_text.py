@@ -13,6 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.core.switches import InputSettings, Switches
 from evprof.view.columns import Column
 from evprof.view.labels import SHORT_DTYPES
@@ -162,7 +163,8 @@ def difference_sentence(a: Column | None, b: Column | None) -> str:
 
 
 def _roles(run: RunLog) -> tuple[str, ...]:
-    return (DRAFT, TARGET) if run.info.mode == "speculative" else (run.info.role,)
+    own = run.info.role
+    return (DRAFT, TARGET) if run.info.mode in PAIRED_MODES and DRAFT in run.info.models else (own,)
 
 
 def _input_settings(values: dict[str, Any], role: str, model: ModelFacts | None, read: str) -> Iterator[Setting]:
@@ -265,7 +267,7 @@ def _generation(values: dict[str, Any], mode: str) -> Iterator[Setting]:
     past = bool(values["ignore_eos"])
     yield Setting("ignore_eos", "end of sequence", "ignored" if past else "ends the answer", "past the end" * past)
     yield Setting("max_new_tokens", "most tokens", str(values["max_new_tokens"]))
-    if mode == "speculative":
+    if mode in SPECULATIVE_MODES:
         yield Setting("gamma", "drafted per round", str(values["gamma"]))
 
 

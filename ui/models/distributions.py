@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
 from evprof.metrics.comparison import is_comparable
 from evprof.metrics.decoding import token_gaps_ms
@@ -88,7 +89,7 @@ def repeats_of(run: RunLog, runs: Mapping[int, RunLog]) -> tuple[RunLog, ...]:
 
 def speculative(found: list[Pool]) -> Pool | None:
     """The one whose rounds are shown: the rightmost that speculates."""
-    return next((pool for pool in reversed(found) if pool.runs[0].info.mode == "speculative"), None)
+    return next((pool for pool in reversed(found) if pool.runs[0].info.mode in SPECULATIVE_MODES), None)
 
 
 def figures(gaps_ms: list[float]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
 from evprof.metrics.comparison import is_comparable
 from evprof.metrics.speculation import plain_baseline
@@ -141,7 +142,7 @@ class RunEntries:
         self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
     ) -> RunEntry:
         # A speculative run is told against the latest plain one, whichever that is.
-        others = len(runs) if group[0].info.mode == "speculative" and not is_inner else 0
+        others = len(runs) if group[0].info.mode in SPECULATIVE_MODES and not is_inner else 0
         state = (others, *(run.version for run in group))
         known = self._known.get(key)
         if known is not None and known[0] == state:
@@ -195,7 +196,7 @@ def _inner_title(run: RunLog, title: str) -> str:
 def _outcome(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> tuple[str, str]:
     """A speculative run's speed-up over the plain target, otherwise the time it took."""
     run = group[-1]
-    if run.info.mode == "speculative" and not is_inner:
+    if run.info.mode in SPECULATIVE_MODES and not is_inner:
         baseline = plain_baseline(run, list(runs.values()))
         plain, mine = (total_ms(baseline) if baseline else None), total_ms(run)
         if plain and mine:
@@ -217,6 +218,6 @@ def _tip(group: list[RunLog], label: str) -> str:
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]
-    if run.info.mode == "speculative":
+    if run.info.mode in SPECULATIVE_MODES:
         lines.append("ratio: total time of the plain target / total time of this run")
     return "\n".join(lines)

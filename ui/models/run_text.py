@@ -8,6 +8,7 @@ from pathlib import Path
 from evprof.core.records import STAGES
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog, Span
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import NS_PER_S
 from evprof.metrics.decoding import decode_throughput_tok_s
 from evprof.metrics.kv_cache import live_bytes
@@ -47,7 +48,7 @@ def mode_name(mode: str) -> str:
 def run_title(run: RunLog) -> str:
     """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
     parts = mode_name(run.info.mode)
-    if run.info.mode == "speculative" and run.info.settings.get("gamma"):
+    if run.info.mode in SPECULATIVE_MODES and run.info.settings.get("gamma"):
         parts += f" γ={run.info.settings['gamma']}"
     if run.info.warmup:
         parts += " · warm-up"

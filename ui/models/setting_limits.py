@@ -10,6 +10,7 @@ from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings, input_of, roles_of
+from evprof.core.speculation import SPECULATIVE_MODES
 from ui.models.controls import MEASURING, controls, default_of, value_of, with_value
 
 _EVENTGPT_ONLY = ("event_markers", "event_frames", "pooling", "projector", "prompt_style", "draft_input")
@@ -34,7 +35,7 @@ class Circumstances:
 
 def obstacle(here: Circumstances, key: str) -> str:
     """Why a setting changes nothing now; empty when it counts."""
-    settings, is_speculative = here.settings, here.mode == "speculative"
+    settings, is_speculative = here.settings, here.mode in SPECULATIVE_MODES
     if key in _EVENTGPT_ONLY and DRAFT not in here.roles:
         return "The event model does not run in this mode."
     if key in _TARGET_ONLY and TARGET not in here.roles:
@@ -68,7 +69,7 @@ def obstacle(here: Circumstances, key: str) -> str:
 
 def refusal(here: Circumstances, key: str, value: Any) -> str:
     """Why one of a setting's choices cannot be taken now; empty when it can."""
-    if key == "cache" and value in ("hqq8", "hqq4") and here.mode == "speculative":
+    if key == "cache" and value in ("hqq8", "hqq4") and here.mode in SPECULATIVE_MODES:
         return "An hqq cache cannot forget rejected tokens; speculative mode needs that."
     if key == "step" and value in ("compiled", "graphs"):
         return _step_refusal(here, value)
@@ -82,7 +83,7 @@ def _step_refusal(here: Circumstances, value: str) -> str:
     switches = here.settings.switches
     if value == "graphs" and not here.has_cuda:
         return "CUDA graphs need a model on a CUDA device."
-    if switches.early_exit is not None and here.mode != "speculative":
+    if switches.early_exit is not None and here.mode not in SPECULATIVE_MODES:
         return "Early exit decides token by token how far to go."
     if switches.cache not in ("auto", "static"):
         return f"It needs a cache that is written in place: choose the static KV cache instead of {switches.cache}."

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES
 from evprof.metrics.configurations import Column
 from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
 from evprof.view.settings_text import flat
@@ -35,7 +36,7 @@ class Evidence:
         return [
             column
             for column in self.columns
-            if column.runs[0].info.mode != "speculative" and family in (None, family_of(column))
+            if column.runs[0].info.mode not in PAIRED_MODES and family in (None, family_of(column))
         ]
 
     def twins(self, key: str) -> Iterator[tuple[Column, Column]]:

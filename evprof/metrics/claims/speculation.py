@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.metrics.claims.evidence import (
     NOT_MEASURED,
     Evidence,
@@ -94,7 +95,7 @@ def speeds(evidence: Evidence, *, is_adapter: bool) -> list[Speed]:
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
-        if run.info.mode != "speculative" or (run.info.imported is not None) != is_adapter:
+        if run.info.mode not in SPECULATIVE_MODES or (run.info.imported is not None) != is_adapter:
             continue
         model = run.info.models.get(TARGET)
         base = next((other for other in plain if other.runs[0].info.models.get(TARGET) == model), None)
@@ -139,7 +140,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     columns = [
         column
         for column in evidence.columns
-        if column.runs[0].info.mode == "speculative" and column.runs[0].info.imported is not None
+        if column.runs[0].info.mode in SPECULATIVE_MODES and column.runs[0].info.imported is not None
     ]
     accepted, drafted = _counts(run for column in columns for run in column.runs)
     if not drafted:

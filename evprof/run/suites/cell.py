@@ -11,12 +11,14 @@ from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of, roles_of
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.core.switches import InputSettings, Switches
 
 FILE, PNG = "file", "png"
 EVENT_SOURCES = (FILE, PNG)
 """Where a model that reads events finds them: in the sample's own file, or as event frames drawn from it beforehand."""
 
+_NESTED = ("input", "switches", "speculation")
 
 Wants = Callable[[str], str | None]
 """Model name -> "events" or "video", what its family was made for; None where nobody knows."""
@@ -41,12 +43,12 @@ class SuiteCell:
     @property
     def roles(self) -> tuple[str, ...]:
         """The models it takes, the draft first."""
-        return roles_of(self.mode)
+        return roles_of(self.mode, self.settings.speculation)
 
     @property
     def answering(self) -> tuple[str, ...]:
         """The roles whose runs a row of it leaves."""
-        return ("target",) if self.mode == "speculative" else self.roles
+        return ("target",) if self.mode in PAIRED_MODES else self.roles
 
     def choice(self, role: str) -> ModelChoice | None:
         """The model of that role."""
@@ -75,8 +77,6 @@ class SuiteCell:
         """Raises UserError (exit code 2) for what cannot work whatever the sample."""
         try:
             self.request(Sample("events", "video")).validate()
-            if self.mode == "speculative" and self.settings.temperature > 0:
-                raise UserError("Speculative decoding is greedy in this version; leave temperature out.", exit_code=2)
         except UserError as error:
             raise UserError(f"Cell '{self.label}': {error.sentence}", exit_code=error.exit_code) from None
 
@@ -90,8 +90,10 @@ def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
     plain, roles = GenerationSettings(), cell.roles
     asked, inputs, switches = cell.settings, cell.settings.input, cell.settings.switches
     changes: dict[str, Any] = {}
-    if cell.mode != "speculative":
+    if cell.mode not in SPECULATIVE_MODES:
         changes["gamma"] = plain.gamma
+    if cell.mode not in PAIRED_MODES:
+        changes["speculation"] = plain.speculation
     if asked.temperature == 0:
         changes |= {"top_p": plain.top_p, "top_k": plain.top_k, "seed": plain.seed}
     kinds = {wants(choice.name) for role in roles if (choice := cell.choice(role)) is not None}
@@ -131,10 +133,12 @@ def flat_values(cell: SuiteCell) -> dict[str, Any]:
         if choice is not None:
             names = {"name": role, **{name: f"{role}_{name}" for name in ("dtype", "device", "quantization", "clip")}}
             values |= {key: getattr(choice, name) for name, key in names.items()}
-    groups = (cell.settings, cell.settings.input, cell.settings.switches)
+    groups = (cell.settings, cell.settings.input, cell.settings.switches, cell.settings.speculation)
     for group in groups:
         values |= {
-            name: getattr(group, name) for name in group.__dataclass_fields__ if name not in ("input", "switches")
+            name: getattr(group, name)
+            for name in group.__dataclass_fields__
+            if name not in ("input", "switches", "speculation")
         }
     for role in ("draft", "target"):
         if role not in cell.roles:
@@ -184,7 +188,7 @@ def _merged(flats: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
     """Whether a varying field is worth naming here: not one that `meaningful` has set to its default."""
     if name == "gamma":
-        return cell.mode == "speculative"
+        return cell.mode in SPECULATIVE_MODES
     if name in ("frames", "event_frames"):
         return flat[name] is not None
     return not (name == "event_source" and flat[name] == FILE and "events" not in _inputs(cell))

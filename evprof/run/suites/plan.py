@@ -15,6 +15,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
+from evprof.core.speculation import PAIRED_MODES
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.spec import SuiteSpec
 
@@ -181,7 +182,7 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
 def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> Row:
     """The row that is measured again and again: the first cell's first sample."""
     cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
-    mode = cell.mode if cell.mode == "speculative" else roles[0]
+    mode = cell.mode if cell.mode in PAIRED_MODES else roles[0]
     return Row(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
 
 

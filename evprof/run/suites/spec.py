@@ -13,6 +13,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice
+from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.suites.cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
@@ -24,12 +25,14 @@ _GROUPS: tuple[tuple[str, Any], ...] = (
     ("", GenerationSettings()),
     ("input", InputSettings()),
     ("switches", Switches()),
+    ("speculation", SpeculationSettings()),
 )
+_NESTED = ("input", "switches", "speculation")
 _SETTINGS: dict[str, tuple[str, Any]] = {
     entry.name: (group, getattr(defaults, entry.name))
     for group, defaults in _GROUPS
     for entry in fields(defaults)
-    if entry.name not in ("input", "switches")
+    if entry.name not in _NESTED
 }
 """Field of the settings -> the group it stands in and its default."""
 
@@ -216,7 +219,7 @@ def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _cell(values: Mapping[str, Any]) -> SuiteCell:
-    groups: dict[str, dict[str, Any]] = {"": {}, "input": {}, "switches": {}}
+    groups: dict[str, dict[str, Any]] = {name: {} for name, _ in _GROUPS}
     for name, (group, _) in _SETTINGS.items():
         if name in values:
             groups[group][name] = values[name]
@@ -224,6 +227,7 @@ def _cell(values: Mapping[str, Any]) -> SuiteCell:
         GenerationSettings(**groups[""]),
         input=InputSettings(**groups["input"]),
         switches=Switches(**groups["switches"]),
+        speculation=SpeculationSettings(**groups["speculation"]),
     )
     mode = values.get("mode", "side-by-side")
     return SuiteCell(

@@ -6,6 +6,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.view.decimate import Ints, merged_bars
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import time_text
@@ -30,7 +31,7 @@ class RoundLane(Lane):
     def is_wanted(self) -> bool:
         """Only speculative runs have rounds, and imported files do not give them."""
         return self.track is not None or any(
-            track.run.info.mode == "speculative" and track.is_answer and track.run.info.imported is None
+            track.run.info.mode in SPECULATIVE_MODES and track.is_answer and track.run.info.imported is None
             for _, track in self.scene.shown
         )
 

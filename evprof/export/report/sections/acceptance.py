@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     count_cell,
@@ -21,7 +22,7 @@ from evprof.export.report.figures import (
     share_text,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, evidence_of, names_of, pairs_of
+from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of
 from evprof.metrics.claims.speculation import speeds
 from evprof.metrics.comparison import column_token_match
 from evprof.metrics.configurations import Column
@@ -175,7 +176,7 @@ def _counted(counts: Acceptance, name: str, badge: Badge) -> Iterator[Rate]:
 def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
     """How far two plain answers agree place by place: an upper hand on nothing, but what "naive acceptance" was."""
     for pair in pairs_of(data):
-        if SPECULATIVE in (pair.base.runs[0].info.mode, pair.other.runs[0].info.mode):
+        if {pair.base.runs[0].info.mode, pair.other.runs[0].info.mode} & set(PAIRED_MODES):
             continue
         found = column_token_match(pair.base, pair.other)
         if found["rate"] is not None:
@@ -217,10 +218,10 @@ def _of(rate: Rate) -> Badge:
 
 def verdicts_of(data: ReportData, column: Column) -> list[tuple[RunLog, Verdict]]:
     """Every speculative run of a configuration weighed against the target alone on the same sample, where that ran."""
-    others = [run for run in data.runs if run.info.mode != SPECULATIVE]
+    others = [run for run in data.runs if run.info.mode not in PAIRED_MODES]
     found = []
     for run in column.runs:
-        if run.info.mode == SPECULATIVE and run.info.imported is None:
+        if run.info.mode in SPECULATIVE_MODES and run.info.imported is None:
             weighed = verdict(run, plain_step_ms(run, others))
             if weighed is not None:
                 found.append((run, weighed))

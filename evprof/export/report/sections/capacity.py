@@ -5,11 +5,12 @@ from __future__ import annotations
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB, memory_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, names_of, noted_models, pairs_of
+from evprof.export.report.sections.evidence import badge_of, names_of, noted_models, pairs_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.kv_cache import measured_bytes
 from evprof.metrics.paired import mean_of
@@ -26,7 +27,9 @@ def section(data: ReportData) -> Section:
     noted, names = noted_models(data), names_of(data)
     # A speculative run has two models and two caches; how many of those fit is no question of a batch.
     measured = [
-        column for column in data.columns if column.runs[0].info.mode != SPECULATIVE and mean_of(column, measured_bytes)
+        column
+        for column in data.columns
+        if column.runs[0].info.mode not in PAIRED_MODES and mean_of(column, measured_bytes)
     ]
     blocks: list[Block] = []
     if measured:

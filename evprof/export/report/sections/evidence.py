@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Badge
 from evprof.metrics.claims.evidence import Evidence
@@ -17,7 +18,7 @@ from evprof.metrics.configurations import Column
 from evprof.metrics.drift import without_reference
 from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 
-SIDE_BY_SIDE, SPECULATIVE = "side-by-side", "speculative"
+SIDE_BY_SIDE = "side-by-side"
 
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
@@ -63,16 +64,16 @@ def _within(columns: Sequence[Column]) -> list[Pair]:
     found = [pair for together in by_request.values() for pair in _roles(together)]
     if not found:
         found = _roles(columns)
-    plain = next((column for column in columns if _role(column) == TARGET and _mode(column) != SPECULATIVE), None)
+    plain = next((column for column in columns if _role(column) == TARGET and _mode(column) not in PAIRED_MODES), None)
     if plain is not None:
-        found += [Pair(plain, column) for column in columns if _mode(column) == SPECULATIVE]
+        found += [Pair(plain, column) for column in columns if _mode(column) in SPECULATIVE_MODES]
     return found or [Pair(columns[0], other) for other in columns[1:]]
 
 
 def _roles(columns: Sequence[Column]) -> list[Pair]:
     """The first draft and the first target among these, if there are both."""
     firsts = [
-        next((column for column in columns if _role(column) == role and _mode(column) != SPECULATIVE), None)
+        next((column for column in columns if _role(column) == role and _mode(column) not in PAIRED_MODES), None)
         for role in (DRAFT, TARGET)
     ]
     return [Pair(firsts[0], firsts[1])] if firsts[0] is not None and firsts[1] is not None else []

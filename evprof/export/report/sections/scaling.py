@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text
@@ -21,7 +22,7 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
-from evprof.export.report.sections.evidence import SPECULATIVE, badge_of, noted_models, sizes_in
+from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
 from evprof.metrics.configurations import SampleKey, sample_key
 from evprof.metrics.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.kv_cache import measured_bytes
@@ -107,7 +108,7 @@ def sweeps_of(data: ReportData) -> list[Sweep]:
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None or run.info.mode == SPECULATIVE:
+        if model is None or run.info.mode in PAIRED_MODES:
             continue
         equal = tuple(
             (setting.key, setting.text)

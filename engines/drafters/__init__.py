@@ -1,0 +1,1 @@
+"""Who proposes tokens in speculation: one protocol (`drafter`), one file for each kind."""

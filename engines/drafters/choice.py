@@ -1,0 +1,70 @@
+"""Which drafter a run gets, by its settings: the one place that knows all kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engines.decoding import CachedModel
+from engines.drafters.drafter import Drafter
+from engines.drafters.model_drafter import ModelDrafter
+from engines.drafters.self_drafter import SelfDrafter
+from engines.model import VisionLanguageModel
+from engines.sampling import Law
+from engines.vocabulary_alignment import Alignment, align
+from evprof.core.request import GenerationSettings
+from evprof.core.speculation import HIDDEN, LORA, MODEL, SELF, SpeculationFacts
+
+
+@dataclass(frozen=True)
+class DraftSide:
+    """What a drafter may be made of: the target with its cache, and the draft with its own where one takes part.
+
+    `law` and `generator` are there when tokens are drawn.
+    """
+
+    target: VisionLanguageModel
+    cached_target: CachedModel
+    eos_ids: frozenset[int]
+    draft: VisionLanguageModel | None = None
+    cached_draft: CachedModel | None = None
+    law: Law | None = None
+    generator: torch.Generator | None = None
+
+    @property
+    def alignment(self) -> Alignment:
+        """How the ids of both meet. Raises RuntimeError without a draft."""
+        if self.draft is None:
+            raise RuntimeError("ids of one model need no alignment")
+        return align(self.draft.vocabulary, self.target.vocabulary)
+
+
+def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:
+    """The drafter of a run and what is told about it. Raises UserError for one that does not fit these models."""
+    asked = settings.speculation
+    if asked.drafter == SELF:
+        drafter: Drafter = SelfDrafter(side.cached_target, law=side.law, generator=side.generator)
+        return drafter, SpeculationFacts(drafter.name, SELF, length=asked.length)
+    if asked.drafter in (MODEL, HIDDEN, LORA) and side.draft is not None and side.cached_draft is not None:
+        alignment = side.alignment
+        drafter = ModelDrafter(
+            side.draft.facts.name,
+            side.cached_draft,
+            alignment,
+            side.eos_ids,
+            law=side.law,
+            generator=side.generator,
+            target_rows=side.cached_target.vocabulary_size,
+        )
+        facts = SpeculationFacts(
+            drafter.name,
+            asked.drafter,
+            alignment=alignment.kind,
+            shared_ids=alignment.shared,
+            draft_ids=side.draft.vocabulary.size,
+            target_ids=side.target.vocabulary.size,
+            length=asked.length,
+        )
+        return drafter, facts
+    raise RuntimeError(f"no drafter of kind {asked.drafter}")

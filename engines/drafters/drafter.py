@@ -1,0 +1,125 @@
+"""What a drafter is to the rounds of speculation, and what is handed between them.
+
+A drafter proposes ids of the target's vocabulary and may be wrong about all of them: it never changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from engines.answer import Answer
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """`ids` [k]: what follows the answer's last token, in the target's vocabulary, on any device.
+
+    `laws` [k, V] are the distributions the ids were drawn from (None: proposed for certain, which is a distribution of
+    one point). `parents` makes it a tree: for each node the index of its parent, -1 where that is the answer's last
+    token; nodes stand behind their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
+    over the first V' ids of the target's vocabulary, for judging only; None where it has none.
+    """
+
+    ids: torch.Tensor
+    laws: torch.Tensor | None = None
+    parents: tuple[int, ...] | None = None
+    logits: Sequence[torch.Tensor] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of drafted tokens."""
+        return self.ids.shape[0]
+
+    @classmethod
+    def nothing(cls) -> Proposal:
+        """No token: the round is then one plain step of the target."""
+        return cls(torch.empty(0, dtype=torch.long))
+
+
+@dataclass(frozen=True, eq=False)
+class PromptContext:
+    """What a drafter may know of the target's prompt. `text_ids` are its ids without visual slots, in order.
+
+    `embeddings` and `features` [1, S, hidden] are the prompt as the target's decoder got it and its last hidden states
+    before the last norm; None unless the drafter `wants_features`.
+    """
+
+    text_ids: Sequence[int] = ()
+    embeddings: torch.Tensor | None = None
+    features: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """What became of a proposal. The block the target was given is the answer's last token and the k drafted ones.
+
+    `path` are the places in that block that stand, 0 first; `features` [1, k + 1, hidden] the target's last hidden
+    states at the block's places, where the drafter wants them.
+    """
+
+    path: Sequence[int]
+    features: torch.Tensor | None = None
+
+
+class Drafter(Protocol):
+    """Proposes tokens. Used by one thread; made anew for each run.
+
+    `role` is whose work its spans are: "draft" for a model of its own, "target" for what belongs to the target.
+    `wants_features`: the target then keeps its hidden states for it. `is_random`: its proposals are drawn where the
+    answer is.
+    """
+
+    name: str
+    role: str
+    device: torch.device
+    wants_features: bool
+
+    def start(self, context: PromptContext) -> None:
+        """Called once, when the target has prefilled."""
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """At most `count` (at least 1) tokens to follow the answer `ids`, fewer where nothing promises more.
+
+        Never waits for a GPU. Raises Cancelled when `is_stopped` between two of its steps.
+        """
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Called after each round with the answer as it is now: what was rejected is to be forgotten."""
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """Called once behind the last round: caches then hold all of the answer save its last token."""
+
+    def abandon(self, ids: Sequence[int]) -> None:
+        """Called instead when the rounds broke off: what was not accepted is forgotten, nothing is computed."""
+
+    def note_length(self, answer: Answer) -> None:
+        """Writes the length of its cache into the records, where that is a model's of its own."""
+
+
+@dataclass
+class NoCache:
+    """The parts of a Drafter for one that keeps nothing between rounds."""
+
+    name: str
+    device: torch.device
+    role: str = "target"
+    wants_features: bool = field(default=False)
+
+    def start(self, context: PromptContext) -> None:
+        """Nothing to remember."""
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Nothing to forget."""
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """Nothing to catch up with."""
+
+    def abandon(self, ids: Sequence[int]) -> None:
+        """Nothing to forget."""
+
+    def note_length(self, answer: Answer) -> None:
+        """There is no cache."""

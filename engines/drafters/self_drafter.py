@@ -1,0 +1,77 @@
+"""The target as its own draft, over a second cache: accepts everything, so it shows what a round costs and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from engines.answer import Answer
+from engines.decoding import CachedModel
+from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.drafters.model_drafter import ModelDrafter
+from engines.kv_cache import STATIC, make_cache
+from engines.sampling import Law
+from engines.vocabulary_alignment import first_shared
+
+
+class SelfDrafter:
+    """Prefills the target's prompt once more when it starts, then drafts as any model."""
+
+    role = "target"
+    wants_features = True
+
+    def __init__(
+        self, target: CachedModel, *, law: Law | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        self.name = "the target itself"
+        self.device = target.device
+        self._target = target
+        self._law, self._generator = law, generator
+        self._inner: ModelDrafter | None = None
+
+    def start(self, context: PromptContext) -> None:
+        """A second cache with the same prompt. Raises RuntimeError without the prompt's embeddings."""
+        if context.embeddings is None:
+            raise RuntimeError("the target drafts from its prompt's embeddings")
+        target = self._target
+        own = CachedModel(target.decoder, self.role, target.device, target.vocabulary_size)
+        first = context.embeddings
+        own.cache = make_cache(
+            STATIC, target.decoder.config, capacity=first.shape[1] + 256, device=first.device, dtype=first.dtype
+        )
+        own.decoder.trunk(first, own.cache)
+        own.prompt_length = own.length
+        everything = first_shared(target.vocabulary_size)
+        self._inner = ModelDrafter(
+            self.name,
+            own,
+            everything,
+            frozenset(),
+            law=self._law,
+            generator=self._generator,
+            target_rows=target.vocabulary_size,
+        )
+
+    @property
+    def _model(self) -> ModelDrafter:
+        if self._inner is None:
+            raise RuntimeError("a drafter is started before it drafts")
+        return self._inner
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """As any model."""
+        return self._model.propose(ids, count, is_stopped)
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Cuts what was rejected off."""
+        self._model.observe(ids, verified)
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """The second cache is thrown away with the run."""
+
+    def abandon(self, ids: Sequence[int]) -> None:
+        """The second cache is thrown away with the run."""
+
+    def note_length(self, answer: Answer) -> None:
+        """The records tell the target's own cache."""

@@ -1,0 +1,91 @@
+"""Which drafted tokens stand: by the target's own choice at temperature 0, by rejection sampling otherwise.
+
+What is proposed for certain is held against a choice of the target's, made or drawn: that is a draw from the target's
+own law whatever was proposed. What was drawn from a law q stands with probability min(1, p/q), and the first that does
+not is replaced by a draw from max(p - q, 0) (Leviathan et al., arXiv 2211.17192, Alg. 1; Chen et al., 2302.01318). It
+knows no cache and no model; nothing here makes the host wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engines.drafters.drafter import Proposal
+from engines.sampling import Law, Sampler, draw, greedy
+
+
+@dataclass(frozen=True)
+class Judged:
+    """`path` are the places in the block [last, x1 … xk] that stand, 0 first; `emitted` the tokens the round gives."""
+
+    path: tuple[int, ...]
+    emitted: tuple[int, ...]
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that stand."""
+        return len(self.path) - 1
+
+
+class Verifier:
+    """Holds proposals against a target's logits. With a `law`, tokens are drawn from it with `generator`."""
+
+    def __init__(self, law: Law | None = None, generator: torch.Generator | None = None) -> None:
+        self._law = law
+        self._generator = generator
+        self.sample: Sampler = greedy if law is None else lambda logits: draw(law(logits), generator)
+
+    def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
+        """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read."""
+        ids = proposal.ids.to(logits.device)
+        if self._law is None or proposal.laws is None:
+            return torch.cat([ids, self.sample(logits)[:, 0]])
+        return torch.cat([ids, self._reject(proposal.laws.to(logits.device), ids, self._law(logits))])
+
+    def conclude(self, proposal: Proposal, read: list[int], eos_ids: frozenset[int]) -> Judged:
+        """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing behind
+        it stands and no token of the target's own follows."""
+        count = proposal.size
+        drafted, told = read[:count], read[count:]
+        if self._law is None or proposal.laws is None:
+            path, following = _walk(drafted, told, proposal.parents)
+        else:
+            path, following = tuple(range(told[0] + 1)), told[1]
+        accepted = [drafted[place - 1] for place in path[1:]]
+        for number, token in enumerate(accepted, 1):
+            if token in eos_ids:
+                return Judged(path[: number + 1], tuple(accepted[:number]))
+        return Judged(path, (*accepted, following))
+
+    def _reject(self, drafted: torch.Tensor, ids: torch.Tensor, law: torch.Tensor) -> torch.Tensor:
+        """Laws of draft [k, V] and target [k + 1, V] -> how many of a chain stand, and the token that follows, [2]."""
+        count = ids.shape[0]
+        chances = law[:count].gather(1, ids[:, None])[:, 0]
+        claimed = drafted.gather(1, ids[:, None])[:, 0]
+        dice = torch.rand(count, device=law.device, generator=self._generator)
+        # u < p/q without the quotient: what was drawn has q > 0.
+        stands = (dice * claimed < chances).long().cumprod(0).sum()
+        padded = torch.cat([drafted, torch.zeros_like(law[:1])])
+        residual = (law - padded).clamp(min=0).index_select(0, stands[None])
+        own = law.index_select(0, stands[None])
+        # p = q up to rounding leaves nothing over; then p itself is as right.
+        rest = torch.where(residual.sum() > 0, residual, own)
+        return torch.cat([stands[None], draw(rest, self._generator)[0]])
+
+
+def _walk(drafted: list[int], choices: list[int], parents: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
+    """Down from the block's first place as long as the choice made there was drafted below it.
+
+    `choices[i]` is the target's token behind the block's place i; returns the places and the choice behind the last.
+    """
+    above = parents if parents is not None else range(-1, len(drafted) - 1)
+    below: dict[tuple[int, int], int] = {}
+    for node, parent in enumerate(above):
+        below.setdefault((parent + 1, drafted[node]), node + 1)
+    path, place = [0], 0
+    while (following := below.get((place, choices[place]))) is not None:
+        path.append(following)
+        place = following
+    return tuple(path), choices[place]
