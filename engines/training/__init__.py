@@ -1,0 +1,1 @@
+"""Teaching drafters: pairs of hidden states collected, adapters trained on them, held-out answers judged."""

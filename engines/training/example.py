@@ -1,0 +1,35 @@
+"""One collected answer: what both models saw and thought while the target said it. It knows no file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """`answer_ids` [n] is the target's greedy answer, end of sequence included where it came.
+
+    `target_embeddings` [S, H] is the prompt as the target's decoder got it, its visual positions `target_visual` =
+    (first, count); `target_features` [S + n - 1, H] its last hidden states, before the last norm, at the prompt's
+    positions and those of the answer's tokens save the last. `draft_embeddings`, `draft_visual`, `draft_features` are
+    the same of the draft fed with the target's answer, in the draft's ids; None where no draft took part.
+    `text_ids` are the target's ids of the prompt without visual slots.
+    """
+
+    name: str
+    prompt: str
+    answer_ids: torch.Tensor
+    text_ids: torch.Tensor
+    target_embeddings: torch.Tensor
+    target_features: torch.Tensor
+    target_visual: tuple[int, int]
+    draft_embeddings: torch.Tensor | None = None
+    draft_features: torch.Tensor | None = None
+    draft_visual: tuple[int, int] | None = None
+
+    @property
+    def target_prompt(self) -> int:
+        """Positions of the target's prompt."""
+        return self.target_embeddings.shape[0]
