@@ -117,14 +117,15 @@ def read_headers(folder: Path) -> dict[str, StoredTensor]:
     """Stored name -> tensor description for a whole folder, without reading weights (`.bin` files are mapped)."""
     tensors: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
-        for tensor in _safetensors_header(path) if path.suffix == ".safetensors" else _bin_header(path):
+        for tensor in safetensors_header(path) if path.suffix == ".safetensors" else _bin_header(path):
             if tensor.name in tensors:
                 raise UserError(f"{path} and {tensors[tensor.name].path.name} both hold '{tensor.name}'.")
             tensors[tensor.name] = tensor
     return tensors
 
 
-def _safetensors_header(path: Path) -> list[StoredTensor]:
+def safetensors_header(path: Path) -> list[StoredTensor]:
+    """What one file says it holds, held against its size. Raises UserError for a file that cannot be that."""
     size = path.stat().st_size
     damaged = f"{path} is truncated or no safetensors file"
     with path.open("rb") as file:

@@ -1,0 +1,138 @@
+"""The tensors of a trained adapter's folder: read with everything checked beforehand, written whole or not at all.
+
+What `adapter.json` says is `evprof.loaders.adapters`'; what tensors mean is the kinds' own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from engines.llama import LlamaDecoder
+from engines.shards import StoredTensor, read_tensors, safetensors_header
+from evprof.core.errors import UserError
+from evprof.core.units import bytes_text
+from evprof.core.whole_file import whole_folder
+from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, TENSORS, AdapterInfo
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Name -> shape of every tensor a kind needs."""
+
+MOST_BYTES = 4 << 30
+"""Of all tensors of an adapter together; a head for a 7B model takes an eighth of it."""
+
+
+def load_tensors(
+    info: AdapterInfo,
+    shapes: Shapes | None = None,
+    *,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+) -> dict[str, torch.Tensor]:
+    """The adapter's tensors by name, on `device` (the CPU), floating ones in `dtype` (their own).
+
+    With `shapes` exactly these are accepted, before a weight is read; without, the kind checks what it gets. Raises
+    UserError for what is missing, too large, of other sizes or not finite. Runs nothing a file holds.
+    """
+    path = info.tensors_path
+    if not path.is_file():
+        raise UserError(f"{info.folder} lacks {TENSORS}; copy the adapter again or train it with evprof adapter train.")
+    stored = {tensor.name: tensor for tensor in safetensors_header(path)}
+    total = sum(tensor.nbytes for tensor in stored.values())
+    if total > MOST_BYTES:
+        raise UserError(f"{path} holds {bytes_text(total)}; an adapter has {bytes_text(MOST_BYTES)} at most.")
+    if shapes is not None:
+        _check_shapes(path, stored, shapes)
+    tensors: dict[str, torch.Tensor] = {}
+    for entry, tensor in read_tensors(list(stored.values()), device or torch.device("cpu")):
+        is_floating = tensor.is_floating_point()
+        if is_floating and not bool(tensor.float().isfinite().all()):
+            raise UserError(f"{path}: '{entry.name}' holds values that are not finite; train the adapter again.")
+        tensors[entry.name] = tensor.to(dtype) if is_floating and dtype is not None else tensor
+    return tensors
+
+
+def check_target(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> None:
+    """Raises UserError unless the adapter was made for a model of these sizes; `name` is the model's, for people.
+
+    `info.hidden_size` is the width of the target's hidden states, `info.vocabulary` the rows of its head.
+    """
+    _check_sizes(info, "target", name, (info.hidden_size, info.vocabulary), (target.config.hidden_size, target.rows))
+
+
+def check_draft(info: AdapterInfo, draft: LlamaDecoder, name: str = "") -> None:
+    """The same of the draft's hidden size, for kinds in which a draft takes part."""
+    asked = (info.draft_hidden_size or 0, 0)
+    _check_sizes(info, "draft", name, asked, (draft.config.hidden_size, 0))
+
+
+def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: str) -> AdapterInfo:
+    """Writes `info.folder` with description, tensors and model card; an adapter that was there is replaced.
+
+    Tensors keep their dtypes. Raises UserError where something else is in that place or it cannot be written.
+    """
+    folder = info.folder
+    if folder.exists() and not (folder / DESCRIPTION).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and is no adapter; name a new folder.")
+    try:
+        with whole_folder(folder) as unfinished:
+            (unfinished / DESCRIPTION).write_text(
+                json.dumps(description(info), indent=1, sort_keys=True) + "\n", "utf-8"
+            )
+            (unfinished / CARD).write_text(card, "utf-8")
+            kept = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
+            save_file(kept, unfinished / TENSORS, metadata={"format": "pt"})
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    return replace(info, folder=folder)
+
+
+def description(info: AdapterInfo) -> dict[str, Any]:
+    """What `adapter.json` says."""
+    names = ("kind", "name", "target", "draft", "hidden_size", "draft_hidden_size", "vocabulary", "config")
+    values = {name: getattr(info, name) for name in (*names, "training", "evaluation")}
+    return {"format": FORMAT, **values}
+
+
+def size_of(info: AdapterInfo, name: str, *, least: int = 1, most: int = 1 << 20) -> int:
+    """A whole number of the kind's own configuration. Raises UserError when it is missing or out of bounds."""
+    value = info.config.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise UserError(
+            f"{info.folder / DESCRIPTION}: config.{name} must be a whole number from {least} to {most}, not {value!r}."
+        )
+    return value
+
+
+def _check_shapes(path: Path, stored: dict[str, StoredTensor], shapes: Shapes) -> None:
+    missing = sorted(set(shapes) - set(stored))
+    surplus = sorted(set(stored) - set(shapes))
+    if missing or surplus:
+        what = f"lacks '{missing[0]}'" if missing else f"holds '{surplus[0][:80]}', which is no part of it"
+        raise UserError(f"{path} {what}; train the adapter again.")
+    for name, shape in shapes.items():
+        found = stored[name]
+        if found.shape != tuple(shape):
+            raise UserError(
+                f"{path}: '{name}' is of shape {list(found.shape)}, and {list(shape)} is needed; train the adapter "
+                "for these models."
+            )
+        if not getattr(torch, found.dtype).is_floating_point:
+            raise UserError(f"{path}: '{name}' is of type {found.dtype}, and weights are needed.")
+
+
+def _check_sizes(info: AdapterInfo, role: str, name: str, trained: tuple[int, int], found: tuple[int, int]) -> None:
+    for what, needed, has in zip(("hidden size", "vocabulary"), trained, found, strict=True):
+        if needed != has:
+            model = f"the {role} {name}".rstrip()
+            made_for = (info.target if role == "target" else info.draft) or "another model"
+            raise UserError(
+                f"Adapter {info.name} was trained for {made_for} with {what} {needed}, and {model} has {has}; choose "
+                f"that {role} or another adapter."
+            )
