@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
+from engines.adapters.folder import check_target
+from engines.adapters.ngram import load_ngram
 from engines.decoding import CachedModel
 from engines.drafters.drafter import Drafter
+from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
+from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.self_drafter import SelfDrafter
 from engines.model import VisionLanguageModel
 from engines.sampling import Law
 from engines.vocabulary_alignment import Alignment, align
 from evprof.core.request import GenerationSettings
-from evprof.core.speculation import HIDDEN, LORA, MODEL, SELF, SpeculationFacts
+from evprof.core.speculation import HIDDEN, LOOKUP, LORA, MODEL, NGRAM, SELF, SpeculationFacts, SpeculationSettings
+from evprof.loaders.adapters import read_adapter
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,13 @@ class DraftSide:
 def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:
     """The drafter of a run and what is told about it. Raises UserError for one that does not fit these models."""
     asked = settings.speculation
+    if asked.drafter == LOOKUP:
+        drafter: Drafter = LookupDrafter(side.cached_target.device, side.eos_ids)
+        return drafter, SpeculationFacts(drafter.name, LOOKUP, length=asked.length)
+    if asked.drafter == NGRAM:
+        return _ngram(asked, side)
     if asked.drafter == SELF:
-        drafter: Drafter = SelfDrafter(side.cached_target, law=side.law, generator=side.generator)
+        drafter = SelfDrafter(side.cached_target, law=side.law, generator=side.generator)
         return drafter, SpeculationFacts(drafter.name, SELF, length=asked.length)
     if asked.drafter in (MODEL, HIDDEN, LORA) and side.draft is not None and side.cached_draft is not None:
         alignment = side.alignment
@@ -68,3 +78,10 @@ def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter
         )
         return drafter, facts
     raise RuntimeError(f"no drafter of kind {asked.drafter}")
+
+
+def _ngram(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:
+    info = read_adapter(asked.adapter or "")
+    check_target(info, side.target.language_model, side.target.facts.name)
+    drafter = NgramDrafter(info.name, load_ngram(info), side.cached_target.device, side.eos_ids)
+    return drafter, SpeculationFacts(drafter.name, NGRAM, adapter=info.name, length=asked.length)
