@@ -15,7 +15,7 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "overhead", "ui", "events", "video", "engine-process")
+BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "engine-process")
 
 _ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7}
 
@@ -27,6 +27,8 @@ class Bench(Command):
     to this machine's own ceilings, which are measured first.
     switches: every optimization on against off, in turns in one process: speed, memory, and whether the answer stays
     the same, beside what was expected of it.
+    speculation: every drafter against plain decoding of the same held-out scenes, in turns: acceptance, costs, speed as
+    predicted and as measured, and whether the answers stay the same.
     overhead: what the instrumentation costs per token, in interleaved pairs against the same loop with a null recorder,
     with the A/A ratio of the same run beside it.
     ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
@@ -97,7 +99,16 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
-    group.add_argument("--markdown", action="store_true", help="also of engine: print the table as Markdown")
+    group.add_argument(
+        "--markdown", action="store_true", help="also of engine and speculation: print the table as Markdown"
+    )
+    group = parser.add_argument_group(
+        "speculation", "also --draft, --target, --device, --dtype, --repeat, --max-new-tokens and --only with drafters"
+    )
+    group.add_argument(
+        "--scenes", type=int, metavar="N", default=8, help="held-out scenes; 0: the bundled samples (default: 8)"
+    )
+    group.add_argument("--adapter", metavar="FOLDER", action="append", help="a trained adapter to take part as well")
 
 
 def _add_events_options(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +130,10 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             return lambda document, console, is_markdown: (print_markdown if is_markdown else print_switches)(
                 document, console
             )
+        case "speculation":
+            from evprof.cli.speculation_bench_report import print_speculation
+
+            return print_speculation
         case "engine":
             from evprof.cli.bench_report import print_engine
 
@@ -150,8 +165,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             from engines.bench.engine import measure_engine
 
             return measure_engine(_engine_bench(options), console.note)
-        case "switches":
-            return _measure_switches(options, console)
+        case "switches" | "speculation":
+            return _measure_choices(options, console)
         case "overhead":
             from engines.overhead import measure_overhead
 
@@ -182,6 +197,15 @@ def _engine_bench(options: argparse.Namespace) -> EngineBench:
         limit_s=options.limit,
         contenders=choose_contenders(options.contenders) if options.contenders is not None else None,
     )
+
+
+def _measure_choices(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """What a person may switch on, against having it off."""
+    if options.benchmark == "switches":
+        return _measure_switches(options, console)
+    from evprof.cli.bench_speculation import measure_drafters
+
+    return measure_drafters(options, console)
 
 
 def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:

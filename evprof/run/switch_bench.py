@@ -15,16 +15,15 @@ from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.recording import Recording
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.run.batch_bench import BatchEngine, measure_batch
 from evprof.run.queue_sink import QueueSink
+from evprof.run.single_run import recorded_run
 from evprof.run.switch_figures import Measured, Pair, Side, row_of, row_without, summary_of
 from evprof.run.switch_variants import BATCH, VARIANTS, Basis, Change, Variant, plain_settings
-from evprof.run.wire import apply_part
 
 
 class NotHereError(Exception):
@@ -205,7 +204,7 @@ class _Bench:
         except Exception as error:  # noqa: BLE001 - a defect costs this row, not the benchmark
             traceback.print_exc()
             problem = f"The engine failed: {type(error).__name__}: {error}"
-        run = _recorded(sink)
+        run = recorded_run(sink)
         if run is not None and run.info.status == CANCELLED:
             raise Cancelled
         if problem is None and (run is None or run.info.status != FINISHED):
@@ -213,17 +212,6 @@ class _Bench:
         if run is None or problem is not None:
             raise NotHereError(problem or "The engine made no run of it.")
         return run
-
-
-def _recorded(sink: QueueSink) -> RunLog | None:
-    """The one run that an engine left in the sink."""
-    recording = Recording()
-    while parts := sink.take():
-        for part in parts:
-            apply_part(part, recording)
-    book = RunBook(recording)
-    book.update()
-    return next(iter(book.runs.values()), None)
 
 
 def title_of(variant: Variant, on: Change) -> str:

@@ -1,0 +1,110 @@
+"""Who takes part in `evprof bench speculation`: drafters with their settings, as requests; it measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from evprof.core.speculation import (
+    EAGLE,
+    HIDDEN,
+    KV,
+    KV_ADAPTED,
+    LOOKUP,
+    LORA,
+    MODEL,
+    NGRAM,
+    PARALLEL_PREFILL,
+    SELF,
+    SPECULATIVE,
+    SpeculationSettings,
+)
+from evprof.loaders.adapters import AdapterInfo
+
+GAMMAS = tuple(range(1, 9))
+"""Draft lengths that predictions are held against."""
+
+_WORDS = {
+    MODEL: "draft model as it is",
+    LOOKUP: "prompt lookup",
+    SELF: "the target itself",
+    EAGLE: "EAGLE-style head",
+    HIDDEN: "hidden-state adapter",
+    LORA: "LoRA-tuned draft",
+    NGRAM: "n-grams of its answers",
+    KV: "cache of the draft, mapped",
+}
+TREES = ("2,2,1,1,1", "3,2,1,1")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to draft. `sweeps`: the best of GAMMAS is looked for, else `gamma` is taken as it is."""
+
+    name: str
+    speculation: SpeculationSettings
+    mode: str = SPECULATIVE
+    gamma: int = 5
+    sweeps: bool = True
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether its answers are the target's own."""
+        return self.mode != KV_ADAPTED
+
+    @property
+    def key(self) -> str:
+        """A name without spaces, for JSON: the drafter's kind, with what sets it apart from others of its kind."""
+        asked = self.speculation
+        parts = [KV if self.mode == KV_ADAPTED else asked.drafter]
+        if self.mode == PARALLEL_PREFILL:
+            parts.append(f"prefill-from-{asked.begins}")
+        parts += [asked.length] * (asked.length != "fixed") + [f"tree-{asked.tree}"] * bool(asked.tree)
+        return "-".join(parts)
+
+    def request(self, plain: RunRequest, gamma: int | None = None) -> RunRequest:
+        """The same question with this drafter."""
+        settings = replace(plain.settings, speculation=self.speculation, gamma=gamma or self.gamma)
+        return replace(plain, mode=self.mode, settings=settings)
+
+
+def contenders(adapters: Sequence[AdapterInfo]) -> list[Contender]:
+    """Everybody who can draft here: without training first, then each adapter, then the target itself."""
+    plain = SpeculationSettings()
+    found = [
+        Contender(_WORDS[MODEL], plain),
+        Contender(f"{_WORDS[MODEL]}, budgeted", replace(plain, length="budgeted"), sweeps=False),
+        Contender("draft model inside the prefill", plain, PARALLEL_PREFILL, sweeps=False),
+        Contender("the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False),
+        Contender(_WORDS[LOOKUP], replace(plain, drafter=LOOKUP)),
+    ]
+    for adapter in adapters:
+        found += _trained(adapter)
+    return [*found, Contender(_WORDS[SELF], replace(plain, drafter=SELF))]
+
+
+def _trained(adapter: AdapterInfo) -> list[Contender]:
+    folder, name = str(adapter.folder), _WORDS[adapter.kind]
+    if adapter.kind == KV:
+        return [Contender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
+    asked = SpeculationSettings(drafter=adapter.kind, adapter=folder)
+    found = [Contender(name, asked)]
+    if adapter.kind == EAGLE:
+        for tree in TREES:
+            depth = len(tree.split(","))
+            found.append(Contender(f"{name}, tree {tree}", replace(asked, tree=tree), gamma=depth, sweeps=False))
+    return found
+
+
+def plain_request(
+    sample: Sample, draft: ModelChoice, target: ModelChoice, max_new_tokens: int, temperature: float = 0.0
+) -> RunRequest:
+    """The target alone, as everybody is measured against."""
+    settings = GenerationSettings(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        speculation=SpeculationSettings(judges=False),
+    )
+    return RunRequest("target", sample, draft, target, settings, keeps_frames=False)

@@ -1,0 +1,229 @@
+"""`evprof bench speculation`: every drafter against plain decoding of the same questions, in turns in one process.
+
+First each drafter is tried at all draft lengths, and its prediction held against what it takes; then all of them at
+their best, on every sample. It asks an engine for runs and reads their records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import Engine, StopFlag
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import MODEL
+from evprof.run.benches.drafting import GAMMAS, Contender, plain_request
+from evprof.run.benches.speculation_figures import (
+    Turn,
+    acceptance_of,
+    costs_of,
+    measured,
+    predicted_speedup,
+    token_match,
+)
+from evprof.run.single_run import finished_run
+
+SWEPT_SAMPLES = 3
+"""Samples on which draft lengths are tried."""
+
+
+@dataclass(frozen=True)
+class SpeculationPlan:
+    """`samples` are asked their own prompts; `sweep_repeat` and `repeat` are pairs of runs per sample and setting."""
+
+    samples: Sequence[Sample]
+    contenders: Sequence[Contender]
+    draft: ModelChoice
+    target: ModelChoice
+    repeat: int = 3
+    sweep_repeat: int = 6
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    gammas: tuple[int, ...] = GAMMAS
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for numbers and names that mean nothing."""
+        if self.repeat < 1 or self.sweep_repeat < 2:
+            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
+        if not self.samples or not self.contenders:
+            raise UserError("There is nothing to measure: no sample, or no drafter of that name.", exit_code=USAGE)
+
+
+def measure_speculation(
+    engine: Engine, plan: SpeculationPlan, stop: StopFlag, note: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """`environment`, `rows` (a row for each drafter), `sweep` (one for each drafter and draft length) and `summary`.
+
+    A set `stop` ends it with what is measured. Raises UserError when the target does not even run alone.
+    """
+    plan.validate()
+    bench = _Bench(engine, plan, stop, note)
+    is_stopped = False
+    try:
+        bench.measure()
+    except Cancelled:
+        is_stopped = True
+    finally:
+        engine.close()
+    return {
+        "environment": bench.environment or engine.describe(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": {
+            "draft": plan.draft.name,
+            "target": plan.target.name,
+            "dtype": bench.dtype,
+            "samples": len(plan.samples),
+            "repeat": plan.repeat,
+            "sweep_repeat": plan.sweep_repeat,
+            "max_new_tokens": plan.max_new_tokens,
+            "temperature": plan.temperature,
+        },
+        "rows": bench.rows,
+        "sweep": bench.sweep,
+        "summary": summary_of(bench.rows, bench.sweep) | {"is_complete": not is_stopped},
+    }
+
+
+@dataclass
+class _Bench:
+    engine: Engine
+    plan: SpeculationPlan
+    stop: StopFlag
+    note: Callable[[str], None]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    sweep: list[dict[str, Any]] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    dtype: str = ""
+
+    def measure(self) -> None:
+        """The sweeps, then the turns of all at their best."""
+        plan = self.plan
+        first = self._run(self._plain(plan.samples[0]))
+        self.environment = first.info.environment
+        self.dtype = " and ".join(dict.fromkeys(facts.dtype for facts in first.info.models.values()))
+        best: list[tuple[Contender, int]] = []
+        for contender in plan.contenders:
+            try:
+                gamma = self._best_gamma(contender) if contender.sweeps else contender.gamma
+                self._run(contender.request(self._plain(plan.samples[0]), gamma))
+            except UserError as problem:
+                self.note(f"{contender.name}: {problem.sentence}")
+                self.rows.append({"drafter": contender.key, "name": contender.name, "reason": problem.sentence})
+            else:
+                best.append((contender, gamma))
+        self._final(best)
+
+    def _best_gamma(self, contender: Contender) -> int:
+        """Tries all draft lengths in turns; returns the one that decodes fastest."""
+        plan, samples = self.plan, self.plan.samples[:SWEPT_SAMPLES]
+        turns: dict[int, list[Turn]] = {gamma: [] for gamma in plan.gammas}
+        for sample in samples:  # so that no first run of a setting is measured
+            for gamma in plan.gammas:
+                self._run(contender.request(self._plain(sample), gamma))
+        for repeat in range(plan.sweep_repeat):
+            for sample in samples:
+                plain = self._plain(sample)
+                order = plan.gammas if repeat % 2 == 0 else tuple(reversed(plan.gammas))
+                for gamma in order:
+                    turns[gamma].append(self._turn(plain, contender, gamma, repeat))
+        swept = [_swept_row(contender, gamma, found, len(samples)) for gamma, found in turns.items()]
+        self.sweep += swept
+        known = [row for row in swept if row["measured"] is not None]
+        best = max(known, key=lambda row: float(row["measured"]), default=None)
+        chosen = int(best["gamma"]) if best else contender.gamma
+        self.note(f"{contender.name}: best with gamma {chosen}" + (f", {best['measured']:.2f}x" if best else ""))
+        return chosen
+
+    def _final(self, best: Sequence[tuple[Contender, int]]) -> None:
+        """All drafters on all samples, in turns; rows are there after every sample, should it be stopped."""
+        plan, began = self.plan, time.monotonic()
+        turns: dict[str, list[Turn]] = {contender.key: [] for contender, _ in best}
+        reasons = list(self.rows)
+        for number, sample in enumerate(plan.samples, 1):
+            plain = self._plain(sample)
+            for repeat in range(plan.repeat):
+                for contender, gamma in best if repeat % 2 == 0 else reversed(best):
+                    turns[contender.key].append(self._turn(plain, contender, gamma, repeat))
+            self.rows = [_row(contender, gamma, turns[contender.key]) for contender, gamma in best] + reasons
+            left_s = (time.monotonic() - began) / number * (len(plan.samples) - number)
+            self.note(f"sample {number} of {len(plan.samples)}; about {left_s:.0f} s left")
+
+    def _turn(self, plain: RunRequest, contender: Contender, gamma: int, repeat: int) -> Turn:
+        """A plain run and a drafted one, now this first, now that."""
+        drafted = contender.request(plain, gamma)
+        if repeat % 2:
+            second = self._run(drafted)
+            return Turn(self._run(plain), second)
+        return Turn(self._run(plain), self._run(drafted))
+
+    def _plain(self, sample: Sample) -> RunRequest:
+        plan = self.plan
+        return plain_request(sample, plan.draft, plan.target, plan.max_new_tokens, plan.temperature)
+
+    def _run(self, request: RunRequest) -> RunLog:
+        return finished_run(self.engine, request, self.stop)
+
+
+def _swept_row(contender: Contender, gamma: int, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
+    """Predicted from the even repeats, measured in the odd ones; `turns` are in order of repeats."""
+    even = [turn for index, turn in enumerate(turns) if index // samples % 2 == 0]
+    odd = [turn for index, turn in enumerate(turns) if index // samples % 2 == 1]
+    costs = costs_of(even)
+    predicted = None if costs is None else predicted_speedup(costs, [turn.drafted for turn in even])
+    speed = measured(odd)["decode_speedup"]
+    return {
+        "drafter": contender.key,
+        "gamma": gamma,
+        **_costs(costs),
+        **acceptance_of([turn.drafted for turn in turns[:samples]]),
+        "predicted": predicted,
+        "measured": speed,
+        "predicted_vs_measured": predicted / speed if predicted and speed else None,
+    }
+
+
+def _row(contender: Contender, gamma: int, turns: Sequence[Turn]) -> dict[str, Any]:
+    costs = costs_of(turns)
+    return {
+        "drafter": contender.key,
+        "name": contender.name,
+        "mode": contender.mode,
+        "gamma": gamma,
+        "is_lossless": contender.is_lossless,
+        **_costs(costs),
+        **acceptance_of([turn.drafted for turn in turns]),
+        "predicted": None if costs is None else predicted_speedup(costs, [turn.drafted for turn in turns]),
+        **measured(turns),
+        "token_match": token_match(turns),
+        "reason": None,
+    }
+
+
+def _costs(costs: Any) -> dict[str, float | None]:
+    names = {"draft_cost": "draft", "verify_cost": "verify", "preparation_cost": "preparation", "step_ms": "step_ms"}
+    return {name: None if costs is None else getattr(costs, own) for name, own in names.items()}
+
+
+def summary_of(rows: Sequence[dict[str, Any]], sweep: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """cli.md's keys. `predicted_vs_measured_worst` is the agreement farthest from 1 over all draft lengths of the
+    untouched draft model."""
+    lossless = [row for row in rows if row.get("is_lossless") and row["decode_speedup"] is not None]
+    best = max(lossless, key=lambda row: float(row["decode_speedup"]), default=None)
+    agreements = [row["predicted_vs_measured"] for row in sweep if row["drafter"] == MODEL]
+    known = [value for value in agreements if value is not None]
+    return {
+        "best_lossless_speedup": best["decode_speedup"] if best else None,
+        "best_drafter": best["drafter"] if best else None,
+        "best_end_to_end_speedup": max((row["end_to_end_speedup"] for row in lossless), default=None),
+        "predicted_vs_measured_worst": max(known, key=lambda value: max(value, 1 / value), default=None),
+        "acceptance": {
+            row["drafter"]: row["draft_acceptance_rate"] for row in rows if row.get("draft_acceptance_rate") is not None
+        },
+        "answers_differ": sum(row["answers"] - row["same_answers"] for row in lossless),
+    }

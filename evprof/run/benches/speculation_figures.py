@@ -1,0 +1,129 @@
+"""What runs of a drafter say beside plain runs of the same questions: costs, prediction, speedups, agreement.
+
+A prediction is made from one half of the runs and held against the other half, so that it can be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_from_ns
+from evprof.metrics.decoding import decode_ms_per_token
+from evprof.metrics.speculation import acceptance
+from evprof.metrics.stages import stage_ms, wall_ms
+from evprof.run.switch_figures import pair_ratio
+
+PREPARING = "prepare draft"
+"""The span in which a drafter takes the prompt in, inside stage decode."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A plain run and a drafted one of the same question, made one after the other."""
+
+    plain: RunLog
+    drafted: RunLog
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both gave the same tokens."""
+        ids = [[token.token_id for token in run.tokens] for run in (self.plain, self.drafted)]
+        return ids[0] == ids[1]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (rollback counted in), both
+    medians over runs; `preparation` per answer; `step_ms` is the plain step."""
+
+    draft: float
+    verify: float
+    preparation: float
+    step_ms: float
+
+
+def costs_of(turns: Sequence[Turn]) -> Costs | None:
+    """None where nothing was drafted or no step was timed."""
+    steps = [step for turn in turns if (step := decode_ms_per_token(turn.plain)) is not None]
+    drafted = [turn.drafted for turn in turns]
+    drafting = [_draft_ms(run) for run in drafted]
+    verifying = [ms_from_ns(entry.verify_ns + entry.rollback_ns) for run in drafted for entry in run.rounds]
+    if not steps or not verifying:
+        return None
+    known = [spent for spent in drafting if spent is not None]
+    step = median(steps)
+    return Costs(
+        (median(known) if known else 0.0) / step,
+        median(verifying) / step,
+        median([_preparation_ms(run) for run in drafted]) / step,
+        step,
+    )
+
+
+def predicted_speedup(costs: Costs, runs: Sequence[RunLog]) -> float | None:
+    """S = tokens / (rounds (gamma c + v) + preparation), tau and gamma as they came; None without rounds."""
+    counted = [counts for run in runs if (counts := acceptance(run)) is not None and counts.rounds]
+    rounds = sum(counts.rounds for counts in counted)
+    if not rounds:
+        return None
+    drafted, emitted = sum(counts.drafted for counts in counted), sum(counts.emitted for counts in counted)
+    spent = drafted * costs.draft + rounds * costs.verify + len(counted) * costs.preparation
+    return emitted / spent if spent > 0 else None
+
+
+def measured(turns: Sequence[Turn]) -> dict[str, Any]:
+    """Speedups of a drafter over pairs of runs: medians of ratios with their intervals, and whether answers agree."""
+    found: dict[str, Any] = {}
+    reads: tuple[tuple[str, Callable[[RunLog], float | None]], ...] = (
+        ("decode", lambda run: stage_ms(run, "decode")),
+        ("end_to_end", wall_ms),
+    )
+    for name, read in reads:
+        ratio = pair_ratio([read(turn.plain) for turn in turns], [read(turn.drafted) for turn in turns])
+        found[f"{name}_speedup"] = ratio.median if ratio else None
+        found[f"{name}_ci95"] = list(ratio.ci95) if ratio and ratio.ci95 else None
+    return found | {"same_answers": sum(turn.is_same for turn in turns), "answers": len(turns)}
+
+
+def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
+    """Counts over runs of different questions, and the rates made of them; None where nothing was drafted."""
+    counted = [counts for run in runs if (counts := acceptance(run)) is not None]
+    drafted, accepted = sum(counts.drafted for counts in counted), sum(counts.accepted for counts in counted)
+    rounds = sum(counts.rounds for counts in counted)
+    judged = accepted + sum(counts.rejected_rounds for counts in counted)
+    return {
+        "rounds": rounds,
+        "drafted": drafted,
+        "accepted": accepted,
+        "draft_acceptance_rate": accepted / drafted if drafted else None,
+        "token_acceptance_rate": accepted / judged if judged else None,
+        "mean_acceptance_length": 1 + accepted / rounds if rounds else None,
+        "hidden_drafted": sum(counts.hidden_drafted for counts in counted),
+        "hidden_accepted": sum(counts.hidden_accepted for counts in counted),
+    }
+
+
+def token_match(turns: Sequence[Turn]) -> float | None:
+    """Share of places at which both answers have the same id, over the shorter of each two."""
+    pairs = [
+        (one.token_id, other.token_id)
+        for turn in turns
+        for one, other in zip(turn.plain.tokens, turn.drafted.tokens, strict=False)
+    ]
+    return sum(one == other for one, other in pairs) / len(pairs) if pairs else None
+
+
+def _draft_ms(run: RunLog) -> float | None:
+    """Per drafted token; None where none was."""
+    visible = [entry for entry in run.rounds if not entry.hidden]
+    drafted = sum(entry.drafted for entry in visible)
+    return ms_from_ns(sum(entry.draft_ns for entry in visible)) / drafted if drafted else None
+
+
+def _preparation_ms(run: RunLog) -> float:
+    spans = [span for span in run.spans.values() if span.name == PREPARING and span.duration_ns is not None]
+    return ms_from_ns(sum(span.duration_ns or 0 for span in spans))
