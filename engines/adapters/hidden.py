@@ -1,0 +1,164 @@
+"""From the event model's last hidden state to the target's head: the draft then speaks in the target's vocabulary.
+
+A residual bottleneck, and attention to the target's visual embeddings, which know what events do not show (colour,
+daylight). It knows neither prompts nor rounds; how it is taught is `engines.training.hidden_trainee`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from engines.adapters.folder import check_draft, check_target, load_tensors, size_of
+from engines.kv_cache import KvCache
+from engines.llama import BlockShape, LlamaDecoder
+from evprof.core.errors import UserError
+from evprof.core.protocols import StopFlag
+from evprof.core.speculation import HIDDEN
+from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
+
+
+@dataclass(frozen=True)
+class HiddenSizes:
+    """`draft` and `target` are widths of hidden states, `bottleneck` that of the network between them.
+
+    `heads` of `head_dim` attend to the target's visual embeddings; 0 heads: nothing does.
+    """
+
+    draft: int
+    target: int
+    bottleneck: int
+    heads: int = 0
+    head_dim: int = 0
+
+    def config(self) -> dict[str, int]:
+        """What `adapter.json` says of them beside both widths."""
+        return {name: size for name, size in asdict(self).items() if name not in ("draft", "target")}
+
+
+Seen = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values [B, heads, V, head_dim] of visual embeddings."""
+
+
+class HiddenAdapter(nn.Module):
+    """x = map(h); x += attention(norm(x), what the target sees); x += up(silu(down(norm(x)))).
+
+    Untrained it is the map alone: the identity where both widths are equal.
+    """
+
+    def __init__(self, sizes: HiddenSizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        width, attended = sizes.target, sizes.heads * sizes.head_dim
+        self.map = nn.Linear(sizes.draft, width, bias=False)
+        self.norm = nn.Parameter(torch.ones(width))
+        self.down = nn.Linear(width, sizes.bottleneck, bias=False)
+        self.up = nn.Linear(sizes.bottleneck, width, bias=False)
+        if sizes.heads:
+            self.asking_norm = nn.Parameter(torch.ones(width))
+            self.seen_norm = nn.Parameter(torch.ones(width))
+            self.queries = nn.Linear(width, attended, bias=False)
+            self.keys_values = nn.Linear(width, 2 * attended, bias=False)
+            self.out = nn.Linear(attended, width, bias=False)
+            nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.up.weight)
+        if sizes.draft == width:
+            nn.init.eye_(self.map.weight)
+
+    def look(self, visual: torch.Tensor) -> Seen | None:
+        """The target's visual embeddings [B, V, target] -> what `forward` attends to, computed once for an answer."""
+        if not self.sizes.heads:
+            return None
+        both = self.keys_values(_normed(visual, self.seen_norm))
+        keys, values = self._split(both[..., : both.shape[-1] // 2]), self._split(both[..., both.shape[-1] // 2 :])
+        return keys, values
+
+    def forward(self, hidden: torch.Tensor, seen: Seen | None = None) -> torch.Tensor:
+        """[B, S, draft] -> [B, S, target], as before the target's last norm; nothing is attended to without `seen`."""
+        state: torch.Tensor = self.map(hidden)
+        if seen is not None and self.sizes.heads:
+            asked = self._split(self.queries(_normed(state, self.asking_norm)))
+            found = F.scaled_dot_product_attention(asked, *seen)
+            state = state + self.out(found.transpose(1, 2).flatten(2))
+        result: torch.Tensor = state + self.up(F.silu(self.down(_normed(state, self.norm))))
+        return result
+
+    def _split(self, joined: torch.Tensor) -> torch.Tensor:
+        """[B, N, heads * head_dim] -> [B, heads, N, head_dim]."""
+        return joined.view(*joined.shape[:2], self.sizes.heads, self.sizes.head_dim).transpose(1, 2)
+
+
+class AdaptedDecoder:
+    """An `engines.decoding.Decoder`: the draft's layers, an adapter, then the target's last norm and head.
+
+    It shares the weights of both, save that a target on another device lends the draft's a copy of norm and head.
+    """
+
+    def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, adapter: HiddenAdapter) -> None:
+        self.config = draft.config
+        self.base = draft
+        weight = target.lm_head.weight
+        self.adapter = adapter.to(draft.device, weight.dtype)
+        self._norm = target.norm.to(draft.device)
+        self._eps: float = target.config.rms_norm_eps
+        self._head = weight.to(draft.device)
+        bias = target.lm_head.bias
+        self._bias = None if bias is None else bias.to(draft.device)
+        self._seen: Seen | None = None
+
+    def look(self, visual: torch.Tensor | None) -> None:
+        """Takes the target's visual embeddings [V, target] in; None forgets those of an earlier answer."""
+        self._seen = None
+        if visual is not None:
+            self._seen = self.adapter.look(visual.to(self._head.device, self._head.dtype)[None])
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """The draft's embeddings of the draft's ids."""
+        return self.base.embed(ids)
+
+    def __call__(
+        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
+    ) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, keep, V] over the target's rows; the cache grows by S."""
+        return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
+
+    def trunk(
+        self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
+    ) -> torch.Tensor:
+        """The draft's layers."""
+        return self.base.trunk(hidden, cache, stop=stop, shape=shape)
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The draft's hidden states [B, S, draft] -> logits [B, S, V] over the target's rows."""
+        state = self.adapter(hidden.to(self._head.dtype), self._seen)
+        return F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head, self._bias)
+
+
+def load_hidden(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> AdaptedDecoder:
+    """The draft with a trained adapter. Raises UserError for one of another kind or other models' sizes."""
+    if info.kind != HIDDEN:
+        raise UserError(f"Adapter {info.name} is of kind {info.kind}; drafter {HIDDEN} needs one of kind {HIDDEN}.")
+    check_target(info, target)
+    check_draft(info, draft)
+    # Without memory: whatever sizes are claimed, the file is looked at before anything is set aside for them.
+    with torch.device("meta"):
+        adapter = HiddenAdapter(hidden_sizes(info))
+    shapes = {name: tuple(tensor.shape) for name, tensor in adapter.state_dict().items()}
+    adapter.load_state_dict(load_tensors(info, shapes, dtype=torch.float32), assign=True)
+    return AdaptedDecoder(draft, target, adapter.requires_grad_(False))
+
+
+def hidden_sizes(info: AdapterInfo) -> HiddenSizes:
+    """Sizes as `adapter.json` says them. Raises UserError for what makes no adapter."""
+    heads = size_of(info, "heads", least=0, most=256)
+    head_dim = size_of(info, "head_dim", least=0, most=1024)
+    if heads and not head_dim:
+        raise UserError(f"{info.folder / DESCRIPTION}: config.head_dim must be at least 1 where there are heads.")
+    return HiddenSizes(info.draft_hidden_size or 0, info.hidden_size, size_of(info, "bottleneck"), heads, head_dim)
+
+
+def _normed(state: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(state, state.shape[-1:], weight, 1e-5)
