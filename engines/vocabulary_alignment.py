@@ -1,40 +1,53 @@
 """How the ids of a draft meet those of its target: compared by content, id by id; knows no model.
 
 Where the shared ids are the first ones of both, a draft's logits are cut and its ids pass as they are; otherwise they
-are mapped through tables on the draft's device.
+are mapped through tables on the draft's device. Where too few meet for that, only text passes; see
+`drafters.reencoding_drafter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 import torch
 
 from engines.tokenization import Vocabulary
-from evprof.core.speculation import SAME, SHARED
+from evprof.core.speculation import REENCODED, SAME, SHARED
 
 UNKNOWN_ID = 0
 """Fed to the draft for a target's token that its vocabulary lacks: sentencepiece's <unk>."""
 
 LACKING = -1
 
+LEAST_COVERAGE = 0.9
+"""Share of the draft's pieces that the target must know for ids to be mapped: a draft that cannot say one word in ten
+writes other text than it was trained to."""
+
+_TOLD = 10
+"""Mismatches that are listed; their number is told as well."""
+
 
 @dataclass(eq=False)
 class Alignment:
     """`to_draft[i]` is the draft's id for the target's id i, UNKNOWN_ID where it has none; `to_target[j]` the target's
     id for the draft's id j, LACKING where it has none. `shared` ids meet, all of them the first ones of both where
-    `is_prefix`."""
+    `is_prefix`. `coverage` is the share of the draft's pieces with text that are among them."""
 
     to_draft: Sequence[int]
     to_target: Sequence[int]
     shared: int
     is_prefix: bool
-    _cached: tuple[torch.Tensor, torch.Tensor] | None = field(default=None, init=False)
+    coverage: float = 1.0
+    _cached: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = field(default=None, init=False)
 
     @property
     def kind(self) -> str:
-        """SAME where every id of either means the same in the other, else SHARED."""
+        """SAME where every id of either means the same in the other, REENCODED where too few do, else SHARED."""
+        if self.coverage < LEAST_COVERAGE:
+            return REENCODED
         is_same = self.is_prefix and self.shared == len(self.to_draft) == len(self.to_target)
         return SAME if is_same else SHARED
 
@@ -48,25 +61,22 @@ class Alignment:
         """Draft's logits [..., V_draft] -> [..., V'] by the target's ids; ids that do not meet are -inf or cut off."""
         if self.is_prefix:
             return logits[..., : self.shared]
-        places = self._places(logits.device)
+        own, others, _ = self._tables(logits.device)
         spread = logits.new_full((*logits.shape[:-1], len(self.to_draft)), -torch.inf)
-        spread[..., places[1]] = logits[..., places[0]]
+        spread[..., others] = logits[..., own]
         return spread
 
     def ids_for_draft(self, ids: torch.Tensor) -> torch.Tensor:
         """Ids the target knows and the draft proposed itself, as the draft is to be fed them; on the same device."""
-        if self.is_prefix:
-            return ids
-        return torch.tensor(list(self.to_draft), device=ids.device)[ids]
+        return ids if self.is_prefix else self._tables(ids.device)[2][ids]
 
-    def _places(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """The draft's ids that meet one of the target's, and those."""
+    def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The draft's ids that meet one of the target's, those, and `to_draft`; on a device, kept there."""
         if self._cached is None or self._cached[0].device != device:
             met = [(own, other) for own, other in enumerate(self.to_target) if other != LACKING]
-            self._cached = (
-                torch.tensor([own for own, _ in met], device=device, dtype=torch.long),
-                torch.tensor([other for _, other in met], device=device, dtype=torch.long),
-            )
+            columns = ([own for own, _ in met], [other for _, other in met], list(self.to_draft))
+            own, others, to_draft = (torch.tensor(column, device=device, dtype=torch.long) for column in columns)
+            self._cached = own, others, to_draft
         return self._cached
 
 
@@ -84,25 +94,76 @@ def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
     mine, theirs = _by_content(draft), _by_content(target)
     to_target = [LACKING] * draft.size
     to_draft = [UNKNOWN_ID] * target.size
-    count = 0
+    count = with_text = 0
     for content, own in mine.items():
         other = theirs.get(content)
         if other is not None:
             to_target[own], to_draft[other] = other, own
             count += 1
-    first = min(draft.size, target.size)
-    is_prefix = count == first and all(to_target[index] == index for index in range(count))
-    return Alignment(to_draft, to_target, count, is_prefix)
+            with_text += content not in _ROLES
+    spoken = sum(content not in _ROLES for content in mine)
+    # Behind them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
+    is_prefix = all(to_target[index] == index for index in range(count))
+    return Alignment(to_draft, to_target, count, is_prefix, with_text / spoken if spoken else 1.0)
+
+
+def vocabulary_facts(draft: Vocabulary, target: Vocabulary) -> dict[str, Any]:
+    """How two vocabularies meet, as plain values; the keys are those of "vocabulary" in `evprof inspect --against`."""
+    alignment = align(draft, target)
+    differing = [
+        {"id": index, "draft": mine, "target": theirs}
+        for index, (mine, theirs) in enumerate(zip(_spelled(draft), _spelled(target), strict=False))
+        if mine != theirs
+    ]
+    only_draft = [index for index, other in enumerate(alignment.to_target) if other == LACKING]
+    met = set(alignment.to_target)
+    only_target = [index for index in range(target.size) if index not in met]
+    return {
+        "alignment": alignment.kind,
+        "coverage": alignment.coverage,
+        "draft_ids": draft.size,
+        "target_ids": target.size,
+        "shared_ids": alignment.shared,
+        "same_number": alignment.is_prefix,
+        "only_draft_count": len(only_draft),
+        "only_draft": _told(only_draft, draft),
+        "only_target_count": len(only_target),
+        "only_target": _told(only_target, target),
+        "differing_count": len(differing),
+        "differing": differing[:_TOLD],
+    }
+
+
+_BEGIN, _END = "\0begin", "\0end"
+_ROLES = (_BEGIN, _END)
+"""Stand for special tokens among contents; no piece is spelled so."""
+
+_ROLE_NAMES = {_BEGIN: "begin of sequence", _END: "end of sequence", "": "special"}
 
 
 def _by_content(vocabulary: Vocabulary) -> dict[str, int]:
     """What a piece is known by -> its id."""
     found: dict[str, int] = {}
-    for index, piece in enumerate(vocabulary.pieces):
-        if index == vocabulary.bos_id:
-            found.setdefault("\0begin", index)
-        elif index in vocabulary.eos_ids:
-            found.setdefault("\0end", index)
-        elif piece:
-            found.setdefault(piece, index)
+    for index, content in enumerate(_contents(vocabulary)):
+        if content:
+            found.setdefault(content, index)
     return found
+
+
+def _contents(vocabulary: Vocabulary) -> list[str]:
+    """By id what it is known by: its piece, or its role; "" for other special tokens."""
+    contents = list(vocabulary.pieces)
+    for index in vocabulary.eos_ids:
+        contents[index] = _END
+    contents[vocabulary.bos_id] = _BEGIN
+    return contents
+
+
+def _spelled(vocabulary: Vocabulary) -> list[str]:
+    """The same for people."""
+    return [_ROLE_NAMES.get(content, content) for content in _contents(vocabulary)]
+
+
+def _told(ids: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    spelled = _spelled(vocabulary)
+    return [{"id": index, "piece": spelled[index]} for index in islice(ids, _TOLD)]

@@ -17,7 +17,9 @@ from evprof.core.errors import UserError
 from evprof.core.speculation import NGRAM
 from evprof.loaders.adapters import AdapterInfo
 
-ORDER = 4
+ORDER = 8
+"""Ids a context has at most: on the bundled captions a word of the first sentence comes back in the second, eight ids
+later; four give one tenth less."""
 MOST_ORDER = 16
 
 BEGIN, ABSENT = -1, -2

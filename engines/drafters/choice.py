@@ -13,12 +13,23 @@ from engines.drafters.drafter import Drafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
+from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.drafters.self_drafter import SelfDrafter
 from engines.model import VisionLanguageModel
 from engines.sampling import Law
 from engines.vocabulary_alignment import Alignment, align
 from evprof.core.request import GenerationSettings
-from evprof.core.speculation import HIDDEN, LOOKUP, LORA, MODEL, NGRAM, SELF, SpeculationFacts, SpeculationSettings
+from evprof.core.speculation import (
+    HIDDEN,
+    LOOKUP,
+    LORA,
+    MODEL,
+    NGRAM,
+    REENCODED,
+    SELF,
+    SpeculationFacts,
+    SpeculationSettings,
+)
 from evprof.loaders.adapters import read_adapter
 
 
@@ -57,27 +68,38 @@ def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter
         drafter = SelfDrafter(side.cached_target, law=side.law, generator=side.generator)
         return drafter, SpeculationFacts(drafter.name, SELF, length=asked.length)
     if asked.drafter in (MODEL, HIDDEN, LORA) and side.draft is not None and side.cached_draft is not None:
-        alignment = side.alignment
+        return _model(asked, side, side.draft, side.cached_draft)
+    raise RuntimeError(f"no drafter of kind {asked.drafter}")
+
+
+def _model(
+    asked: SpeculationSettings, side: DraftSide, draft: VisionLanguageModel, cached: CachedModel
+) -> tuple[Drafter, SpeculationFacts]:
+    """The draft model as it is: ids pass where enough of them meet the target's, else text does."""
+    alignment = side.alignment
+    name = draft.facts.name
+    if alignment.kind == REENCODED:
+        drafter: Drafter = ReencodingDrafter(name, cached, draft.vocabulary, side.target.vocabulary)
+    else:
         drafter = ModelDrafter(
-            side.draft.facts.name,
-            side.cached_draft,
+            name,
+            cached,
             alignment,
             side.eos_ids,
             law=side.law,
             generator=side.generator,
             target_rows=side.cached_target.vocabulary_size,
         )
-        facts = SpeculationFacts(
-            drafter.name,
-            asked.drafter,
-            alignment=alignment.kind,
-            shared_ids=alignment.shared,
-            draft_ids=side.draft.vocabulary.size,
-            target_ids=side.target.vocabulary.size,
-            length=asked.length,
-        )
-        return drafter, facts
-    raise RuntimeError(f"no drafter of kind {asked.drafter}")
+    facts = SpeculationFacts(
+        name,
+        asked.drafter,
+        alignment=alignment.kind,
+        shared_ids=alignment.shared,
+        draft_ids=draft.vocabulary.size,
+        target_ids=side.target.vocabulary.size,
+        length=asked.length,
+    )
+    return drafter, facts
 
 
 def _ngram(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:

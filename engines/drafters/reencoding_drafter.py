@@ -1,0 +1,133 @@
+"""A draft whose vocabulary cuts text differently: it hears the answer's text, and its own comes back as text.
+
+Every round the answer is encoded anew with the draft's vocabulary; what of it stands in the draft's cache already is
+not computed again. What it drafts is encoded with the target's vocabulary behind the answer and proposed for certain,
+so the answer is the target's own whatever gets lost on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from engines.answer import Answer
+from engines.decoding import CachedModel
+from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.drafters.lookup_drafter import certain
+from engines.tokenization import Vocabulary
+from evprof.core.errors import Cancelled
+
+_BROKEN = "\ufffd"
+"""What the bytes of an unfinished character decode to."""
+
+_ANCHORS = ("\n", ".")
+"""Put before a stretch of text that continues another, so that no space is put there; what they encode to is cut off
+again. Neither is part of longer pieces in Llama-like vocabularies."""
+
+
+class ReencodingDrafter:
+    """Drafts greedily with `model`, which is prefilled, in vocabulary `own`; the answer is in vocabulary `target`.
+
+    The host has to read what was drafted to spell it, once a round. `finish` and `abandon` leave in the cache what of
+    the answer's text was fed, at most all of it save the last id.
+    """
+
+    wants_features = False
+
+    def __init__(self, name: str, model: CachedModel, own: Vocabulary, target: Vocabulary) -> None:
+        self.name, self.role, self.device = name, model.role, model.device
+        self.model = model
+        self._own, self._target = own, target
+        self._fed: list[int] = []
+
+    def start(self, context: PromptContext) -> None:
+        """The draft has a prompt of its own."""
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """As many steps as ids are asked for; they may give more ids of the target, which are cut, or fewer."""
+        text, heard = self._text(ids), self._heard(ids)
+        if not heard:
+            return Proposal.nothing()  # what the draft would begin with was known when it was prefilled, not now
+        self._keep(heard)
+        drafted = self._drafted(heard[len(self._fed) :], count, is_stopped)
+        self._fed = [*heard, *drafted[:-1]]
+        ending = next((place for place, token in enumerate(drafted) if token in self._own.eos_ids), None)
+        before = self._own.decode(heard)
+        after = self._own.decode([*heard, *drafted[:ending]]).rstrip(_BROKEN)
+        if not after.startswith(before):
+            return Proposal.nothing()
+        # A vocabulary may drop a space at the end, and then write it before the next word.
+        dropped = text.removeprefix(before) if text.rstrip() == before else ""
+        found = self._behind(ids, text, after[len(before) :].removeprefix(dropped))
+        if found is not None and ending is not None and self._target.eos_ids:
+            found = [*found, min(self._target.eos_ids)]
+        return certain((found or [])[:count], self.model.device)
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Cuts off what the answer does not say."""
+        self.model.rolled_back += self._keep(self._heard(ids))
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """Nothing is fed any more: the last round has cut its cache."""
+
+    def abandon(self, ids: Sequence[int]) -> None:
+        """Cuts off what was drafted last."""
+        self._keep(self._heard(ids))
+
+    def note_length(self, answer: Answer) -> None:
+        """The draft's cache."""
+        self.model.note_length(answer)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """The answer's text up to its last whole character."""
+        return self._target.decode(ids).rstrip(_BROKEN)
+
+    def _heard(self, ids: Sequence[int]) -> list[int]:
+        """The same in the draft's ids."""
+        text = self._text(ids)
+        return self._own.encode(text) if text else []
+
+    def _keep(self, heard: Sequence[int]) -> int:
+        """Cuts the cache to what of `heard` it begins with, all but the last at most. Returns how many went."""
+        same = 0
+        for mine, said in zip(self._fed, heard[:-1], strict=False):
+            if mine != said:
+                break
+            same += 1
+        self._fed = self._fed[:same]
+        return self.model.crop(self.model.prompt_length + same)
+
+    def _drafted(self, waiting: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> list[int]:
+        """The draft's likeliest ids behind those that wait to be fed; up to the end of sequence where the host may
+        look. Its cache then holds all of them save the last."""
+        reads_freely = self.device.type == "cpu"
+        fed = torch.tensor([list(waiting)], device=self.device)
+        chosen: list[torch.Tensor] = []
+        while len(chosen) < count:
+            if is_stopped():
+                raise Cancelled
+            fed = self.model.step(fed)[:, -1, : self._own.size].argmax(dim=-1, keepdim=True)
+            chosen.append(fed)
+            if reads_freely and int(fed) in self._own.eos_ids:
+                break
+        drafted: list[int] = torch.cat(chosen)[:, 0].tolist()
+        return drafted
+
+    def _behind(self, ids: Sequence[int], text: str, added: str) -> list[int] | None:
+        """The target's ids for `added` behind the answer `ids`, which spell `text`; None where there are none for it.
+
+        First as the whole text is encoded; where that cuts the answer otherwise than it is, as a continuation.
+        """
+        if not added:
+            return []
+        vocabulary = self._target
+        whole = vocabulary.encode(text + added)
+        if whole[: len(ids)] == list(ids):
+            return whole[len(ids) :]
+        for anchor in _ANCHORS:
+            alone, joined = vocabulary.encode(anchor), vocabulary.encode(anchor + added)
+            found = joined[len(alone) :]
+            if joined[: len(alone)] == alone and vocabulary.decode([*ids, *found]) == text + added:
+                return found
+        return None
