@@ -65,7 +65,7 @@ def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter
     if asked.drafter == NGRAM:
         return _ngram(asked, side)
     if asked.drafter == SELF:
-        drafter = SelfDrafter(side.cached_target, law=side.law, generator=side.generator)
+        drafter = SelfDrafter(side.cached_target, side.eos_ids, law=side.law, generator=side.generator)
         return drafter, SpeculationFacts(drafter.name, SELF, length=asked.length)
     if asked.drafter in (MODEL, HIDDEN, LORA) and side.draft is not None and side.cached_draft is not None:
         return _model(asked, side, side.draft, side.cached_draft)

@@ -22,11 +22,17 @@ class SelfDrafter:
     wants_features = True
 
     def __init__(
-        self, target: CachedModel, *, law: Law | None = None, generator: torch.Generator | None = None
+        self,
+        target: CachedModel,
+        eos_ids: frozenset[int] = frozenset(),
+        *,
+        law: Law | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         self.name = "the target itself"
         self.device = target.device
         self._target = target
+        self._eos_ids = eos_ids
         self._law, self._generator = law, generator
         self._inner: ModelDrafter | None = None
 
@@ -47,7 +53,7 @@ class SelfDrafter:
             self.name,
             own,
             everything,
-            frozenset(),
+            self._eos_ids,
             law=self._law,
             generator=self._generator,
             target_rows=target.vocabulary_size,
