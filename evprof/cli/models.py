@@ -11,15 +11,17 @@ from typing import Any
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 from evprof.core.units import bytes_text
+from evprof.loaders.adapters import AdapterInfo, bundled_adapters
 
 _FAMILY_OF = {"eventchat_llama": "eventgpt", "eventgpt": "eventgpt"}
 """Published model types that are spelled otherwise than their family."""
 
 
 class Models(Command):
-    """List the known model families, the bundled and cached checkpoints, and what each needs.
+    """List the known model families, the bundled and cached checkpoints, the bundled adapters, and what each needs.
 
-    Any name listed can be given to --draft or --target. `evprof inspect MODEL` says more about one.
+    Any model listed can be given to --draft or --target, any adapter to --drafter. `evprof inspect MODEL` says more
+    about one.
     """
 
     name = "models"
@@ -44,6 +46,19 @@ class Models(Command):
             for entry in document["models"]
         ]
         console.table(["  MODEL", "role", "reads", "where", "size on disk"], rows, left=4)
+        if document["adapters"]:
+            console.print("\nTrained adapters (--drafter)")
+            rows = [
+                [
+                    f"  {entry['name']}",
+                    entry["kind"],
+                    entry["target"],
+                    entry["draft"] or "none",
+                    bytes_text(entry["bytes"]),
+                ]
+                for entry in document["adapters"]
+            ]
+            console.table(["  ADAPTER", "kind", "drafts for", "with", "size on disk"], rows, left=4)
         return 0
 
 
@@ -63,7 +78,13 @@ def list_models() -> dict[str, Any]:
             {"name": name, "description": sentence, "reads": WANTS[name]} for name, sentence in FAMILIES.items()
         ],
         "models": listed,
+        "adapters": [_adapter(info) for info in bundled_adapters()],
     }
+
+
+def _adapter(info: AdapterInfo) -> dict[str, Any]:
+    size = sum(path.stat().st_size for path in info.folder.iterdir() if path.is_file())
+    return {"name": info.name, "kind": info.kind, "target": info.target, "draft": info.draft, "bytes": size}
 
 
 def cached_models() -> list[dict[str, Any]]:
