@@ -7,10 +7,12 @@ the cost of verification measured instead of taken as 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any
 
+from evprof.core.records import RoundRecord
 from evprof.core.run_info import FINISHED, ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
@@ -63,6 +65,36 @@ class Acceptance:
         judged = self.accepted + self.rejected_rounds
         return self.accepted / judged if judged else None
 
+    def __add__(self, other: Acceptance) -> Acceptance:
+        """Counts of two runs together: long answers weigh more."""
+        places = max(len(self.per_position), len(other.per_position))
+        each = [(*counts.per_position, *(0,) * (places - len(counts.per_position))) for counts in (self, other)]
+        plain = [entry.name for entry in fields(self) if entry.name != "per_position"]
+        return Acceptance(
+            **{name: getattr(self, name) + getattr(other, name) for name in plain},
+            per_position=tuple(map(sum, zip(*each, strict=True))),
+        )
+
+
+def draft_depth(run: RunLog, entry: RoundRecord) -> int:
+    """How many tokens in a row a round drafted: of a tree its levels, of a chain all of its tokens."""
+    facts = run.info.speculation
+    if facts is None or not facts.tree:
+        return entry.drafted
+    depth = nodes = 0
+    level = 1
+    for width in map(int, facts.tree.split(",")):
+        level *= width
+        if nodes + level > entry.drafted:
+            break
+        nodes, depth = nodes + level, depth + 1
+    return max(depth, entry.accepted)
+
+
+def has_rejection(run: RunLog, entry: RoundRecord) -> bool:
+    """Whether the target put another token in place of a drafted one; neither an end nor a clip rejects."""
+    return entry.accepted < draft_depth(run, entry) and entry.emitted > entry.accepted
+
 
 def acceptance(run: RunLog) -> Acceptance | None:
     """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
@@ -78,7 +110,7 @@ def acceptance(run: RunLog) -> Acceptance | None:
         accepted=sum(entry.accepted for entry in rounds),
         emitted=sum(entry.emitted for entry in rounds),
         bonus=sum(max(0, entry.emitted - entry.accepted) for entry in rounds),
-        rejected_rounds=sum(entry.accepted < entry.drafted and entry.emitted > entry.accepted for entry in rounds),
+        rejected_rounds=sum(has_rejection(run, entry) for entry in rounds),
         hidden_drafted=sum(entry.drafted for entry in rounds if entry.hidden),
         hidden_accepted=sum(entry.accepted for entry in rounds if entry.hidden),
         per_position=tuple(sum(entry.accepted > place for entry in rounds) for place in range(longest)),
@@ -195,47 +227,63 @@ def _break_even_rate(needed: float | None, gamma: float) -> float | None:
     return rate if rate <= 1 else None
 
 
-def plain_baseline(run: RunLog, others: list[RunLog]) -> RunLog | None:
+def plain_baseline(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
     """The latest finished plain run of the same target, input, prompt and settings to weigh `run` against."""
-    mine, question = run.info.models.get(run.info.role), _question(run)
+    mine = run.info.models.get(run.info.role)
+    if mine is None:
+        return None
+    question = None
     for other in sorted(others, key=lambda entry: entry.run_id, reverse=True):
         theirs = other.info.models.get(other.info.role)
-        if other.info.warmup or other.info.profiled or other.info.mode in PAIRED_MODES or mine is None:
+        if other.info.warmup or other.info.profiled or other.info.mode in PAIRED_MODES or theirs != mine:
             continue
-        if other.info.status == FINISHED and theirs == mine and _question(other) == question:
+        # Most runs of a data set are of another sample, which is told at once.
+        if other.info.status != FINISHED or other.info.sample.get("name") != run.info.sample.get("name"):
+            continue
+        question = question or _question(run)
+        if _question(other) == question:
             return other
     return None
 
 
-def plain_step_ms(run: RunLog, others: list[RunLog]) -> float | None:
+def repeats_of(run: RunLog, others: Sequence[RunLog]) -> list[RunLog]:
+    """The measured repeats of one request, itself among them: same group, mode, role and sample, finished."""
+    return [
+        other
+        for other in others
+        if (other.info.group_id, other.info.mode, other.info.role, other.info.cell)
+        == (run.info.group_id, run.info.mode, run.info.role, run.info.cell)
+        and other.info.status == FINISHED
+        and not other.info.warmup
+        and not other.info.profiled
+        and other.info.sample.get("name") == run.info.sample.get("name")
+    ]
+
+
+def plain_step_ms(run: RunLog, others: Sequence[RunLog]) -> float | None:
     """The plain target's decode time per token in ms: the median over the repeats of `plain_baseline`; None without."""
     baseline = plain_baseline(run, others)
     if baseline is None:
         return None
-    same = (baseline.info.group_id, baseline.info.mode, baseline.info.role)
-    repeats = [
-        other
-        for other in others
-        if (other.info.group_id, other.info.mode, other.info.role) == same
-        and other.info.status == FINISHED
-        and not other.info.warmup
-        and not other.info.profiled
-    ]
+    repeats = repeats_of(baseline, others)
     steps = [step for step in map(decode_ms_per_token, repeats) if step is not None]
     return median(steps) if steps else None
+
+
+def asked_of(run: RunLog, role: str) -> list[Any]:
+    """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
+    sample = Sample.from_facts(run.info.sample)
+    asked: list[Any] = [sample.prompt, sample.start_us, sample.duration_us]
+    if kind_read(run, role) == "events":
+        return [*asked, sample.events_path, sample.rectify_path]
+    return [*asked, sample.video_path, sample.video_offset_us, sample.video_times_path]
 
 
 def _question(run: RunLog) -> list[Any]:
     """What the answering model was asked, and how: a plain run of the target alone may lack the other input."""
     role = run.info.role
-    kind = kind_read(run, role)
-    sample = Sample.from_facts(run.info.sample)
-    asked: list[Any] = [sample.prompt, sample.start_us, sample.duration_us]
-    if kind == "events":
-        asked += [sample.events_path, sample.rectify_path]
-    else:
-        asked += [sample.video_path, sample.video_offset_us, sample.video_times_path]
-    return asked + [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
+    settings = [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
+    return [*asked_of(run, role), *settings]
 
 
 def speculation_sentence(run: RunLog, others: list[RunLog]) -> str:

@@ -1,0 +1,176 @@
+"""What drafting inside the target's prefill brought: its window, what was hidden in it, what that cost, the net gain.
+
+The window is told twice, because both numbers are in use: from the target's prefill on, and from its load on. It knows
+no engine: everything is read from stages and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+from typing import Any
+
+from evprof.core.records import DRAFT, STAGES, RoundRecord
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.units import ms_from_ns
+from evprof.metrics.break_even import hidden_break_even_alpha, hidden_gain_ms
+from evprof.metrics.clinic import plain_draft
+from evprof.metrics.speculation import acceptance_ceiling, plain_baseline, plain_step_ms, repeats_of
+from evprof.metrics.stages import (
+    END_TO_END,
+    WITHOUT_LOAD,
+    Interval,
+    is_measured,
+    settled_intervals,
+    stage_ms,
+    total_ms,
+    union_ns,
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Parallel prefill of one run. All times in ms; None where not measured or nothing to compare with.
+
+    `prefill_ms` is the target's prefill, `with_load_ms` from its load's start to its prefill's end; `draft_ready_ms`
+    how long into the latter the draft had its own prompt in, and `left_ms` what then remained for drafting (0:
+    nothing). `overlap_ms` is how long the draft worked while the target's stages ran.
+
+    `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps they stood for. `verify_ms` is the
+    pass that verified them, 0 where it rode in the prefill's last chunk. Contention is how much longer a prefill (all
+    stages before decoding: `stages`) took than in the plain run's median; `transfer_*` what crossed between devices.
+    `predicted_gain_ms` follows from accepted tokens, verification and contention; `net_gain_ms` is the plain wall less
+    this one, medians over repeats, `net_without_load_ms` the same without loading.
+    """
+
+    prefill_ms: float | None
+    with_load_ms: float | None
+    draft_ready_ms: float | None
+    left_ms: float | None
+    overlap_ms: float | None
+    drafted: int
+    accepted: int
+    saved_steps: int
+    draft_ms: float
+    verify_ms: float
+    contention_ms: float | None
+    draft_contention_ms: float | None
+    stage_contention_ms: float | None
+    transfer_bytes: int | None
+    transfer_ms: float | None
+    ceiling: float | None
+    predicted_gain_ms: float | None
+    net_gain_ms: float | None
+    net_without_load_ms: float | None
+    break_even_alpha: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
+    """The figures of a run in mode parallel-prefill, against the plain runs among `others`; None for other modes."""
+    if run.info.mode != PARALLEL_PREFILL or run.info.imported is not None:
+        return None
+    hidden = [entry for entry in run.rounds if entry.hidden]
+    drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
+    saved = _saved_steps(run, hidden)
+    verify_ms = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in hidden))
+    step = plain_step_ms(run, others)
+    baseline = plain_baseline(run, others)
+    plain = [] if baseline is None else repeats_of(baseline, others)
+    mine = repeats_of(run, others) or [run]
+    before = _contention(mine, plain, STAGES[1:4])
+    facts = run.info.speculation
+    spent = verify_ms or (step or 0.0)  # what rides in the last chunk costs no pass: its time is contention
+    gain = None if step is None or before is None else hidden_gain_ms(saved, step, spent, before)
+    judged = accepted + sum(entry.accepted < entry.drafted and entry.emitted > entry.accepted for entry in hidden)
+    return Window(
+        prefill_ms=stage_ms(run, "prefill"),
+        **_moments(run),
+        overlap_ms=_overlap_ms(run, hidden),
+        drafted=drafted,
+        accepted=accepted,
+        saved_steps=saved,
+        draft_ms=ms_from_ns(sum(entry.draft_ns for entry in hidden)),
+        verify_ms=verify_ms,
+        contention_ms=_contention(mine, plain, ("prefill",)),
+        draft_contention_ms=_draft_contention(run, others),
+        stage_contention_ms=before,
+        transfer_bytes=facts.transfer_bytes if facts else None,
+        transfer_ms=facts.transfer_ms if facts else None,
+        ceiling=acceptance_ceiling(accepted / judged) if judged else None,
+        predicted_gain_ms=gain,
+        net_gain_ms=_net(run, others, plain, END_TO_END),
+        net_without_load_ms=_net(run, others, plain, WITHOUT_LOAD),
+        break_even_alpha=None
+        if step is None or before is None or not drafted
+        else hidden_break_even_alpha(drafted, step, spent, before),
+    )
+
+
+def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
+    """Accepted hidden tokens, less the answer's first: the target's prefill gives that one anyway."""
+    accepted = sum(entry.accepted for entry in hidden)
+    is_first_hidden = bool(run.tokens) and any(run.tokens[0].round_index == entry.round_index for entry in hidden)
+    return max(0, accepted - 1) if is_first_hidden else accepted
+
+
+def _moments(run: RunLog) -> dict[str, float | None]:
+    """The window with the target's load, when in it the draft was ready, and what was left from then on."""
+    role = run.info.role
+    prefill, load, draft = run.stage("prefill", role), run.stage("load", role), run.stage("prefill", DRAFT)
+    found: dict[str, float | None] = dict.fromkeys(("with_load_ms", "draft_ready_ms", "left_ms"))
+    if prefill is None or prefill.end_ns is None or not is_measured(prefill):
+        return found
+    if load is not None and is_measured(load):
+        found["with_load_ms"] = ms_from_ns(prefill.end_ns - load.start_ns)
+    if draft is not None and draft.end_ns is not None and is_measured(draft):
+        if load is not None and is_measured(load):
+            found["draft_ready_ms"] = ms_from_ns(draft.end_ns - load.start_ns)
+        found["left_ms"] = ms_from_ns(max(0, prefill.end_ns - max(draft.end_ns, prefill.start_ns)))
+    return found
+
+
+def _overlap_ms(run: RunLog, hidden: Sequence[RoundRecord]) -> float | None:
+    """How long draft and target worked at once before decoding: both unions less the union of both."""
+    names = STAGES[:4]
+    target: list[Interval] = settled_intervals(run, names, run.info.role)
+    draft: list[Interval] = settled_intervals(run, names, DRAFT)
+    if not target or not draft:
+        return None
+    draft += [(entry.start_ns, entry.start_ns + entry.draft_ns) for entry in hidden]
+    return ms_from_ns(union_ns(target) + union_ns(draft) - union_ns([*target, *draft]))
+
+
+def _contention(
+    mine: Sequence[RunLog], plain: Sequence[RunLog], names: Sequence[str], role: str | None = None
+) -> float | None:
+    """How much longer these stages of a role took than in plain runs, by the medians of each, taken together."""
+    longer = 0.0
+    is_known = False
+    for name in names:
+        both = [[value for run in runs if (value := stage_ms(run, name, role)) is not None] for runs in (mine, plain)]
+        if all(both):
+            longer, is_known = longer + median(both[0]) - median(both[1]), True
+    return longer if is_known else None
+
+
+def _draft_contention(run: RunLog, others: Sequence[RunLog]) -> float | None:
+    alone = plain_draft(run, others)
+    return (
+        None
+        if alone is None
+        else _contention(repeats_of(run, others) or [run], repeats_of(alone, others), ("prefill",), DRAFT)
+    )
+
+
+def _net(run: RunLog, others: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:
+    """Plain total less this one, medians over repeats; only for answers of the same length."""
+    mine = [entry for entry in repeats_of(run, others) or [run] if len(entry.tokens) == len(run.tokens)]
+    theirs = [entry for entry in plain if len(entry.tokens) == len(run.tokens)]
+    totals = [[value for entry in side if (value := total_ms(entry, basis)) is not None] for side in (mine, theirs)]
+    return median(totals[1]) - median(totals[0]) if all(totals) else None
