@@ -1,0 +1,172 @@
+"""Drafters measured with an engine of known costs: exact predictions, best draft lengths, refusals, agreement."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
+from evprof.core.records import (
+    ORIGIN_ACCEPTED,
+    ORIGIN_BONUS,
+    ORIGIN_TARGET,
+    SETTLED,
+    RoundRecord,
+    SpanRecord,
+    TokenRecord,
+)
+from evprof.core.request import ModelChoice
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.sample import Sample
+from evprof.core.speculation import LOOKUP, MODEL, NGRAM, SpeculationSettings
+from evprof.loaders.adapters import AdapterInfo
+from evprof.run.benches.drafting import Contender, contenders
+from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
+
+STEP_NS, DRAFT_NS, VERIFY_NS = 1_000_000, 100_000, 1_500_000
+ANSWER = list(range(100, 141))
+DRAFT, TARGET = ModelChoice("a-draft"), ModelChoice("a-target")
+
+
+@dataclass
+class KnownDrafts:
+    """Every plain token takes STEP_NS; a round accepts `accepted` of its drafts and takes what it says above.
+
+    `changes`: drafted answers differ from plain ones in their last token. Wall time is 10 ms more than decoding.
+    """
+
+    accepted: int = 3
+    changes: bool = False
+    refuses: str | None = None
+    made: list[str] = field(default_factory=list)
+
+    def describe(self):
+        return {"device": "none"}
+
+    def close(self):
+        self.made.append("closed")
+
+    def run(self, request, sink, stop):
+        request.validate()
+        self.made.append(request.mode)
+        run_id = request.first_run_id
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, request.settings.to_json(), {})))
+        if stop.is_set():
+            sink.post(RunEnded(run_id, CANCELLED))
+        elif self.refuses == request.settings.speculation.drafter and request.mode == "speculative":
+            sink.post(RunEnded(run_id, FAILED, f"There is no {self.refuses} here."))
+        else:
+            spent_ns = self._plain(sink) if request.mode == "target" else self._rounds(request, sink)
+            self._end(sink, run_id, spent_ns)
+        sink.post(RequestEnded(run_id))
+
+    def _plain(self, sink):
+        for place, token in enumerate(ANSWER):
+            sink.append(TokenRecord(1, "target", place, token, ORIGIN_TARGET, -1, place * STEP_NS, "x"))
+        return (len(ANSWER) - 1) * STEP_NS
+
+    def _rounds(self, request, sink):
+        answer = [*ANSWER[:-1], 7] if self.changes else ANSWER
+        sink.append(TokenRecord(1, "target", 0, answer[0], ORIGIN_TARGET, -1, 0, "x"))
+        place, number, now = 1, 0, 0
+        while place < len(answer):
+            drafted = min(request.settings.gamma, len(answer) - place - 1)
+            accepted = min(self.accepted, drafted)
+            drafting = drafted * DRAFT_NS
+            sink.append(RoundRecord(1, number, now, drafting, VERIFY_NS, 0, drafted, accepted, accepted + 1, "", 0))
+            now += drafting + VERIFY_NS
+            for index in range(accepted + 1):
+                origin = ORIGIN_ACCEPTED if index < accepted else ORIGIN_BONUS
+                sink.append(TokenRecord(1, "target", place, answer[place], origin, number, now, "x"))
+                place += 1
+            number += 1
+        return now
+
+    def _end(self, sink, run_id, spent_ns):
+        start = 5_000_000
+        for phase in (0, 1, SETTLED):
+            end = -1 if phase == 0 else start + spent_ns
+            sink.append(SpanRecord(run_id, 0, -1, phase, "target", "decode", start, end))
+        facts = {"start_ns": 0, "end_ns": start + spent_ns + 5_000_000}
+        sink.post(RunDescribed(run_id, facts))
+        sink.post(RunEnded(run_id, FINISHED, None, facts))
+
+
+def plan_of(*chosen: Contender, **changes) -> SpeculationPlan:
+    samples = [Sample("a.npy", "a.mp4", "What?"), Sample("b.npy", "b.mp4", "What?")]
+    return SpeculationPlan(samples, chosen, DRAFT, TARGET, repeat=3, sweep_repeat=2, **changes)
+
+
+NAIVE = Contender("naive", SpeculationSettings())
+LOOKED_UP = Contender("lookup", SpeculationSettings(drafter=LOOKUP))
+
+
+def test_known_costs_give_the_known_speed_at_every_draft_length() -> None:
+    found = measure_speculation(KnownDrafts(), plan_of(NAIVE), threading.Event())
+    swept = {row["gamma"]: row for row in found["sweep"]}
+    assert sorted(swept) == list(range(1, 9))
+    for gamma, row in swept.items():
+        assert row["draft_cost"] == pytest.approx(0.1)
+        assert row["verify_cost"] == pytest.approx(1.5)
+        assert row["predicted_vs_measured"] == pytest.approx(1.0)
+        assert row["accepted"] / row["rounds"] <= min(3, gamma)
+    # Three of four drafts are accepted, so three a round give the most for their price.
+    assert max(swept, key=lambda gamma: swept[gamma]["measured"]) == 3
+    (row,) = found["rows"]
+    assert (row["gamma"], row["same_answers"], row["answers"]) == (3, 6, 6)
+    assert row["decode_speedup"] == pytest.approx(40 / (10 * (1.5 + 0.3)))
+    assert row["end_to_end_speedup"] == pytest.approx((40 + 10) / (18 + 10))
+    assert found["summary"]["best_lossless_speedup"] == row["decode_speedup"]
+    assert found["summary"]["best_drafter"] == MODEL
+    assert found["summary"]["predicted_vs_measured_worst"] == pytest.approx(1.0)
+    assert found["summary"]["acceptance"] == {MODEL: 1.0}
+    assert found["summary"]["answers_differ"] == 0
+
+
+def test_turns_alternate_and_the_engine_is_closed() -> None:
+    engine = KnownDrafts()
+    measure_speculation(engine, plan_of(Contender("naive", SpeculationSettings(), sweeps=False)), threading.Event())
+    final = engine.made[2:-1]
+    assert final == ["target", "speculative", "speculative", "target", "target", "speculative"] * 2
+    assert engine.made[-1] == "closed"
+
+
+def test_another_answer_is_counted_and_told() -> None:
+    found = measure_speculation(KnownDrafts(changes=True), plan_of(NAIVE), threading.Event())
+    assert found["summary"]["answers_differ"] == 6
+    assert found["rows"][0]["token_match"] == pytest.approx(40 / 41)
+
+
+def test_who_cannot_take_part_keeps_a_row_with_the_reason() -> None:
+    found = measure_speculation(KnownDrafts(refuses=LOOKUP), plan_of(NAIVE, LOOKED_UP), threading.Event())
+    reasons = {row["drafter"]: row["reason"] for row in found["rows"]}
+    assert reasons == {MODEL: None, LOOKUP: "There is no lookup here."}
+
+
+def test_a_stop_keeps_what_is_measured() -> None:
+    stop = threading.Event()
+    notes: list[str] = []
+
+    def note(line: str) -> None:
+        notes.append(line)
+        if line.startswith("sample 1"):
+            stop.set()
+
+    found = measure_speculation(KnownDrafts(), plan_of(NAIVE), stop, note)
+    assert found["summary"]["is_complete"] is False
+    assert found["rows"][0]["answers"] == 3
+
+
+def test_nothing_to_measure_is_refused() -> None:
+    with pytest.raises(UserError, match="nothing to measure"):
+        measure_speculation(KnownDrafts(), plan_of(), threading.Event())
+
+
+def test_everybody_who_can_draft_takes_part(tmp_path) -> None:
+    trained = AdapterInfo(tmp_path, NGRAM, "counted", "a-target")
+    keys = [one.key for one in contenders([trained])]
+    assert len(set(keys)) == len(keys)
+    assert {"model", "model-budgeted", "lookup", "ngram", "self", "model-prefill-from-load"} <= set(keys)
