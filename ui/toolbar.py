@@ -198,7 +198,7 @@ class Toolbar(QFrame):
     def _beside(self, role: str) -> dict[str, Any]:
         """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
         other = self.form.target if role == DRAFT else self.form.draft
-        is_alone = self.form.mode in (DRAFT, TARGET)
+        is_alone = len(self.form.roles) == 1
         return {"other": None if is_alone else other.to_json(), "settings": self.form.settings_in_force.to_json()}
 
     @property

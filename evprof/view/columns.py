@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import MODEL, PAIRED_MODES, SPECULATIVE, SpeculationSettings
 
 
 class Column(NamedTuple):
@@ -24,12 +25,12 @@ class Column(NamedTuple):
 def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) -> tuple[Column | None, Column | None]:
     """The columns A and B for a pair of run ids; None where there is no such run.
 
-    The same id twice means one speculative run: its draft on the left, its target on the right. Otherwise each column
-    shows the model whose text is its run's answer.
+    The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
+    draft that takes no model of its own. Otherwise each column shows the model whose text is its run's answer.
     """
     a, b = (None if run_id is None else runs.get(run_id) for run_id in pair)
-    if a is not None and a is b:
-        return Column(a, DRAFT), Column(a, TARGET)
+    if a is not None and a is b and a.info.mode in PAIRED_MODES:
+        return Column(a, DRAFT) if takes_draft_model(a) else None, Column(a, TARGET)
     return (
         None if a is None else Column(a, a.info.role),
         None if b is None else Column(b, b.info.role),
@@ -39,7 +40,8 @@ def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) 
 def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int | None]:
     """The pair of columns that shows a run best: with its other half when it ran side by side.
 
-    A speculative run fills both columns; a run on its own goes left when it is a draft's and right when a target's.
+    A speculative run fills both columns when two models take part; a run on its own goes left when it is a draft's and
+    right when a target's.
     """
     run = runs[run_id]
     info = run.info
@@ -55,6 +57,17 @@ def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int |
         return (run_id, mate) if info.role == DRAFT else (mate, run_id)
     if info.mode == "draft":
         return run_id, None
-    if info.mode == "target":
+    if info.mode == "target" or not takes_draft_model(run):
         return None, run_id
     return run_id, run_id
+
+
+def takes_draft_model(run: RunLog) -> bool:
+    """Whether a run of a mode with two roles has two models: some drafters need none of their own."""
+    if DRAFT in run.info.models or run.info.mode not in PAIRED_MODES:
+        return run.info.mode in PAIRED_MODES
+    if run.info.mode != SPECULATIVE or run.info.imported is not None:
+        return True
+    asked = run.info.settings.get("speculation")
+    drafter = asked.get("drafter", MODEL) if isinstance(asked, dict) else MODEL
+    return SpeculationSettings(drafter=str(drafter)).needs_draft_model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,19 +16,21 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSpinBox
 
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.view.settings_text import flat
 from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN
 from ui.dialogs.settings_popover import SettingsPopover
 from ui.models.checkpoint_folder import family_named
-from ui.models.controls import MEASURING, controls, default_of
+from ui.models.controls import MEASURING, controls, default_of, value_of
 from ui.models.recent import Recent
-from ui.models.request_form import RequestForm
+from ui.models.request_form import BUNDLED_DRAFT, BUNDLED_TARGET, RequestForm
 from ui.theme import ThemeHolder
 from ui.toolbar import Toolbar
 from ui.views.choice_box import ChoiceBox
 
+TIP = Qt.ItemDataRole.ToolTipRole
 CONTROLS = {control.key: control for control in controls()}
 
 NEEDS: dict[str, dict[str, Any]] = {
@@ -39,6 +42,11 @@ NEEDS: dict[str, dict[str, Any]] = {
     "prune_by": {"visual_keep": 0.5},
     "image_layout": {"target": "random:7b-llava"},
     "pooling": {"event_frames": 1},
+    "drafter": {"mode": "speculative"},
+    "length": {"mode": "speculative"},
+    "judges": {"mode": "speculative"},
+    "tree": {"mode": "speculative", "drafter": ("eagle", "{adapter}")},
+    **{key: {"mode": "parallel-prefill"} for key in ("begins", "hidden", "verify", "afterwards")},
 }
 """What has to be set before a control makes sense."""
 
@@ -57,14 +65,39 @@ def popover(form: RequestForm, themes: ThemeHolder) -> Iterator[SettingsPopover]
     made.deleteLater()
 
 
-def prepare(form: RequestForm, key: str) -> None:
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder that describes an EAGLE head for the bundled target."""
+    return describe_adapter(tmp_path_factory.mktemp("eagle"), "eagle", draft=None)
+
+
+def describe_adapter(folder: Path, kind: str, *, target: str = BUNDLED_TARGET, draft: str | None = None) -> str:
+    described = {
+        "format": 1,
+        "kind": kind,
+        "name": folder.name,
+        "target": target,
+        "draft": draft,
+        "hidden_size": 128,
+        "draft_hidden_size": None,
+        "vocabulary": 768,
+        "config": {},
+        "training": {},
+        "evaluation": None,
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter.json").write_text(json.dumps(described))
+    return str(folder)
+
+
+def prepare(form: RequestForm, key: str, adapter: str) -> None:
     for name, value in NEEDS.get(key, {}).items():
         if name == "mode":
             form.choose_mode(value)
         elif name == "target":
             form.target = ModelChoice(value)
         else:
-            form.take(name, value)
+            form.take(name, (value[0], adapter) if name == "drafter" else value)
 
 
 def touch(popover: SettingsPopover, key: str) -> Any:
@@ -83,13 +116,19 @@ def touch(popover: SettingsPopover, key: str) -> Any:
 def everything(form: RequestForm) -> dict[str, Any]:
     """What a run is asked for, as one dictionary."""
     request = form.request()
-    return {**flat(asdict(request.settings)), "warmup": request.warmup, "repeat": request.repeat}
+    speculation = asdict(request.settings.speculation)
+    speculation["drafter"] = value_of(request.settings, "drafter")
+    del speculation["adapter"]
+    values = flat(asdict(request.settings)) | speculation
+    values.pop("speculation", None)
+    return {**values, "warmup": request.warmup, "repeat": request.repeat}
 
 
 def test_every_setting_there_is_has_a_control() -> None:
     known = {*GenerationSettings.__dataclass_fields__, *InputSettings.__dataclass_fields__}
-    known |= {*Switches.__dataclass_fields__, *MEASURING}
-    assert set(CONTROLS) == known - {"input", "switches", "max_new_tokens"}
+    known |= {*Switches.__dataclass_fields__, *SpeculationSettings.__dataclass_fields__, *MEASURING}
+    # One control stands for the drafter and its adapter.
+    assert set(CONTROLS) == known - {"input", "switches", "speculation", "adapter", "max_new_tokens"}
     for control in CONTROLS.values():
         assert control.tip.endswith("."), control.key
         assert default_of(control.key) in [value for value, _ in control.choices] or not control.choices
@@ -99,8 +138,10 @@ def test_every_setting_there_is_has_a_control() -> None:
 
 
 @pytest.mark.parametrize("key", list(CONTROLS))
-def test_every_control_changes_exactly_its_field(popover: SettingsPopover, form: RequestForm, key: str) -> None:
-    prepare(form, key)
+def test_every_control_changes_exactly_its_field(
+    popover: SettingsPopover, form: RequestForm, key: str, adapter: str
+) -> None:
+    prepare(form, key, adapter)
     popover.refresh()
     told: list[bool] = []
     popover.changed.connect(lambda: told.append(True))
@@ -115,8 +156,8 @@ def test_every_control_changes_exactly_its_field(popover: SettingsPopover, form:
 
 
 @pytest.mark.parametrize("key", list(CONTROLS))
-def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHolder, key: str) -> None:
-    prepare(form, key)
+def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHolder, key: str, adapter: str) -> None:
+    prepare(form, key, adapter)
     control = CONTROLS[key]
     values = [value for value, _ in control.choices] or [control.value(control.least + control.step)]
     for value in values:
@@ -191,8 +232,13 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
 @pytest.mark.parametrize(
     ("mode", "taken", "key", "reason"),
     [
-        ("side-by-side", {}, "gamma", "Only speculative mode drafts."),
-        ("speculative", {"temperature": 0.5}, "temperature", "Speculative decoding is greedy."),
+        ("side-by-side", {}, "gamma", "Only speculative modes draft."),
+        ("side-by-side", {"drafter": ("lookup", None)}, "drafter", "Only speculative modes draft."),
+        ("speculative", {"tree": "3,2"}, "tree", "Only an EAGLE head drafts trees."),
+        ("speculative", {"hidden": 3}, "hidden", "Only parallel prefill drafts while the target prefills."),
+        ("parallel-prefill", {"gamma": 3}, "gamma", "Decoding goes on token by token after the prefill."),
+        ("kv-adapted", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),
+        ("speculative", {"drafter": ("lookup", None), "draft_input": "video"}, "draft_input", "does not run"),
         ("side-by-side", {"seed": 3}, "seed", "Nothing is drawn at temperature 0."),
         ("speculative", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),
         ("side-by-side", {"exit_confidence": 0.5}, "exit_confidence", "No token leaves early."),
@@ -211,9 +257,11 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
     ],
 )
 def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
-    popover: SettingsPopover, mode: str, taken: dict[str, Any], key: str, reason: str
+    popover: SettingsPopover, mode: str, taken: dict[str, Any], *, key: str, reason: str, tmp_path: Path
 ) -> None:
     form = popover.form
+    if mode == "kv-adapted":
+        form.take("drafter", ("kv", describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT)))
     form.choose_mode(mode)
     for name, value in taken.items():
         form.take(name, value)
@@ -256,6 +304,102 @@ def test_single_choices_are_refused_with_the_reason(popover: SettingsPopover, fo
     assert choice_states(popover, "pooling")["none"] == (True, "")
     form.choose_mode("side-by-side")
     assert form.request().settings.switches.cache == "hqq8"
+
+
+def drafters(popover: SettingsPopover) -> dict[str, tuple[bool, str]]:
+    field = popover.rows["drafter"].field
+    assert isinstance(field, ChoiceBox)
+    items = field.model()
+    assert isinstance(items, QStandardItemModel)
+    places = range(len(popover.rows["drafter"].control.choices))
+    return {
+        field.itemText(place): (items.item(place).isEnabled(), str(field.itemData(place, TIP) or ""))
+        for place in places
+    }
+
+
+def test_drafters_are_refused_where_they_cannot_draft(
+    popover: SettingsPopover, form: RequestForm, tmp_path: Path, adapter: str
+) -> None:
+    popover.take_adapter(adapter)
+    assert form.settings.speculation.drafter == "eagle"
+    assert form.settings.speculation.adapter == adapter
+    form.choose_mode("speculative")
+    popover.refresh()
+    listed = drafters(popover)
+    assert {"event model", "prompt lookup", "target itself", f"EAGLE · {Path(adapter).name}"} <= set(listed)
+    assert all(is_offered for name, (is_offered, _) in listed.items() if not name.startswith("KV map"))
+    assert form.request().draft is None
+    form.choose_mode("parallel-prefill")
+    popover.refresh()
+    assert drafters(popover)["prompt lookup"] == (False, "Parallel prefill drafts with the event model.")
+    # What cannot draft here stays chosen, is not in use, and does not run.
+    assert "event model" in form.idle["drafter"]
+    assert form.request().settings.speculation.drafter == "model"
+    assert form.request().draft is not None
+    popover.take_adapter(describe_adapter(tmp_path / "map", "kv", target="another-model"))
+    form.choose_mode("kv-adapted")
+    popover.refresh()
+    assert drafters(popover)["KV map · map"][1] == f"It was trained for another-model, not for {BUNDLED_TARGET}."
+    assert "takes a trained map" in drafters(popover)["event model"][1]
+
+
+def test_a_map_of_caches_runs_in_its_own_mode_alone(
+    popover: SettingsPopover, form: RequestForm, tmp_path: Path
+) -> None:
+    folder = describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT)
+    popover.take_adapter(folder)
+    assert (form.settings.speculation.drafter, form.settings.speculation.adapter) == ("model", folder)
+    form.choose_mode("speculative")
+    assert form.request().settings.speculation.adapter is None
+    assert "changes the answer" in form.idle["drafter"]
+    form.choose_mode("kv-adapted")
+    popover.refresh()
+    assert form.mode == "kv-adapted"
+    assert form.request().settings.speculation.adapter == folder
+    assert popover.rows["drafter"].mark.state == INEXACT
+
+
+def test_the_mode_of_maps_needs_one(form: RequestForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.models.request_form.bundled_map", lambda: None)
+    assert form.mode_problem("kv-adapted") == "needs a trained map of caches"
+    form.choose_mode("kv-adapted")
+    assert form.mode == "side-by-side"
+
+
+def test_drafters_without_a_model_need_only_a_video(form: RequestForm) -> None:
+    form.sample = Sample(video_path=bundled_sample().video_path)
+    assert form.mode_problem("speculative") == "needs events"
+    form.take("drafter", ("lookup", None))
+    assert form.mode_problem("speculative") == ""
+    assert form.mode_problem("parallel-prefill") == "needs events"
+    form.choose_mode("speculative")
+    assert (form.request().draft, form.request().roles) == (None, ("target",))
+
+
+def test_a_folder_that_is_no_adapter_is_told(popover: SettingsPopover, form: RequestForm, tmp_path: Path) -> None:
+    popover.take_adapter(str(tmp_path))
+    assert "is no trained adapter" in popover.problem.text()
+    assert form.settings.speculation == SpeculationSettings()
+    touch(popover, "warmup")
+    assert popover.problem.text() == ""
+
+
+def test_the_last_line_of_the_drafters_asks_for_a_folder(
+    popover: SettingsPopover, form: RequestForm, adapter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form.choose_mode("speculative")
+    popover.refresh()
+    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", lambda *_: adapter)
+    field = popover.rows["drafter"].field
+    assert isinstance(field, ChoiceBox)
+    field.setCurrentIndex(field.count() - 1)
+    assert form.settings.speculation.adapter == adapter
+    assert field.currentText() == f"EAGLE · {Path(adapter).name}"
+    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", lambda *_: "")
+    field.setCurrentIndex(field.count() - 1)
+    assert field.currentText() == f"EAGLE · {Path(adapter).name}"
+    popover.hide()
 
 
 @pytest.mark.parametrize(
@@ -363,10 +507,13 @@ def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:
         touch(popover, key)
     assert toolbar.settings.text() == "3"
     assert "KV cache, decode step, tokens kept" in toolbar.settings.toolTip()
-    toolbar.form.take("temperature", 0.5)
+    toolbar.form.take("seed", 5)
     toolbar.choose_mode("speculative")
     assert toolbar.settings.text() == "3"
-    assert "not in use now: temperature. Speculative decoding is greedy." in toolbar.settings.toolTip()
+    assert "not in use now: seed. Nothing is drawn at temperature 0." in toolbar.settings.toolTip()
+    toolbar.form.take("temperature", 0.5)
+    toolbar.choose_mode("speculative")
+    assert toolbar.settings.text() == "5"
     popover.reset.click()
     assert toolbar.settings.text() == ""
 
@@ -396,7 +543,8 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
         assert row.name.width() >= row.name.sizeHint().width(), row.control.key
         assert row.field.geometry().right() < row.width()
         if isinstance(row.field, ChoiceBox):
-            widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)
+            words = [word for value, word in row.control.choices if row.control.key != "drafter" or value[1] is None]
+            widest = max(map(row.field.fontMetrics().horizontalAdvance, words))
             assert widest <= row.field.width() - 8 - 20, row.control.key
         else:
             assert row.field.fontMetrics().horizontalAdvance(row.field.text()) <= row.field.width() - 18

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
@@ -9,6 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen, QStandardItemModel
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from ui.models.controls import Control
+from ui.models.drafter_choice import choice_words
 from ui.theme import GRID, ThemeHolder
 from ui.views.choice_box import ChoiceBox
 
@@ -60,6 +62,10 @@ class Mark(QWidget):
         painter.drawText(place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, "≈")
 
 
+_BROWSE = "Folder of an adapter…"
+_LIST_PX = 24 * GRID
+
+
 class SettingRow(QWidget):
     """Holds no value of its own: what the field is told to show is never reported as a change.
 
@@ -69,6 +75,8 @@ class SettingRow(QWidget):
 
     changed = Signal(str, object)
 
+    name_px, field_px = 14 * GRID, FIELD_PX
+
     def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
@@ -76,7 +84,7 @@ class SettingRow(QWidget):
         self.name = QLabel(control.name)
         self.name.setProperty("role", "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
-        self.field.setFixedSize(FIELD_PX, FIELD_HEIGHT)
+        self.field.setFixedSize(self.field_px, FIELD_HEIGHT)
         self.field.setAccessibleName(control.name)
         self.field.setAccessibleDescription(control.tip)
         self.name.setBuddy(self.field)
@@ -94,15 +102,16 @@ class SettingRow(QWidget):
         row.addWidget(self.name, 0, 1)
         row.addWidget(self.field, 0, 2)
         row.setColumnStretch(1, 1)
-        row.setColumnMinimumWidth(1, 14 * GRID)
+        row.setColumnMinimumWidth(1, self.name_px)
 
     def show_value(self, value: Any) -> None:
         """Makes the field show a value."""
         was_blocked = self.field.blockSignals(True)
         if isinstance(self.field, ChoiceBox) and self.control.is_free:
             # What is being typed is left as it stands, and the cursor in its place.
-            if _words_of(self.field) != value:
-                self.field.setEditText(str(value))
+            words = dict(self.control.choices).get(value, str(value))
+            if _words_of(self.field) != words:
+                self.field.setEditText(words)
         elif isinstance(self.field, ChoiceBox):
             index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
             self.field.setCurrentIndex(index)
@@ -134,10 +143,53 @@ class SettingRow(QWidget):
         self.changed.emit(self.control.key, self.control.choices[index][0])
 
     def _take_words(self, words: str) -> None:
-        self.changed.emit(self.control.key, _words_of(self.field) if words.strip() else self.control.choices[0][0])
+        typed = _words_of(self.field) if words.strip() else self.control.choices[0][1]
+        meant = {word: value for value, word in self.control.choices}.get(typed, typed)
+        self.changed.emit(self.control.key, meant)
 
     def _take_number(self, number: float) -> None:
         self.changed.emit(self.control.key, self.control.value(number))
+
+
+class DrafterRow(SettingRow):
+    """The setting of who drafts: its list grows by folders, and its last line asks for one.
+
+    Signals:
+        folder_asked(): the folder of an adapter is to be picked.
+    """
+
+    folder_asked = Signal()
+
+    name_px, field_px = 9 * GRID, FIELD_PX + 5 * GRID
+
+    def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(control, themes, parent)
+        self._value: Any = None
+        if isinstance(self.field, ChoiceBox):
+            self.field.addItem(_BROWSE)
+            self.field.view().setMinimumWidth(_LIST_PX)
+
+    def add_choice(self, value: Any, words: str) -> None:
+        """Lists one more choice, before the line that asks for a folder."""
+        if any(value == known for known, _ in self.control.choices) or not isinstance(self.field, ChoiceBox):
+            return
+        was_blocked = self.field.blockSignals(True)
+        self.field.insertItem(len(self.control.choices), words)
+        self.control = replace(self.control, choices=(*self.control.choices, (value, words)))
+        self.field.blockSignals(was_blocked)
+
+    def show_value(self, value: Any) -> None:
+        """Makes the field show a value, listed so far or not."""
+        self._value = value
+        self.add_choice(value, choice_words(value))
+        super().show_value(value)
+
+    def _take_choice(self, index: int) -> None:
+        if index < len(self.control.choices):
+            super()._take_choice(index)
+            return
+        self.show_value(self._value)
+        self.folder_asked.emit()
 
 
 def _words_of(box: QWidget) -> str:

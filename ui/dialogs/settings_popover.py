@@ -1,4 +1,4 @@
-"""The popover with everything that can be set about a run, in three columns: the run, its input, its optimizations."""
+"""The popover with everything that can be set about a run, in columns: run, speculation, input, optimizations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from evprof.core.errors import UserError
+from evprof.core.speculation import KV
+from evprof.loaders.adapters import read_adapter
 from evprof.view.settings_text import may_change_text
-from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN, Mark, SettingRow
-from ui.models.controls import COLUMNS, Control, Group
+from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
+from ui.models.controls import COLUMNS, DRAFTER, Control, Group
+from ui.models.drafter_choice import bundled_choices, choice_of, words_of
 from ui.models.request_form import RequestForm
 from ui.theme import GRID, ThemeHolder
 from ui.views.panel_parts import section_head
@@ -68,12 +72,19 @@ class SettingsPopover(QFrame):
             head.setContentsMargins(12, 0, 0, GRID // 2)
             column.addWidget(head)
             for control in group.controls:
-                row = SettingRow(control, self._themes)
+                row = self._drafter_row(control) if control.key == DRAFTER else SettingRow(control, self._themes)
                 row.changed.connect(self._take)
                 self.rows[control.key] = row
                 column.addWidget(row)
         column.addStretch(1)
         return column
+
+    def _drafter_row(self, control: Control) -> DrafterRow:
+        row = self.drafter = DrafterRow(control, self._themes)
+        for value, words in bundled_choices():
+            row.add_choice(value, words)
+        row.folder_asked.connect(self._browse)
+        return row
 
     def _footer(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -86,7 +97,10 @@ class SettingsPopover(QFrame):
             row.addWidget(mark)
             row.addWidget(label)
             row.addSpacing(2 * GRID)
-        row.addStretch(1)
+        self.problem = QLabel()
+        self.problem.setProperty("role", "bad")
+        self.problem.setWordWrap(True)
+        row.addWidget(self.problem, 1)
         self.reset = QPushButton("Reset to defaults")
         self.reset.setProperty("role", "link")
         self.reset.clicked.connect(self._reset)
@@ -102,6 +116,8 @@ class SettingsPopover(QFrame):
             state = IDLE if key in idle else PLAIN
             if key in changed:
                 state = INEXACT if may_change_text(key, value) else CHANGED
+            if key == DRAFTER and value[0] == KV and key in changed:
+                state = INEXACT
             row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
 
@@ -118,7 +134,24 @@ class SettingsPopover(QFrame):
         self.move(max(place.x(), room.left() + GRID), place.y())
         self.show()
 
+    def _browse(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self.parentWidget(), "Choose the folder of a trained adapter")
+        if folder:
+            self.take_adapter(folder)
+            self.show()
+
+    def take_adapter(self, folder: str) -> None:
+        """Drafts with the adapter in a folder; says what is wrong with one that is none."""
+        try:
+            info = read_adapter(folder)
+        except UserError as error:
+            self.problem.setText(error.sentence)
+            return
+        self.drafter.add_choice(choice_of(info, folder), words_of(info))
+        self._take(DRAFTER, choice_of(info, folder))
+
     def _take(self, key: str, value: object) -> None:
+        self.problem.setText("")
         self.form.take(key, value)
         self.refresh()
         self.changed.emit()

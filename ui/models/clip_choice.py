@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evprof.core.records import DRAFT
-from evprof.core.request import input_of, roles_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample, clip_name
 from evprof.loaders.events.frames import is_frame_set
 from ui.models.checkpoint_folder import family_named
@@ -107,7 +107,7 @@ def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
         return ""
     if has_ready_frames(sample):
         return ""
-    is_read = role in roles_of(form.mode) and input_of(form.settings.input, role) == "events"
+    is_read = role in form.roles and input_of(form.settings.input, role) == "events"
     if not is_read or family_named(form.draft.name) not in ("eventgpt", None):
         return ""
     return (

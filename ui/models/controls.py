@@ -10,11 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.request import GenerationSettings
+from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
+from ui.models.drafter_choice import UNTRAINED, chosen, settings_of
 
 SAME = "Same answer."
 ROUNDED = "Same answer but for rounding."
 OTHER = "May change the answer."
+
+DRAFTER = "drafter"
+"""The control that stands for two settings: the drafter and its adapter."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,71 @@ RUN = (
             ),
         ),
     ),
+)
+
+SPECULATION = (
     Group(
         "Speculation",
-        (Control("gamma", "drafted tokens γ", f"Tokens the draft proposes per round. {SAME}", least=1, most=64),),
+        (
+            Control(
+                DRAFTER,
+                "drafter",
+                f"Who proposes the tokens that the target checks; some must be trained first. {SAME}",
+                UNTRAINED,
+            ),
+            Control("gamma", "drafted tokens γ", f"Tokens the draft proposes per round. {SAME}", least=1, most=64),
+            Control(
+                "length",
+                "draft length",
+                f"Always γ; more after full rounds and less after others; or what costs and acceptance ask. {SAME}",
+                _words("fixed", "heuristic", "budgeted"),
+            ),
+            Control(
+                "tree",
+                "draft tree",
+                f"Children of a node on each level, such as 3,2,1, where an EAGLE head drafts. {SAME}",
+                (("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
+                is_free=True,
+            ),
+            Control(
+                "judges",
+                "probabilities",
+                f"Whether what both models gave each judged token is kept for the acceptance clinic. {SAME}",
+                ((True, "kept"), (False, "left out")),
+            ),
+        ),
+    ),
+    Group(
+        "Parallel prefill",
+        (
+            Control(
+                "begins",
+                "draft begins with",
+                f"Whether the draft starts as the target loads its input, or with the target's prefill. {SAME}",
+                _words("load", "prefill"),
+            ),
+            Control(
+                "hidden",
+                "hidden tokens",
+                f"Tokens to draft while the target prefills; auto: as many as there is time for. {SAME}",
+                least=-1,
+                most=512,
+                low="auto",
+                has_none=True,
+            ),
+            Control(
+                "verify",
+                "verified",
+                f"Hidden tokens are checked in a pass of their own, or within the prefill's last chunk. {SAME}",
+                (("after", "in a pass"), ("last-chunk", "in last chunk")),
+            ),
+            Control(
+                "afterwards",
+                "afterwards",
+                f"Decoding goes on token by token, or in rounds as in speculative mode. {SAME}",
+                (("plain", "plain"), ("rounds", "in rounds")),
+            ),
+        ),
     ),
 )
 
@@ -296,7 +363,7 @@ OPTIMIZATIONS = (
     ),
 )
 
-COLUMNS = (RUN, INPUT, OPTIMIZATIONS)
+COLUMNS = (RUN, SPECULATION, INPUT, OPTIMIZATIONS)
 """All groups, as they stand beside each other."""
 
 MEASURING = {"warmup": 0, "repeat": 1}
@@ -311,8 +378,10 @@ def controls() -> Iterator[Control]:
 
 
 def value_of(settings: GenerationSettings, key: str) -> Any:
-    """A setting by its name, wherever it belongs: settings, input settings or switches."""
-    for holder in (settings, settings.input, settings.switches):
+    """A setting by its name, wherever it belongs; DRAFTER is a pair of drafter and adapter."""
+    if key == DRAFTER:
+        return chosen(settings.speculation)
+    for holder in (settings, settings.input, settings.switches, settings.speculation):
         if key in holder.__dataclass_fields__:
             return getattr(holder, key)
     raise KeyError(key)
@@ -324,6 +393,9 @@ def with_value(settings: GenerationSettings, key: str, value: Any) -> Generation
         return replace(settings, input=replace(settings.input, **{key: value}))
     if key in Switches.__dataclass_fields__:
         return replace(settings, switches=replace(settings.switches, **{key: value}))
+    if key in SpeculationSettings.__dataclass_fields__:
+        changes = settings_of(value) if key == DRAFTER else {key: value}
+        return replace(settings, speculation=replace(settings.speculation, **changes))
     return replace(settings, **{key: value})
 
 

@@ -14,13 +14,14 @@ from evprof.core.request import (
     RunRequest,
     TraceSettings,
     input_of,
-    roles_of,
 )
 from evprof.core.sample import Sample
+from evprof.core.speculation import KV, KV_ADAPTED
 from evprof.loaders.events.frames import is_there
 from ui.models import setting_limits
 from ui.models.checkpoint_folder import family_named
 from ui.models.controls import MEASURING, controls, default_of, value_of, with_value
+from ui.models.drafter_choice import bundled_map, chosen
 from ui.models.setting_limits import Circumstances
 
 BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
@@ -60,9 +61,21 @@ class RequestForm:
     def mode_problem(self, mode: str) -> str:
         """What a mode lacks: "needs events", "needs a video", "needs events and a video"; empty when it can run."""
         paths = {"events": self.sample.events_path, "video": self.sample.video_path}
-        needed = {input_of(self.settings.input, role) for role in roles_of(mode)}
+        needed = {input_of(self.settings.input, role) for role in self._roles(mode)}
         lacking = [_WORDS[kind] for kind, path in paths.items() if kind in needed and path is None]
-        return f"needs {' and '.join(lacking)}" if lacking else ""
+        if lacking:
+            return f"needs {' and '.join(lacking)}"
+        lacks_map = mode == KV_ADAPTED and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
+        return "needs a trained map of caches" if lacks_map else ""
+
+    def _roles(self, mode: str) -> tuple[str, ...]:
+        """The models that a mode would take with the drafter that it can use."""
+        return Circumstances(mode, self.settings, draft=self.draft.name, target=self.target.name).roles
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The models that will run."""
+        return self._roles(self.mode)
 
     # Settings, by the names of their controls.
 
@@ -70,7 +83,8 @@ class RequestForm:
     def circumstances(self) -> Circumstances:
         """What decides which settings make sense."""
         mode = self.mode
-        return Circumstances(mode, self.settings, self._target_family(), self._has_cuda(mode))
+        names = self.draft.name, self.target.name
+        return Circumstances(mode, self.settings, self._target_family(), self._has_cuda(mode), *names)
 
     def _target_family(self) -> str | None:
         """Looked up once for each name: a folder's config lies on a disk."""
@@ -82,7 +96,7 @@ class RequestForm:
         """False where the engine's PyTorch knows no CUDA, or every model that will run was put on the CPU."""
         devices = {DRAFT: self.draft.device, TARGET: self.target.device}
         is_without = "cuda" in self.environment and self.environment["cuda"] is None
-        return not is_without and any(devices[role] != "cpu" for role in roles_of(mode))
+        return not is_without and any(devices[role] != "cpu" for role in self._roles(mode))
 
     def value(self, key: str) -> Any:
         """A setting, or how often is measured."""
@@ -164,7 +178,7 @@ class RequestForm:
     def request(self) -> RunRequest:
         """What is asked of the engine. Raises UserError when settings mean nothing."""
         mode = self.mode
-        roles = roles_of(mode)
+        roles = self.roles
         made = RunRequest(
             mode=mode,
             sample=self.sample,

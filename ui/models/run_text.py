@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evprof.core.records import STAGES
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog, Span
-from evprof.core.speculation import SPECULATIVE_MODES
+from evprof.core.speculation import KV_ADAPTED, MODEL, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import NS_PER_S
 from evprof.metrics.decoding import decode_throughput_tok_s
 from evprof.metrics.kv_cache import live_bytes
 from evprof.view.columns import Column
 from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
+from ui.models.drafter_choice import KIND_WORDS
 
 MODE_NAMES = {
     "side-by-side": "Side by side",
     "speculative": "Speculative",
+    "parallel-prefill": "Parallel prefill",
+    "kv-adapted": "KV-adapted, lossy",
     "draft": "Event model",
     "target": "Video model",
 }
@@ -48,13 +52,43 @@ def mode_name(mode: str) -> str:
 def run_title(run: RunLog) -> str:
     """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
     parts = mode_name(run.info.mode)
-    if run.info.mode in SPECULATIVE_MODES and run.info.settings.get("gamma"):
-        parts += f" γ={run.info.settings['gamma']}"
+    if run.info.mode in SPECULATIVE_MODES:
+        parts += _drafting(run)
     if run.info.warmup:
         parts += " · warm-up"
     if run.info.profiled:
         parts += " · torch trace"
     return f"{run.run_id} · {parts}"
+
+
+def _drafting(run: RunLog) -> str:
+    """` · lookup γ=5`: who drafts unless that is the event model, and how much per round where rounds are fixed."""
+    asked = asked_of(run)
+    kind = drafter_kind(run)
+    words = "" if kind == MODEL else f" · {KIND_WORDS.get(kind, kind)}"
+    has_rounds = run.info.mode != PARALLEL_PREFILL or asked.get("afterwards") == "rounds"
+    gamma, tree = run.info.settings.get("gamma"), asked.get("tree")
+    if tree:
+        return f"{words} tree {tree}"
+    return f"{words} γ={gamma}" if gamma and has_rounds else words
+
+
+def asked_of(run: RunLog) -> dict[str, Any]:
+    """What was set about a run's speculation; empty where its settings hold nothing of the kind."""
+    asked = run.info.settings.get("speculation")
+    return asked if isinstance(asked, dict) else {}
+
+
+def drafter_kind(run: RunLog) -> str:
+    """One of DRAFTERS, or KV: who drafted in a run, or was asked to."""
+    facts = run.info.speculation
+    return facts.kind if facts is not None else str(asked_of(run).get("drafter") or MODEL)
+
+
+def is_lossy(run: RunLog) -> bool:
+    """Whether a run's answer need not be the target's own."""
+    facts = run.info.speculation
+    return run.info.mode == KV_ADAPTED or (facts is not None and not facts.is_lossless)
 
 
 def stage_now(run: RunLog, role: str) -> str:

@@ -22,8 +22,9 @@ class EmptyState(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, GRID)
         column.setSpacing(GRID // 2)
-        column.addWidget(_label(heading, "title"))
-        column.addWidget(_label(sentence, "dim"))
+        self._heading, self._sentence = _label(heading, "title"), _label(sentence, "dim")
+        column.addWidget(self._heading)
+        column.addWidget(self._sentence)
         if action:
             button = QPushButton(action)
             button.setProperty("role", "link")
@@ -31,6 +32,11 @@ class EmptyState(QWidget):
             button.clicked.connect(self.activated)
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         column.addStretch(1)
+
+    def say(self, heading: str, sentence: str) -> None:
+        """Says something else."""
+        self._heading.setText(heading)
+        self._sentence.setText(sentence)
 
 
 def _label(text: str, role: str) -> QLabel:

@@ -14,16 +14,17 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QSta
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.speculation import EAGLE, LOOKUP, NGRAM, PAIRED_MODES, SELF
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.metrics.decoding import output_length
-from evprof.view.columns import Column
+from evprof.view.columns import Column, takes_draft_model
 from evprof.view.settings_text import kind_read
 from ui.look_choice import LookChoice
 from ui.models.frame_pictures import FramePictures
 from ui.models.picture_feed import PlayerInput
 from ui.models.play_clock import PlayClock
 from ui.models.provenance import has_pieces, lacking, provenance_tip
-from ui.models.run_text import chips, counters, short_chips, stage_now
+from ui.models.run_text import chips, counters, drafter_kind, is_lossy, short_chips, stage_now
 from ui.selection import Selection
 from ui.theme import GRID, ThemeHolder
 from ui.views.counter_row import CounterRow
@@ -39,6 +40,8 @@ from ui.views.video_player import VideoPlayer
 NOTHING = "–"
 """Stands where a figure is not known yet."""
 
+LOSSY = "This answer need not be the target's own: its cache was made of the draft's by a trained map."
+
 _STATE_WIDTH = 96
 _LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
 _LONGEST_ERROR = 240
@@ -50,6 +53,14 @@ _EMPTY = {
     "rejected ones struck through, the target's own dotted.",
 }
 
+
+_ABSENT = {
+    LOOKUP: "The drafts were taken from the prompt and from what the target had said before.",
+    SELF: "The target drafted for itself: every draft is accepted, and nothing can be saved.",
+    NGRAM: "The drafts came from counts of the target's own answers.",
+    EAGLE: "A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
+}
+"""Who drafted where no event model takes part."""
 
 _NO_TEXT = "It gives times and counts of this row, and no generated text."
 _TOKENS, _NOTHING_YET, _PLAIN, _LACKING = range(4)
@@ -83,6 +94,10 @@ class ModelHead(QWidget):
         self._chips.setProperty("role", "chip")
         self._part = QLabel()
         self._part.setProperty("role", "chip")
+        self._lossy = QLabel("lossy")
+        self._lossy.setProperty("role", "warn-chip")
+        self._lossy.setToolTip(LOSSY)
+        self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._state.setMinimumWidth(_STATE_WIDTH)
         self.setFixedHeight(24)
@@ -90,7 +105,7 @@ class ModelHead(QWidget):
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        for widget in (self._name, self._chips, self._part):
+        for widget in (self._name, self._lossy, self._chips, self._part):
             row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addStretch(1)
         row.addWidget(self._state)
@@ -99,9 +114,12 @@ class ModelHead(QWidget):
         """Shows a model of a run; called again while the run goes on."""
         model = column.run.info.models.get(column.role) if column else None
         part = column.role if column else ""
-        if (model, part) != (self._model, self._part.text()) or not self._name.text():
+        lossy = column is not None and column.is_answer and is_lossy(column.run)
+        known = (self._model, self._part.text(), not self._lossy.isHidden())
+        if (model, part, lossy) != known or not self._name.text():
             self._model = model
             self._part.setText(part)
+            self._lossy.setVisible(lossy)
             self._fit()
         if column is None:
             self._state.say("", "dim")
@@ -125,6 +143,7 @@ class ModelHead(QWidget):
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
         room = self.width() - _STATE_WIDTH - GRID
+        room -= 0 if self._lossy.isHidden() else self._lossy.sizeHint().width() + GRID
         for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
             self._chips.setText(text)
             self._chips.setVisible(bool(text))
@@ -165,7 +184,8 @@ class ModelColumn:
         self.answer = QWidget()
         self._stack = QStackedLayout(self.answer)
         self._stack.addWidget(self.text)
-        self._stack.addWidget(EmptyState("No answer yet", _EMPTY[side]))
+        self.empty = EmptyState("No answer yet", _EMPTY[side])
+        self._stack.addWidget(self.empty)
         self.plain = _plain_text()
         self._stack.addWidget(self.plain)
         self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
@@ -197,6 +217,13 @@ class ModelColumn:
             part.setVisible(not is_alone)
         for player in self.players:
             player.set_alone(is_alone)
+
+    def explain_absence(self, other: Column | None) -> None:
+        """Says why there is no model on this side: no run yet, or the other side's run has none here."""
+        if other is None or takes_draft_model(other.run) or other.run.info.mode not in PAIRED_MODES:
+            self.empty.say("No answer yet", _EMPTY[self.side])
+        else:
+            self.empty.say("No event model in this run", _ABSENT.get(drafter_kind(other.run), _ABSENT[EAGLE]))
 
     def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""

@@ -70,6 +70,8 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: Column | None, b: Column | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
+        self.left.explain_absence(b)
+        self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)

@@ -14,9 +14,9 @@ from evprof.metrics.speculation import (
     acceptance,
     acceptance_ceiling,
     plain_baseline,
-    speculation_sentence,
     verdict,
 )
+from evprof.metrics.speculation_text import speculation_sentence
 from ui.models.figures import NOTHING
 from ui.theme import GRID, ThemeHolder
 from ui.views.figure_table import FigureTable, TableRow

@@ -1,6 +1,6 @@
 """The streaming answer: tokens coloured and shaped by origin, to hover, click, select and copy.
 
-accepted underlined · bonus dotted · rejected struck through · target plain; the shape says what the colour says.
+accepted underlined · bonus dotted · rejected struck through · lossy dashed · target plain: the shape says it, too.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class TokenText(QAbstractScrollArea):
         first = mark.tokens[0]
         ids = " ".join(str(token.token_id) for token in mark.tokens)
         lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
-        origin = mark.origin if mark.round_index < 0 else f"{mark.origin} in round {mark.round_index + 1}"
+        known = "lossy: not checked by the target" if mark.origin == ORIGIN_DRAFT else mark.origin
+        origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
         lines.append(f"position {mark.position} · {origin}")
         zero = run.info.start_ns if run else None
         times = [] if zero is None else [f"at {ms_text(ms_from_ns(first.t_ns - zero))}"]
@@ -400,11 +401,13 @@ def _shown(mark: Mark) -> str:
 
 
 def _pen(origin: str, color: QColor) -> QPen:
-    """The line of an origin: dotted for bonus, thin for rejected, plain otherwise."""
+    """The line of an origin: dotted for bonus, dashed for lossy, thin for rejected, plain otherwise."""
     pen = QPen(color, 1.25 if origin == ORIGIN_REJECTED else 2.0)
     pen.setCapStyle(Qt.PenCapStyle.RoundCap if origin == ORIGIN_BONUS else Qt.PenCapStyle.FlatCap)
     if origin == ORIGIN_BONUS:
         pen.setDashPattern([0.01, 2.0])
+    elif origin == ORIGIN_DRAFT:
+        pen.setDashPattern([2.5, 1.5])
     return pen
 
 

@@ -11,6 +11,7 @@ from evprof.view.decimate import Ints, merged_bars
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import time_text
 from ui.views.timeline.lane import Lane, blended
+from ui.views.timeline.overlap_lane import paint_overlap_ground
 from ui.views.timeline.scene import Hit
 
 BAR_TOP, BAR_HEIGHT = 7.0, 14.0
@@ -53,6 +54,7 @@ class RoundLane(Lane):
         if track is None:
             self.paint_hint(painter, "Rounds appear when the draft model starts to propose tokens.")
             return
+        paint_overlap_ground(painter, self.scene, self.height())
         starts, drafts, verifies, ends, drafted, accepted, _ = track.rounds()
         bars = merged_bars(starts, ends, self.scene.scale, narrow_px=3.0)
         proposed, taken = (_sums(bars.firsts, bars.counts, column) for column in (drafted, accepted))

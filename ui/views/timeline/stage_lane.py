@@ -8,6 +8,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPaint
 
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
+from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import bytes_text
 from evprof.view.decimate import joined_bars, merged_bars
 from evprof.view.labels import stage_labels, stage_title, stages_in, widest_that_fits
@@ -17,6 +18,7 @@ from ui.selection import SpanRef
 from ui.theme import SMALL_PX
 from ui.views.stage_fill import is_striped, paint_label_ground, stage_brush
 from ui.views.timeline.lane import Lane, blended
+from ui.views.timeline.overlap_lane import paint_overlap_ground
 from ui.views.timeline.scene import Hit, Scene
 
 BAR_TOP, BAR_HEIGHT = 7.0, 22.0
@@ -42,13 +44,18 @@ class StageLane(Lane):
         """The run and model this lane shows."""
         return self.scene.tracks[self.column]
 
+    def is_wanted(self) -> bool:
+        """Not where the other column's run has no model on this side: its drafts come from elsewhere."""
+        other = self.scene.tracks[1 - self.column]
+        return self.track is not None or other is None or other.run.info.mode not in PAIRED_MODES
+
     def names(self) -> tuple[str, str]:
         """The model and what it is in this run."""
         track = self.track
         if track is None:
             return ("Draft" if self.column == 0 else "Target"), "no run yet"
-        running = track.run.running_span
-        if running is not None and running.role == track.role:
+        running = track.run.open_stage(track.role)
+        if running is not None:
             return self.scene.model(self.column), f"{running.name} …"
         number = self.scene.run_number(self.column)
         return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
@@ -67,6 +74,7 @@ class StageLane(Lane):
         track = self.track
         if track is None:
             return
+        paint_overlap_ground(painter, self.scene, self.height())
         now = track.now(self.scene.clock_ns)
         stages = track.stages.rows(track.zero_ns, now)
         self._paint_stages(painter, clip, track, stages)

@@ -23,6 +23,7 @@ from ui.views.timeline.lane import Lane
 from ui.views.timeline.lane_stack import LaneStack
 from ui.views.timeline.latency_lane import LatencyLane
 from ui.views.timeline.level_lane import KvLane, MemoryLane
+from ui.views.timeline.overlap_lane import OverlapLane
 from ui.views.timeline.round_lane import RoundLane
 from ui.views.timeline.scene import GUTTER_PX, Hit, Scene
 from ui.views.timeline.stage_lane import StageLane
@@ -77,9 +78,11 @@ class TimelineView(QWidget):
         self.head.chip.clicked.connect(self.fit)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
+        self.overlap = OverlapLane(self.scene)
+        self._stages = StageLane(self.scene, 0), StageLane(self.scene, 1)
         lanes: list[Lane] = [
-            StageLane(self.scene, 0),
-            StageLane(self.scene, 1),
+            *self._stages,
+            self.overlap,
             self.rounds,
             self.latency,
             KvLane(self.scene),
@@ -146,7 +149,7 @@ class TimelineView(QWidget):
             self._repaint_lanes()
             return
         for lane in self.lanes:
-            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane) and lane.is_growing):
+            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing):
                 self._owed.add(lane)
         self._repaint_owed()
         self._show_wanted()
@@ -191,9 +194,10 @@ class TimelineView(QWidget):
             self.scroll_area.setVisible(has_any)
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
-        wanted = self.rounds.is_wanted()
-        if self.rounds.isHidden() == wanted:
-            self.rounds.setVisible(wanted)
+        for lane in (*self._stages, self.overlap, self.rounds):
+            wanted = lane.is_wanted()
+            if lane.isHidden() == wanted:
+                lane.setVisible(wanted)
 
     # The scale.
 
