@@ -19,10 +19,12 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.speculation import PARALLEL_PREFILL, SPECULATIVE
 
 ROLES_OF = {
     "side-by-side": (DRAFT, TARGET),
-    "speculative": (TARGET,),
+    SPECULATIVE: (TARGET,),
+    PARALLEL_PREFILL: (TARGET,),
     "draft": (DRAFT,),
     "target": (TARGET,),
 }

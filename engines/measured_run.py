@@ -17,12 +17,14 @@ import torch
 
 from engines.answer import Answer
 from engines.attention import SDPA
+from engines.concurrency import SharedSink
 from engines.decoding import decode
 from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
 from engines.kv_cache import weigh
 from engines.model import EVENTS, VisionLanguageModel
+from engines.parallel_run import ParallelRun
 from engines.pipeline import ModelPass, capacity_of, taken_cache
 from engines.quantized_kv import check_cache
 from engines.reading import OFF, files_of, import_reader_of, recording_problems
@@ -40,7 +42,7 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
+from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
 from evprof.loaders.page_cache import prefetch
 
@@ -75,7 +77,8 @@ class RunPlan:
 
 @dataclass
 class RunTools:
-    """What runs share: the warm models, CUDA event pools, and how their clocks are made.
+    """What runs share: the warm models, CUDA event pools (a draft beside its target has its own), and how their clocks
+    are made.
 
     `make_room` sees to it that the models of these roles fit, or raises UserError.
 
@@ -85,6 +88,7 @@ class RunTools:
     warm: WarmModels
     make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None]
     pools: dict[str, list[Any]] = field(default_factory=dict)
+    draft_pools: dict[str, list[Any]] = field(default_factory=dict)
     make_clock: ClockMaker = StageClock
     wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
     end_facts: Callable[[], dict[str, Any]] = dict
@@ -97,7 +101,8 @@ class MeasuredRun:
         self._request = request
         self._plan = plan
         self._tools = tools
-        self._sink = sink
+        # Where draft and target compute at once, both have something to say.
+        self._sink = SharedSink(sink) if request.mode == PARALLEL_PREFILL else sink
         self._stop = stop
         self._passes: dict[str, ModelPass] = {}
         self._clock: StageClock | None = None
@@ -110,6 +115,7 @@ class MeasuredRun:
         self._sampler: Sampler = greedy
         self._steps: dict[str, tuple[ChosenStep, DecodeSteps]] = {}
         self._speculating: Speculating | None = None
+        self._parallel: ParallelRun | None = None
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -230,36 +236,63 @@ class MeasuredRun:
         answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces)
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
-        for role, model in models.items():
-            step = self._steps[role][0].step
-            self._passes[role] = ModelPass(
-                model, role, settings, clock=clock, memory=memory, stop=self._stop, step=step
+        steps = {role: self._steps[role][0].step for role in models}
+        if self._request.mode == PARALLEL_PREFILL:
+            self._parallel = ParallelRun(
+                settings,
+                models,
+                steps,
+                sink=self._sink,
+                clock=clock,
+                memory=memory,
+                stop=self._stop,
+                pools=self._tools.draft_pools,
             )
+            self._passes.update(self._parallel.passes)
+        else:
+            for role, model in models.items():
+                self._passes[role] = ModelPass(
+                    model, role, settings, clock=clock, memory=memory, stop=self._stop, step=steps[role]
+                )
         if self._request.mode in SPECULATIVE_MODES:
             self._speculating = Speculating(settings, self._passes[TARGET], self._passes.get(DRAFT))
-            self._describe({"speculation": self._speculating.facts})
+            facts = self._speculating.facts
+            self._describe({"speculation": facts if self._parallel is None else self._parallel.facts(facts)})
         try:
-            first: torch.Tensor | None = None
-            for role, model_pass in self._passes.items():
-                visual = model_pass.up_to_vision(self._request.sample, self._teller(role))
-                first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
-            self._decode(first)
+            self._decode(self._prefill(answer))
         finally:
+            if self._parallel is not None:
+                self._parallel.close()
             self._end_ns = clock.finish()
             self._describe({"end_ns": self._end_ns})
 
+    def _prefill(self, answer: Answer) -> torch.Tensor | None:
+        """All stages before decode -> the answer's first token [1, 1]; None where decode is to find it."""
+        plan, sample = self._plan, self._request.sample
+        if self._parallel is not None and self._speculating is not None:
+            tell = {role: self._teller(role) for role in self._passes}
+            return self._parallel.prefill(sample, tell, self._speculating, answer, self._sampler)
+        first: torch.Tensor | None = None
+        for role, model_pass in self._passes.items():
+            visual = model_pass.up_to_vision(sample, self._teller(role))
+            first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
+        return first
+
     def _decode(self, first: torch.Tensor | None) -> None:
         plan, clock, answer, memory = self._plan, self._clock, self._answer, self._memory
-        if first is None or clock is None or answer is None or memory is None:
+        if clock is None or answer is None or memory is None:
             raise RuntimeError("decode before prefill")
         answering = self._passes[plan.role]
         limits = answering.limits()
         with clock.stage("decode", plan.role, answering.model.device) as span, memory.stage("decode"):
-            span.input("first token", first)
+            if first is not None:
+                span.input("first token", first)
             try:
-                if self._speculating is not None:
+                if self._parallel is not None:
+                    self._parallel.decode(first)
+                elif self._speculating is not None:
                     self._speculating.rounds(answering, answer, limits, clock=clock, stop=self._stop).run()
-                else:
+                elif first is not None:
                     decode(answering.cached, first, answer, limits, sampler=self._sampler, clock=clock, stop=self._stop)
             finally:
                 span.output("token ids", answer.ids)
@@ -283,6 +316,8 @@ class MeasuredRun:
         if self._speculating is not None:
             for record in self._speculating.judgements(self._plan.run_id):
                 self._sink.append(record)
+            if self._parallel is not None:
+                facts["speculation"] = self._parallel.facts(self._speculating.facts)
         for role, model_pass in self._passes.items():
             self._tell_inputs(role, model_pass)
             self._tell_step(model_pass)

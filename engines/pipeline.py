@@ -29,6 +29,31 @@ Tell = Callable[[str, Any], None]
 """Hears "start_ns" (an int), "loading" (LoadingFacts) and "lengths" (LengthFacts)."""
 
 
+class Prefilling:
+    """What stage prefill does between its spans: all positions, then the answer's first token where a `sampler` is
+    given. Whoever does something besides prefilling puts it here."""
+
+    def __init__(self, answer: Answer, sampler: Sampler | None) -> None:
+        self.answer = answer
+        self.sampler = sampler
+
+    def begin(self) -> None:
+        """The stage has begun."""
+
+    def compute(self, cached: CachedModel, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
+        """The prompt [1, S, hidden] -> logits [1, V] of what follows it."""
+        return cached.prefill(embeddings, stop)
+
+    def take(self, logits: torch.Tensor) -> torch.Tensor | None:
+        """The first token [1, 1], on the device and in the answer."""
+        if self.sampler is None:
+            return None
+        first = self.sampler(logits)
+        # The one wait before decode: when the first token is there is what a person asks about.
+        self.answer.add(int(first))
+        return first
+
+
 class ModelPass:
     """A loaded model in one run. After `prefill`, `cached` is ready to decode."""
 
@@ -77,11 +102,15 @@ class ModelPass:
 
     def prefill(self, visual: torch.Tensor, answer: Answer, sampler: Sampler | None) -> torch.Tensor | None:
         """Stage prefill; with a `sampler` also the answer's first token [1, 1], on the device and in `answer`."""
+        return self.prefill_as(Prefilling(answer, sampler), visual)
+
+    def prefill_as(self, work: Prefilling, visual: torch.Tensor) -> torch.Tensor | None:
+        """Stage prefill, with what `work` makes of it."""
         self._check_stop()
         if self.inputs is None:
             raise RuntimeError("prefill before preprocess")
-        first: torch.Tensor | None = None
         with self._clock.stage("prefill", self.role, self.model.device) as span, self._memory.stage("prefill"):
+            work.begin()
             with self._clock.child("embeddings") as part:
                 part.input("visual embeddings", visual)
                 embeddings = self.model.embed_prompt(self.inputs, visual)
@@ -90,13 +119,10 @@ class ModelPass:
             with self._clock.child("set cache aside"):
                 self._open_cache(embeddings.shape[1])
             with self._clock.child("language model"):
-                logits = self.cached.prefill(embeddings, self._stop)
+                logits = work.compute(self.cached, embeddings, self._stop)
             span.output("logits", logits)
-            if sampler is not None:
-                first = sampler(logits)
-                # The one wait before decode: when the first token is there is what a person asks about.
-                answer.add(int(first))
-            self.cached.note_length(answer)
+            first = work.take(logits)
+            self.cached.note_length(work.answer)
             # Freed here, not by the return: freeing a tensor lets other threads in, and that time would be nobody's.
             del embeddings, logits
         return first

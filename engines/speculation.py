@@ -103,17 +103,19 @@ class Rounds:
         self._length.learn(proposal.size, judged.accepted, drafting.duration_ns, verifying.duration_ns)
         self._note_lengths()
 
-    def take(self, proposal: Proposal, judged: Judged, drafted: Sequence[int], logits: torch.Tensor) -> int:
+    def take(
+        self, proposal: Proposal, judged: Judged, drafted: Sequence[int], logits: torch.Tensor, *, early: int = 0
+    ) -> int:
         """Puts a round's tokens into the answer, at most as many as it may have, and the rejected ones beside it.
 
-        Returns how many reached the answer.
+        `early` of them are there already. Returns how many reached the answer.
         """
         answer, known_ns = self._answer, self._clock.now()
-        start = len(answer.ids)
+        start = len(answer.ids) - early
         if self._log is not None:
             self._log.keep((self.count, start), proposal, judged, drafted, logits)
         room = self._limits.max_new_tokens - start
-        for place, token in enumerate(judged.emitted[:room]):
+        for place, token in enumerate(judged.emitted[early:room], early):
             is_drafted = place < judged.accepted
             answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)
         kept = set(judged.path)

@@ -65,6 +65,18 @@ class StageMemory:
             self._by_stage[name] = max(self._by_stage.get(name, 0), figure)
 
 
+class UnmeasuredMemory(StageMemory):
+    """For work beside measured work: the system and the allocator keep one peak, which the other one resets."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Nothing is measured."""
+        yield
+
+
 def reset_peak_rss() -> bool:
     """Makes the system's peak start again from here. Returns whether it can: Linux only."""
     try:

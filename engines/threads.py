@@ -32,3 +32,12 @@ def use_threads(models: Iterable[VisionLanguageModel]) -> int:
 def thread_count(parameters: Iterable[int]) -> int:
     """Threads a run takes whose models on the CPU have so many parameters each."""
     return 1 if all(count < SMALL_PARAMETERS for count in parameters) else _DEFAULT
+
+
+def split_threads(total: int) -> tuple[int, int]:
+    """Threads of a draft and of its target that compute at once: a quarter for the draft, at least one each.
+
+    The draft mostly waits for memory, token by token; the target's prefill is what all wait for.
+    """
+    draft = max(1, total // 4)
+    return draft, max(1, total - draft)

@@ -7,8 +7,9 @@ times on the host's clock. Nothing here ever waits for a device but `finish`. It
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -118,10 +119,10 @@ class Span:
 
 
 class StageClock:
-    """Writes one run's spans. Used by the engine thread alone.
+    """Writes one run's spans. Used by one thread; another one of the same run gets a `branch`.
 
     `timers` maps a device's name (`str(torch.device)`) to its timer; a device without one is timed by the host, which
-    is exact on a CPU. `annotation` wraps every span, for traces.
+    is exact on a CPU. `annotation` wraps every span, for traces. `ids` numbers the run's spans.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class StageClock:
         timers: dict[str, DeviceTimer] | None = None,
         now: Clock = monotonic_ns,
         annotation: Annotation | None = None,
+        ids: Iterator[int] | None = None,
     ) -> None:
         self.run_id = run_id
         self.now = now
@@ -140,7 +142,15 @@ class StageClock:
         self._timers = timers or {}
         self._open: list[Span] = []
         self._pending: deque[Span] = deque()
-        self._next_id = 0
+        # One call into C, so that two threads never get the same number.
+        self._ids = count() if ids is None else ids
+
+    def branch(self, sink: Sink, timers: dict[str, DeviceTimer] | None = None) -> StageClock:
+        """A clock for another thread of the same run: spans of its own, numbered with these ones.
+
+        Neither its timers nor their events are to be shared with another thread; it is finished before this one.
+        """
+        return StageClock(sink, self.run_id, timers=timers, now=self.now, ids=self._ids)
 
     @property
     def is_inside(self) -> bool:
@@ -186,8 +196,7 @@ class StageClock:
 
     def open(self, span: Span) -> None:
         """Begins a span; called by the span itself."""
-        span.span_id = self._next_id
-        self._next_id += 1
+        span.span_id = next(self._ids)
         if self._open:
             span.parent_id = self._open[-1].span_id
         self._open.append(span)

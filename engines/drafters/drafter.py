@@ -41,6 +41,16 @@ class Proposal:
 
 
 @dataclass(frozen=True, eq=False)
+class Drafted:
+    """One token of a drafter's own: `token` [1, 1] in the target's vocabulary, the `law` [1, V'] it was drawn from
+    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's."""
+
+    token: torch.Tensor
+    law: torch.Tensor | None
+    logits: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class PromptContext:
     """What a drafter may know of the target's prompt. `text_ids` are its ids without visual slots, in order.
 

@@ -5,13 +5,13 @@ Every token the target emits is fed to it sooner or later; what was rejected is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from engines.answer import Answer
 from engines.decoding import CachedModel
-from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafted, PromptContext, Proposal, Verified
 from engines.sampling import Law, draw
 from engines.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
@@ -48,27 +48,35 @@ class ModelDrafter:
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """One step per token; the first also feeds what the target added meanwhile."""
+        if is_stopped():
+            raise Cancelled
         reads_freely = self.device.type == "cpu"
-        fed = self._for_draft(self._waiting(ids))
-        chosen: list[torch.Tensor] = []
-        laws: list[torch.Tensor] = []
-        seen: list[torch.Tensor] = []
-        while len(chosen) < count:
+        chosen: list[Drafted] = []
+        for one in self.drafted(self.model.step(self._for_draft(self._waiting(ids)))[:, -1]):
+            chosen.append(one)
+            if len(chosen) == count or (reads_freely and int(one.token) in self._eos_ids):
+                break  # nothing follows the end
             if is_stopped():
                 raise Cancelled
-            logits = self._alignment.logits_for_target(self.model.step(fed)[:, -1])
-            seen.append(logits)
-            if self._law is None:
-                token = logits.argmax(dim=-1, keepdim=True)
-            else:
-                law = self._law(logits)
-                laws.append(law)
-                token = draw(law, self._generator)
-            chosen.append(token)
-            if reads_freely and int(token) in self._eos_ids:
-                break  # nothing follows the end
-            fed = self._alignment.ids_for_draft(token)
-        return Proposal(torch.cat(chosen)[:, 0], self._stacked(laws), logits=self._kept(seen))
+        return self.proposal(chosen)
+
+    def drafted(self, logits: torch.Tensor) -> Iterator[Drafted]:
+        """Token after token behind what the cache holds, whose logits [1, V] these are; a step for each but the first,
+        taken when the next is asked for. Never waits for a GPU."""
+        while True:
+            seen = self._alignment.logits_for_target(logits)
+            # Captured steps write every result into one buffer; copies outlive the next step.
+            kept = seen if self.model.own_step is None else seen.clone()
+            law = None if self._law is None else self._law(seen)
+            token = seen.argmax(dim=-1, keepdim=True) if law is None else draw(law, self._generator)
+            yield Drafted(token, law, kept)
+            logits = self.model.step(self._alignment.ids_for_draft(token))[:, -1]
+
+    def proposal(self, chosen: Sequence[Drafted]) -> Proposal:
+        """Drafted tokens (at least one) as the target is to judge them."""
+        laws = [one.law for one in chosen if one.law is not None]
+        ids = torch.cat([one.token for one in chosen])[:, 0]
+        return Proposal(ids, self._stacked(laws), logits=[one.logits for one in chosen])
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         """Cuts what was rejected off the cache."""
@@ -102,7 +110,3 @@ class ModelDrafter:
         stacked = torch.cat(laws)
         lacking = self._rows - stacked.shape[-1]
         return torch.nn.functional.pad(stacked, (0, lacking)) if lacking > 0 else stacked
-
-    def _kept(self, seen: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Captured steps write every result into one buffer; copies outlive the next step."""
-        return seen if self.model.own_step is None else [logits.clone() for logits in seen]
