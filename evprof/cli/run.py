@@ -31,11 +31,13 @@ class Run(Command):
             add_machine_options,
             add_switches,
         )
+        from evprof.cli.speculation_options import add_speculation_options
 
         add_input_options(parser)
         add_generation_options(parser)
         add_input_settings(parser)
         add_switches(parser)
+        add_speculation_options(parser)
         add_machine_options(parser)
         parser.add_argument(
             "-o",

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evprof.cli.speculation_options import mode_by_drafter, speculation_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
@@ -175,7 +176,7 @@ def question_of(options: argparse.Namespace) -> Question:
     if options.prompt is not None:
         _check_prompt(options.prompt)
     sample = clip_of(_whole(options), options)
-    return Question(sample, options.mode or inferred_mode(sample))
+    return Question(sample, options.mode or mode_by_drafter(options) or inferred_mode(sample))
 
 
 def _whole(options: argparse.Namespace) -> Sample:
@@ -300,6 +301,7 @@ def request_of(options: argparse.Namespace) -> RunRequest:
             gamma=options.gamma,
             input=_input_settings(options),
             switches=_switches(options),
+            speculation=speculation_of(options),
         ),
         warmup=options.warmup,
         repeat=options.repeat,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import UserError
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.errors import USAGE, UserError
+from evprof.core.speculation import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
 
 _MOST_BYTES = 16 << 20
 """Of a description; loss curves of a million steps do not take as much."""
+
+UNTRAINED = tuple(name for name in DRAFTERS if name not in ADAPTER_KINDS)
+"""Drafters that need no adapter."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,32 @@ def read_adapter(name: str) -> AdapterInfo:
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; copy the adapter again.") from None
     return _checked(folder, path, values)
+
+
+def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterInfo | None]:
+    """Who drafts, one of DRAFTERS, and the adapter in it, its folder absolute. Either word may name an adapter.
+
+    A map of caches drafts nothing: the drafter stays the model. Raises UserError, exit code 2 for a name that nobody
+    knows and for an adapter of another kind than the drafter that was named.
+    """
+    named = drafter if drafter is not None and drafter not in DRAFTERS else None
+    if named is not None and adapter is not None:
+        raise UserError("--drafter and --adapter name two adapters; leave one of them out.", exit_code=USAGE)
+    name = named or adapter
+    if name is None:
+        return drafter or MODEL, None
+    if named is not None and not Path(named).exists() and not (_bundled_root() / named).is_dir():
+        known = ", ".join((*UNTRAINED, *(info.folder.name for info in bundled_adapters())))
+        raise UserError(
+            f"--drafter must be one of {known} or the folder of a trained adapter, not '{named}'.", exit_code=USAGE
+        )
+    info = read_adapter(name)
+    kind = MODEL if info.kind == KV else info.kind
+    if drafter is not None and named is None and drafter != kind:
+        raise UserError(
+            f"Adapter {info.name} is of kind {info.kind}, not {drafter}; leave --drafter out.", exit_code=USAGE
+        )
+    return kind, replace(info, folder=info.folder.resolve())
 
 
 def _bundled_root() -> Path:

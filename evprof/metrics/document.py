@@ -12,6 +12,7 @@ import evprof
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
+from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
 from evprof.core.units import ms_from_ns
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.loading import loading_document
@@ -118,6 +119,11 @@ def _settings(run: RunLog) -> dict[str, Any]:
     for group in ("input", "switches"):
         found = run.info.settings.get(group)
         settings.update(found if isinstance(found, dict) else {})
+    if run.info.mode in PAIRED_MODES and run.info.imported is None:
+        asked = run.info.settings.get("speculation")
+        defaults = SpeculationSettings().to_json()
+        given = asked if isinstance(asked, dict) else {}
+        settings["speculation"] = {key: given.get(key, value) for key, value in defaults.items()}
     for key in ("prompt_template", "attention", "cache", "step"):
         # What was taken stands before what was asked for.
         settings[key] = getattr(model, key) if model else settings.get(key)

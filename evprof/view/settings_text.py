@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
+from evprof.core.speculation import (
+    KV_ADAPTED,
+    MODEL,
+    PAIRED_MODES,
+    PARALLEL_PREFILL,
+    SpeculationSettings,
+)
 from evprof.core.switches import InputSettings, Switches
 from evprof.view.columns import Column
 from evprof.view.labels import SHORT_DTYPES
@@ -25,7 +32,10 @@ _TAKEN = (("attention", "attention"), ("cache", "KV cache"), ("step", "decode st
 """Settings whose "auto" the engine decides; it reports what it took under the same names. With the names of rows."""
 
 _EVENTGPT_ONLY = ("prompt_style", "event_markers", "pooling", "projector")
-_GROUPS = ("input", "switches")
+_GROUPS = ("input", "switches", "speculation")
+
+SPECULATION_KEYS = ("gamma", *(entry.name for entry in fields(SpeculationSettings)))
+"""Settings of drafting: they decide when an answer comes, never what it is."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +54,10 @@ class Setting:
 
 
 def flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """A run's settings with input settings and switches beside the others; what is not known stands at its default."""
+    """A run's settings with those of input, switches and speculation beside the others; what is not known stands at its
+    default."""
     values: dict[str, Any] = {}
-    known: tuple[Any, ...] = (GenerationSettings(), InputSettings(), Switches())
+    known: tuple[Any, ...] = (GenerationSettings(), InputSettings(), Switches(), SpeculationSettings())
     groups = [settings, *(settings.get(name) for name in _GROUPS)]
     for defaults, group in zip(known, groups, strict=True):
         given = group if isinstance(group, dict) else {}
@@ -267,8 +278,51 @@ def _generation(values: dict[str, Any], mode: str) -> Iterator[Setting]:
     past = bool(values["ignore_eos"])
     yield Setting("ignore_eos", "end of sequence", "ignored" if past else "ends the answer", "past the end" * past)
     yield Setting("max_new_tokens", "most tokens", str(values["max_new_tokens"]))
-    if mode in SPECULATIVE_MODES:
-        yield Setting("gamma", "drafted per round", str(values["gamma"]))
+    if mode in PAIRED_MODES:
+        yield from _speculation(values, mode)
+
+
+def _speculation(values: dict[str, Any], mode: str) -> Iterator[Setting]:
+    """Who drafts, how much at a time, and what concerns parallel prefill where it does."""
+    adapter = values["adapter"]
+    trained = PurePath(str(adapter).rstrip("/\\")).name if adapter else ""
+    if mode == KV_ADAPTED:
+        yield Setting("adapter", "cache map", trained or "none", trained)
+        return
+    drafter = str(values["drafter"])
+    named = f"{drafter} {trained}".rstrip()
+    yield Setting("drafter", "drafter", named, "" if named == MODEL else named)
+    is_parallel = mode == PARALLEL_PREFILL
+    if not is_parallel or values["afterwards"] == "rounds":
+        yield from _rounds(values)
+    if is_parallel:
+        yield from _parallel(values)
+
+
+def _rounds(values: dict[str, Any]) -> Iterator[Setting]:
+    length, tree = str(values["length"]), str(values["tree"])
+    if tree:
+        yield Setting("tree", "draft tree", tree, f"tree {tree}")
+        return
+    yield Setting("gamma", "drafted per round", str(values["gamma"]))
+    yield Setting("length", "draft length", length, "" if length == "fixed" else f"{length} length")
+
+
+def _parallel(values: dict[str, Any]) -> Iterator[Setting]:
+    defaults = SpeculationSettings()
+    begins, hidden = str(values["begins"]), values["hidden"]
+    yield Setting("begins", "draft begins", f"with {begins}", "" if begins == defaults.begins else f"from {begins}")
+    yield Setting("hidden", "hidden tokens", "as time allows" if hidden is None else str(hidden), _hidden_label(hidden))
+    verify, then = str(values["verify"]), str(values["afterwards"])
+    yield Setting("verify", "verified", _VERIFIED.get(verify, verify), "" if verify == defaults.verify else verify)
+    yield Setting("afterwards", "afterwards", then, "" if then == defaults.afterwards else f"then {then}")
+
+
+_VERIFIED = {"after": "after prefill", "last-chunk": "in the last chunk"}
+
+
+def _hidden_label(hidden: int | None) -> str:
+    return "" if hidden is None else f"{hidden} hidden"
 
 
 def _is_eventgpt(role: str, model: ModelFacts | None) -> bool:

@@ -8,11 +8,23 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample, ms_number
+from evprof.core.speculation import ADAPTER_KINDS, SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.export.report.data import ReportData, Source
 from evprof.view.settings_text import flat
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
+
+_OPTIONS = {
+    "length": "--draft-length",
+    "tree": "--draft-tree",
+    "begins": "--draft-begins",
+    "hidden": "--hidden-tokens",
+}
+"""Settings whose option is not called after them."""
+
+_WITHOUT = {"event_markers": "--no-event-markers", "judges": "--no-judgements"}
+"""Settings that are on by default, and what turns them off."""
 
 
 def commands(data: ReportData) -> list[str]:
@@ -78,15 +90,22 @@ def _repeats(runs: list[RunLog], warmup: bool) -> int:
 
 def _settings(runs: list[RunLog]) -> list[str]:
     """Options of every setting that is not at its default."""
-    defaults = {**vars(InputSettings()), **vars(Switches()), **vars(GenerationSettings())}
+    defaults = {
+        **vars(InputSettings()),
+        **vars(Switches()),
+        **vars(SpeculationSettings()),
+        **vars(GenerationSettings()),
+    }
     said: dict[str, list[str]] = {}
     for run in runs:
         for key, value in flat(run.info.settings).items():
             if value == defaults.get(key) or value == _OWN_INPUT.get(key):
                 continue
-            option = f"--{key.replace('_', '-')}"
-            if key == "event_markers":
-                said[key] = ["--no-event-markers"]
+            option = _OPTIONS.get(key, f"--{key.replace('_', '-')}")
+            if key == "drafter" and value in ADAPTER_KINDS:
+                continue  # the adapter says it
+            if key in _WITHOUT:
+                said[key] = [_WITHOUT[key]]
             else:
                 said[key] = [option] if value is True else [option, f"{value:g}" if _is_float(value) else str(value)]
     return [word for words in said.values() for word in words]
