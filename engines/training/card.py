@@ -1,0 +1,135 @@
+"""The model card of an adapter: what it is, what it was trained on, and what was measured, from its own description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.loaders.adapters import AdapterInfo
+
+_WHAT = {
+    EAGLE: "A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
+    "the target's frozen embeddings and head. It needs no draft model.",
+    HIDDEN: "A map from the draft's hidden states to the target's: the draft drafts through the target's frozen norm "
+    "and head, in the target's vocabulary.",
+    LORA: "Low-rank changes of the draft's projections, distilled on the target's own answers.",
+    NGRAM: "Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no draft "
+    "model.",
+    KV: "A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
+}
+
+
+def card_of(info: AdapterInfo) -> str:
+    """MODEL_CARD.md; figures that were not measured are said to be missing."""
+    lines = [f"# {info.name}", "", _WHAT[info.kind], ""]
+    lines += _table(
+        ("", ""),
+        [
+            ("kind", f"`{info.kind}`"),
+            ("target", f"`{info.target}`"),
+            ("draft", f"`{info.draft}`" if info.draft else "none takes part"),
+            (
+                "hidden size",
+                f"{info.hidden_size}" + (f", draft {info.draft_hidden_size}" * bool(info.draft_hidden_size)),
+            ),
+            ("vocabulary", f"{info.vocabulary}"),
+            *((name, f"{value}") for name, value in sorted(info.config.items())),
+        ],
+    )
+    lines += ["", "## Training", "", *_training(info.training), "", "## Evaluation", "", *_evaluation(info)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _training(facts: Mapping[str, Any]) -> list[str]:
+    told = [
+        f"{facts.get('examples', 0)} answers of the target from {facts.get('scenes', 'an unknown number of')} scenes; "
+        f"{facts.get('validation_examples', 0)} more, of scenes held back, chose the state that is kept."
+    ]
+    options = facts.get("options")
+    if isinstance(options, dict) and facts.get("steps"):
+        told.append(
+            f"AdamW, {facts['steps'][-1]} of {options.get('steps')} steps of {options.get('batch')} answers, learning "
+            f"rate {options.get('learning_rate'):g} (rising, then a cosine), seed {options.get('seed')}; the state "
+            f"after step {facts.get('best_step')} is kept"
+            + (", nothing better came." if facts.get("stopped_early") else ".")
+        )
+    rows = list(
+        zip(
+            facts.get("validation_steps", ()),
+            facts.get("validation_loss", ()),
+            facts.get("validation_match", ()),
+            strict=False,
+        )
+    )
+    if rows:
+        told += ["", *_table(("step", "loss, held back", "tokens right, held back"), _thinned(rows))]
+    if facts.get("data"):
+        told += ["", f"Data: `{facts['data']}`, target `{facts.get('target_identity', 'unknown')}`."]
+    return told
+
+
+def _thinned(rows: Sequence[tuple[int, float, float]], most: int = 12) -> list[tuple[str, str, str]]:
+    step = max(1, -(-len(rows) // most))
+    kept = [row for number, row in enumerate(rows) if number % step == 0 or row is rows[-1]]
+    return [(f"{at}", f"{loss:.3f}", f"{match:.1%}") for at, loss, match in kept]
+
+
+def _evaluation(info: AdapterInfo) -> list[str]:
+    found = info.evaluation
+    if not found:
+        return ["Not evaluated yet: `evprof adapter evaluate` measures it and writes this section."]
+    rows = [(name, text) for name, text in evaluation_rows(found) if text is not None]
+    where = (
+        f"{found.get('samples')} held-out samples, {found.get('repeat')} pairs of runs each, {found.get('device')}, "
+    )
+    where += f"{found.get('dtype')}, greedy."
+    return [where, "", *_table(("", ""), rows)]
+
+
+def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """What was measured, in words; None where a figure was not."""
+    each = found.get("acceptance_per_position") or []
+    return [
+        ("tokens right (teacher-forced)", _share(found.get("token_match"))),
+        ("cosine of hidden states", _number(found.get("cosine"))),
+        ("drafted, accepted", _counts(found)),
+        ("draft acceptance rate", _share(found.get("draft_acceptance_rate"))),
+        ("acceptance by position", " / ".join(_share(value) or "n/a" for value in each) or None),
+        ("mean acceptance length", _number(found.get("mean_acceptance_length"))),
+        ("draft length γ", None if found.get("gamma") is None else f"{found['gamma']}"),
+        ("agreement with the target's answer", _share(found.get("agreement"))),
+        ("speedup of decoding", _ratio(found, "decode")),
+        ("speedup end to end", _ratio(found, "end_to_end")),
+        ("answers equal to plain decoding", _equal(found)),
+    ]
+
+
+def _counts(found: Mapping[str, Any]) -> str | None:
+    if not found.get("drafted"):
+        return None
+    return f"{found['drafted']}, {found['accepted']} in {found['rounds']} rounds"
+
+
+def _equal(found: Mapping[str, Any]) -> str | None:
+    return f"{found['same_answers']} of {found['answers']}" if found.get("answers") else None
+
+
+def _ratio(found: Mapping[str, Any], name: str) -> str | None:
+    value, interval = found.get(f"{name}_speedup"), found.get(f"{name}_ci95")
+    if value is None:
+        return None
+    return f"{value:.2f}x" + (f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]

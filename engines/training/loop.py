@@ -1,0 +1,264 @@
+"""The training loop of every kind of adapter: steps, a schedule, validation, early stopping, and the best state kept.
+
+It knows trainees by their protocol alone, and neither models nor files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import torch
+
+from engines.training.example import Example
+from engines.training.trainee import Figures, Trainee
+from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import Plain
+from evprof.core.protocols import StopFlag
+
+_WARM_SHARE, _LAST_SHARE = 0.05, 0.02
+"""Of all steps the rate rises; of the highest rate what is left at the end."""
+
+_CLIP_NORM = 1.0
+_WEIGHT_DECAY = 0.01
+_LOSS_POINTS = 200
+
+
+@dataclass(frozen=True)
+class TrainingOptions(Plain):
+    """How it is trained. `validation` is the share of scenes held back; `every` so many steps they are judged (0:
+    twenty times in all); `patience` judgements without a better one end it."""
+
+    steps: int = 2000
+    batch: int = 8
+    learning_rate: float = 1e-3
+    validation: float = 0.1
+    patience: int = 5
+    every: int = 0
+    seed: int = 0
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for values that mean nothing."""
+        for option, value, least in (
+            ("--steps", self.steps, 1),
+            ("--batch", self.batch, 1),
+            ("--patience", self.patience, 1),
+            ("--validate-every", self.every, 0),
+        ):
+            if value < least:
+                raise UserError(f"{option} must be at least {least}, not {value}.", exit_code=USAGE)
+        if not 0 < self.learning_rate < 10:
+            raise UserError(
+                f"--learning-rate must lie above 0 and below 10, not {self.learning_rate}.", exit_code=USAGE
+            )
+        if not 0 < self.validation <= 0.5:
+            raise UserError(f"--validation must lie above 0 and up to 0.5, not {self.validation}.", exit_code=USAGE)
+
+    @property
+    def interval(self) -> int:
+        """Steps from one judgement to the next."""
+        return self.every or max(1, self.steps // 20)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, from 0: up in a line, then down along a cosine."""
+        warm = max(1, round(_WARM_SHARE * self.steps))
+        if step < warm:
+            return self.learning_rate * (step + 1) / warm
+        done = (step - warm) / max(1, self.steps - warm)
+        share = _LAST_SHARE + (1 - _LAST_SHARE) * 0.5 * (1 + math.cos(math.pi * done))
+        return self.learning_rate * share
+
+
+@dataclass
+class Curves(Plain):
+    """What a training was like, step by step; `best_step` is the one whose state is kept, `cosine` None throughout for
+    kinds that predict no states. `loss` is the mean since the point before."""
+
+    steps: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    validation_steps: list[int] = field(default_factory=list)
+    validation_loss: list[float] = field(default_factory=list)
+    validation_match: list[float] = field(default_factory=list)
+    validation_cosine: list[float | None] = field(default_factory=list)
+    best_step: int = 0
+    stopped_early: bool = False
+    examples: int = 0
+    validation_examples: int = 0
+
+
+class Watcher(Protocol):
+    """Who is told how a training goes."""
+
+    def step(self, step: int, steps: int, loss: float) -> None:
+        """One step is done; the latest mean loss."""
+
+    def judged(self, curves: Curves, *, is_best: bool) -> None:
+        """The held-back examples were looked at."""
+
+
+class Training:
+    """One training; call `run` once."""
+
+    def __init__(
+        self, trainee: Trainee, examples: Sequence[Example], held_back: Sequence[Example], options: TrainingOptions
+    ) -> None:
+        """Raises UserError without examples on either side."""
+        if not len(examples) or not len(held_back):
+            raise UserError("Training needs examples of at least two scenes, one of them held back; collect more.")
+        self._trainee = trainee
+        self._examples, self._held_back = examples, held_back
+        self._options = options
+        self.curves = Curves(examples=len(examples), validation_examples=len(held_back))
+        self.best: dict[str, torch.Tensor] | None = None
+        self._best_match, self._best_loss = -1.0, math.inf
+        self._in_vain = 0
+
+    def run(self, watcher: Watcher, stop: StopFlag) -> bool:
+        """Trains until the steps are done, nothing gets better, or `stop` is set; returns whether it was stopped.
+
+        Afterwards the trainee is in the best state there was, and `best` holds it; None where a stop came before the
+        first judgement. Raises UserError when the loss is no number any more.
+        """
+        parameters = self._trainee.parameters()
+        self._trainee.fit(self._examples)
+        if not parameters:
+            self._judge(0, watcher)
+            return stop.is_set()
+        self._judge(0, watcher)
+        optimizer = torch.optim.AdamW(parameters, lr=self._options.learning_rate, weight_decay=_WEIGHT_DECAY)
+        is_stopped = self._steps(optimizer, parameters, watcher, stop)
+        if self.best is not None:
+            self._trainee.load(self.best)
+        return is_stopped
+
+    def _steps(
+        self, optimizer: torch.optim.Optimizer, parameters: list[torch.nn.Parameter], watcher: Watcher, stop: StopFlag
+    ) -> bool:
+        options, since = self._options, _Mean()
+        every = max(1, options.steps // _LOSS_POINTS)
+        batches = _batches(len(self._examples), options)
+        for step in range(options.steps):
+            if stop.is_set():
+                if self.curves.validation_steps[-1] < step:
+                    self._judge(step, watcher)
+                return True
+            for group in optimizer.param_groups:
+                group["lr"] = options.rate(step)
+            optimizer.zero_grad(set_to_none=True)
+            loss = self._trainee.loss([self._examples[index] for index in next(batches)])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
+            optimizer.step()
+            since.add(loss.detach())
+            done = step + 1
+            if done % every == 0 or done == options.steps:
+                self._note(done, since.take(), watcher)
+            if done % options.interval == 0 or done == options.steps:
+                self._judge(done, watcher)
+                if self._in_vain >= options.patience and done < options.steps:
+                    self.curves.stopped_early = True
+                    return False
+        return False
+
+    def _note(self, step: int, loss: float, watcher: Watcher) -> None:
+        if not math.isfinite(loss):
+            raise UserError(
+                f"The loss was no number any more after {step} steps; train with a lower --learning-rate than "
+                f"{self._options.learning_rate:g}."
+            )
+        self.curves.steps.append(step)
+        self.curves.loss.append(loss)
+        watcher.step(step, self._options.steps, loss)
+
+    def _judge(self, step: int, watcher: Watcher) -> None:
+        """Looks at the held-back examples; a better match is better, at the same match a lower loss."""
+        found = judged(self._trainee, self._held_back, self._options.batch)
+        curves = self.curves
+        curves.validation_steps.append(step)
+        curves.validation_loss.append(found.loss)
+        curves.validation_match.append(found.match)
+        curves.validation_cosine.append(found.cosine)
+        is_best = (found.match, -found.loss) > (self._best_match, -self._best_loss) or self.best is None
+        # A loss that still falls promises something even while the match stands still.
+        is_lower = found.loss < min(curves.validation_loss[:-1], default=math.inf)
+        self._in_vain = 0 if is_best or is_lower else self._in_vain + 1
+        if is_best:
+            self._best_match, self._best_loss = found.match, found.loss
+            curves.best_step = step
+            tensors = self._trainee.tensors()
+            self.best = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        watcher.judged(curves, is_best=is_best)
+
+
+def judged(trainee: Trainee, examples: Sequence[Example], batch: int) -> Figures:
+    """Figures over many examples, a batch at a time, each answer token counting alike."""
+    total = Figures(0.0, 0.0)
+    weight, cosine, has_cosine = 0, 0.0, True
+    for start in range(0, len(examples), batch):
+        part = [examples[index] for index in range(start, min(start + batch, len(examples)))]
+        found = trainee.figures(part)
+        tokens = sum(int(example.answer_ids.shape[0]) for example in part)
+        if not math.isfinite(found.match):
+            continue  # answers of a single token have nothing to draft
+        total = replace(total, loss=total.loss + tokens * found.loss, match=total.match + tokens * found.match)
+        weight += tokens
+        if found.cosine is None:
+            has_cosine = False
+        else:
+            cosine += tokens * found.cosine
+    if not weight:
+        raise UserError("None of the held-back answers has a second token; collect longer ones.")
+    return Figures(total.loss / weight, total.match / weight, cosine / weight if has_cosine else None)
+
+
+def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Numbers of the examples to train on and of those held back: all examples of a scene are on one side.
+
+    At least one scene is held back. Raises UserError below two scenes.
+    """
+    known = list(dict.fromkeys(scenes))
+    if len(known) < 2:
+        raise UserError(
+            f"All {len(scenes)} examples are of one scene, so none can be held back to judge the others; collect from "
+            "more samples."
+        )
+    order = torch.randperm(len(known), generator=torch.Generator().manual_seed(seed)).tolist()
+    count = min(max(1, round(share * len(known))), len(known) - 1)
+    back = {known[index] for index in order[:count]}
+    return (
+        [index for index, scene in enumerate(scenes) if scene not in back],
+        [index for index, scene in enumerate(scenes) if scene in back],
+    )
+
+
+def _batches(count: int, options: TrainingOptions) -> Iterator[list[int]]:
+    """Numbers of examples, each once before any comes again."""
+    generator = torch.Generator().manual_seed(options.seed)
+    size = min(options.batch, count)
+    while True:
+        order: list[int] = torch.randperm(count, generator=generator).tolist()
+        yield from (order[start : start + size] for start in range(0, count - size + 1, size))
+
+
+class _Mean:
+    """A mean of losses that waits for the device only when it is asked for."""
+
+    def __init__(self) -> None:
+        self._total: torch.Tensor | None = None
+        self._count = 0
+
+    def add(self, loss: torch.Tensor) -> None:
+        self._total = loss.clone() if self._total is None else self._total + loss
+        self._count += 1
+
+    def take(self) -> float:
+        mean = float("nan") if self._total is None else float(self._total) / self._count
+        self._total, self._count = None, 0
+        return mean
+
+
+def facts_of(curves: Curves, *, adapter: str, kind: str, started_at: str) -> dict[str, Any]:
+    """The curves as adapter.json and sessions tell them."""
+    return {"adapter": adapter, "kind": kind, "started_at": started_at, **curves.to_json()}
