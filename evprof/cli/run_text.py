@@ -13,7 +13,8 @@ from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
 from evprof.metrics.loading import Loading, loading_of, part_times_ms
-from evprof.metrics.speculation import acceptance, speculation_sentence
+from evprof.metrics.speculation import acceptance
+from evprof.metrics.speculation_text import speculation_sentence
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
 from evprof.view.settings_text import run_label
 

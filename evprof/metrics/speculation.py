@@ -16,13 +16,13 @@ from evprof.core.records import RoundRecord
 from evprof.core.run_info import FINISHED, ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.units import ms_from_ns
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.stages import Interval, settled_intervals, stage_ms, union_ns
-from evprof.view.settings_text import kind_read, settings_of
+from evprof.view.settings_text import SPECULATION_KEYS, kind_read, settings_of
 
-_NO_QUESTION = ("gamma", "max_new_tokens")
+_NO_QUESTION = (*SPECULATION_KEYS, "max_new_tokens")
 """Settings that runs may differ in and still be weighed against each other, token by token."""
 
 
@@ -174,8 +174,11 @@ class Verdict:
 def verdict(run: RunLog, plain_step_ms: float | None) -> Verdict | None:
     """Weighs a speculative run against `plain_step_ms`, the plain target's decode time per token.
 
-    None while anything it needs is not measured: rounds, the decode stage, the plain step.
+    None while anything it needs is not measured: rounds, the decode stage, the plain step. What is drafted inside the
+    prefill is weighed by `parallel_prefill`.
     """
+    if run.info.mode == PARALLEL_PREFILL:
+        return None
     counts, decode = acceptance(run), stage_ms(run, "decode")
     if counts is None or not counts.rounds or not decode or not plain_step_ms or len(run.tokens) < 2:
         return None
@@ -284,34 +287,3 @@ def _question(run: RunLog) -> list[Any]:
     role = run.info.role
     settings = [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
     return [*asked_of(run, role), *settings]
-
-
-def speculation_sentence(run: RunLog, others: list[RunLog]) -> str:
-    """One plain sentence: does speculation pay here, by how many ms, above which acceptance would it."""
-    counts = acceptance(run)
-    if counts is None:
-        return "This run does not speculate."
-    if not counts.rounds:
-        if run.info.imported is not None:
-            return "The file of this run does not tell its rounds, so speculation cannot be weighed by them."
-        return "No round was verified, so speculation cannot be judged."
-    found = verdict(run, plain_step_ms(run, others))
-    if found is None:
-        if not run.info.is_over:
-            return "Speculation is weighed when the run has ended."
-        return "Run the target alone on this sample as well, then this line says whether speculation pays."
-    return _sentence(found)
-
-
-def _sentence(found: Verdict) -> str:
-    accepted = "nothing was drafted" if found.rate is None else f"{found.rate:.0%} of the drafted tokens were accepted"
-    if found.pays:
-        head = f"Speculation saves {ms_text(found.net_ms)} here ({accepted})"
-    else:
-        head = f"Speculation costs {ms_text(-found.net_ms)} here ({accepted})"
-    parts = f": decoding {ms_text(abs(found.decode_gain_ms))} {'less' if found.decode_gain_ms >= 0 else 'more'}"
-    parts += f", preparing the draft {ms_text(found.preparation_ms)}"
-    if found.break_even_rate is None:
-        return f"{head}{parts}; at this length no acceptance rate would make it pay."
-    would = "it pays above" if found.pays else "it would pay above"
-    return f"{head}{parts}; {would} an acceptance of {found.break_even_rate:.0%}."

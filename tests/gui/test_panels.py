@@ -17,7 +17,8 @@ from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison import Column as Repeats
 from evprof.metrics.comparison import comparison_rows, token_match
-from evprof.metrics.speculation import acceptance, speculation_sentence
+from evprof.metrics.speculation import acceptance
+from evprof.metrics.speculation_text import speculation_sentence
 from evprof.view.columns import Column, columns_of
 from ui.models import figures
 from ui.models.recent import Recent

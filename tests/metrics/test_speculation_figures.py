@@ -11,6 +11,7 @@ from evprof.core.records import SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.metrics import speculation
+from evprof.metrics.speculation_text import speculation_sentence
 
 ROUNDS = st.lists(
     st.integers(0, 8).flatmap(
@@ -128,12 +129,15 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
     book = Recording()
     plain = plain_writer(script(1, recording=book))
     run = speculative_writer(script(2, mode="speculative", recording=book))
-    sentence = speculation.speculation_sentence(run, [plain, run])
+    sentence = speculation_sentence(run, [plain, run])
     # The plain step is 30 ms: 9 x 30 - 80 - 40 = 150 ms saved.
-    assert sentence.startswith("Speculation saves 150 ms here (50% of the drafted tokens were accepted)")
-    assert sentence.endswith("it pays above an acceptance of 0%.")
-    assert "alone" in speculation.speculation_sentence(run, [run])
-    assert "does not speculate" in speculation.speculation_sentence(plain, [plain, run])
+    assert sentence.startswith(
+        "Speculation saves 150 ms per answer here (50% of the drafted tokens were accepted): decoding 190 ms less, "
+        "preparing the draft 40.0 ms; it pays at any acceptance."
+    )
+    assert sentence.endswith("the whole answer 1.09 times (1 and 1 runs).")
+    assert "alone" in speculation_sentence(run, [run])
+    assert "does not speculate" in speculation_sentence(plain, [plain, run])
 
 
 @pytest.mark.parametrize("change", [{"warmup": True}, {"profiled": True}, {"status": "failed"}])
