@@ -10,6 +10,8 @@ import pytest
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.sample import Sample
+from evprof.core.speculation import KV_ADAPTED, SpeculationSettings
+from evprof.core.switches import Switches
 
 BOTH = Sample("e.npy", "v.mp4", "What?", "name")
 FULL = RunRequest(
@@ -17,7 +19,9 @@ FULL = RunRequest(
     BOTH,
     ModelChoice("d", "cuda:1", "bfloat16", "int8"),
     ModelChoice("t"),
-    GenerationSettings(max_new_tokens=7, frames=4, temperature=0.5),
+    GenerationSettings(
+        max_new_tokens=7, frames=4, temperature=0.5, speculation=SpeculationSettings(length="budgeted", hidden=3)
+    ),
     warmup=1,
     repeat=3,
     trace=TraceSettings("logs", 4),
@@ -40,7 +44,44 @@ def test_unknown_keys_are_ignored():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_complete_request_is_fine_in_every_mode(mode):
-    replace(FULL, mode=mode).validate()
+    trained = GenerationSettings(speculation=SpeculationSettings(adapter="map"))
+    replace(FULL, mode=mode, settings=trained if mode == KV_ADAPTED else FULL.settings).validate()
+
+
+def speculating(**asked):
+    return GenerationSettings(speculation=SpeculationSettings(**asked))
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "word"),
+    [
+        ("kv-adapted", GenerationSettings(), "--adapter"),
+        ("parallel-prefill", speculating(drafter="lookup"), "drafter lookup does not"),
+        ("speculative", speculating(drafter="eagle"), "--adapter"),
+        ("speculative", speculating(drafter="guess"), "--drafter must be one of"),
+        ("speculative", speculating(length="long"), "--draft-length must be one of"),
+        ("speculative", speculating(begins="never"), "--draft-begins must be one of"),
+        ("speculative", speculating(verify="before"), "--verify must be one of"),
+        ("speculative", speculating(afterwards="rest"), "--afterwards must be one of"),
+        ("speculative", speculating(hidden=-1), "--hidden-tokens must be 0 or more"),
+        ("speculative", speculating(tree="3,2"), "Only an EAGLE-style head drafts trees"),
+        ("speculative", speculating(drafter="eagle", adapter="a", tree="3,0"), "children by level"),
+        ("speculative", speculating(drafter="eagle", adapter="a", tree="99,99"), "256 is the most"),
+        ("speculative", GenerationSettings(switches=Switches(early_exit=2)), "Early exit changes the answer"),
+        ("parallel-prefill", GenerationSettings(switches=Switches(early_exit=2)), "Early exit changes the answer"),
+    ],
+)
+def test_speculation_that_means_nothing_is_refused_with_the_option_named(mode, settings, word):
+    with pytest.raises(UserError, match=word) as caught:
+        replace(FULL, mode=mode, settings=settings).validate()
+    assert caught.value.exit_code == USAGE
+
+
+@pytest.mark.parametrize(("drafter", "roles"), [("model", ("draft", "target")), ("lookup", ("target",))])
+def test_who_takes_part_depends_on_the_drafter(drafter, roles):
+    request = replace(FULL, settings=speculating(drafter=drafter))
+    assert request.roles == roles
+    replace(request, draft=request.draft if "draft" in roles else None).validate()
 
 
 @pytest.mark.parametrize(

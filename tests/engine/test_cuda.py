@@ -15,7 +15,6 @@ from engines.decoding import CachedModel, LateReader, Limits, decode
 from engines.kv_cache import StaticKv
 from engines.llama import LlamaDecoder
 from engines.sampling import greedy
-from engines.speculation import speculate
 from engines.step_choice import DecodeSteps, StepPlan
 from engines.timing import NullClock, StageClock, make_timers
 from evprof.core.records import RoundRecord, SpanRecord
@@ -50,7 +49,7 @@ def test_late_ids_are_all_there_and_in_order() -> None:
 
 @pytest.mark.parametrize("eos_place", [None, 11])
 def test_plain_and_speculative_agree_and_spans_are_device_times(
-    make_llama: Any, sink: Any, never: Any, eos_place: int | None
+    make_llama: Any, sink: Any, never: Any, played_rounds: Any, eos_place: int | None
 ) -> None:
     model = make_llama(1).cuda()
     one, first = start(model, "target", never)
@@ -71,19 +70,16 @@ def test_plain_and_speculative_agree_and_spans_are_device_times(
         assert one.length == 12 + len(expected) - 1
 
     sink.records.clear()
-    target, first = start(model, "target", never)
-    draft, _ = start(make_llama(2).cuda(), "draft", never)
-    answer = Answer(sink, 1, "target", PIECES)
-    answer.add(int(first))
     device = torch.device("cuda:0")
+    prompt = torch.arange(3, 15, device=device).unsqueeze(0)
     clock = StageClock(sink, 1, timers=make_timers([device], {}))
-    with clock.stage("decode", "target", device) as span:
-        speculate(target, draft, answer, limits, gamma=3, clock=clock, stop=never)
+    drafter = played_rounds.drafting(make_llama(2).cuda(), prompt, 257)
+    played = played_rounds.play(model, drafter, prompt, limits, sink, gamma=3, clock=clock)
     clock.finish()
-    assert answer.ids == expected
+    assert played.ids == expected
     assert all(record.draft_ns > 0 and record.verify_ns > 0 for record in sink.of(RoundRecord))
     settled = [record for record in sink.of(SpanRecord) if record.phase == 2]
-    start_ns, end_ns = span.device_ns
+    start_ns, end_ns = played.span.device_ns
     assert all(start_ns <= record.start_ns <= record.end_ns <= end_ns for record in settled)
 
 
@@ -124,7 +120,7 @@ def test_captured_and_compiled_steps_give_the_eager_tokens(
         assert chosen.step.problem is None
 
 
-def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never: Any) -> None:
+def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never: Any, played_rounds: Any) -> None:
     target_decoder, draft_decoder = (LlamaDecoder.take_over(make_llama(seed).cuda()) for seed in (1, 2))
     prompt, gamma = long_prompt(STRIDE - 10), 4
     expected = plain(target_decoder, prompt, 40, sink, never)
@@ -135,12 +131,10 @@ def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never
         step.capture_for(blocks, prompt.shape[1], capacity)
         one = CachedModel.over(decoder, role)
         one.own_step, one.cache = step, step.open_cache(capacity)
-        models.append((one, greedy(one.prefill(decoder.embed(prompt), never))))
-    (target, first), (draft, _) = models
-    answer = Answer(sink, 1, "target", PIECES)
-    answer.add(int(first))
-    speculate(target, draft, answer, Limits(40), gamma=gamma, clock=NullClock(), stop=never)
-    assert answer.ids == expected
+        models.append(one)
+    target, draft = models
+    drafter = played_rounds.drafting(draft, prompt, target_decoder.rows)
+    assert played_rounds.play(target, drafter, prompt, Limits(40), sink, gamma=gamma).ids == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -27,7 +27,6 @@ from engines.decoding import CachedModel, Limits, decode
 from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
 from engines.llama import LlamaDecoder
 from engines.sampling import greedy
-from engines.speculation import speculate
 from engines.step_choice import DecodeSteps, StepPlan
 from engines.timing import NullClock
 from evprof.core.errors import UserError
@@ -110,19 +109,15 @@ def test_one_compilation_serves_all_lengths_capacities_and_runs(compiled_pair: A
     assert step.problem is None
 
 
-def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any) -> None:
+def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any, played_rounds: Any) -> None:
     _, decoder, step = compiled_pair
-    before, limits, never = graphs_made(), Limits(TOKENS), threading.Event()
+    before = graphs_made()
     prompt = prompt_of(21, 5)
     expected = answered(opened(decoder, 128), prompt, sink)
     for gamma in (1, 3, 6):
         target, draft = opened(decoder, 128, step), opened(decoder, 128, step, "draft")
-        answer = Answer(sink, 1, "target", PIECES)
-        for one in (target, draft):
-            first = greedy(one.prefill(decoder.embed(prompt), never))
-        answer.add(int(first))
-        speculate(target, draft, answer, limits, gamma=gamma, clock=NullClock(), stop=never)
-        assert answer.ids == expected
+        drafter = played_rounds.drafting(draft, prompt, decoder.rows)
+        assert played_rounds.play(target, drafter, prompt, Limits(TOKENS), sink, gamma=gamma).ids == expected
     assert graphs_made() == before
     assert step.problem is None
 
@@ -300,8 +295,8 @@ def test_buckets_follow_eager_logits_closely() -> None:
 
 
 @pytest.mark.parametrize("gamma", [1, 4])
-def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any) -> None:
-    decoder, never = LlamaDecoder.take_over(llama(6)), threading.Event()
+def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, played_rounds: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(6))
     other = LlamaDecoder.take_over(llama(7))
     prompt = prompt_of(STRIDE - 10, 6)
     expected = answered(opened(decoder, 1024), prompt, sink, 40)
@@ -311,11 +306,8 @@ def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any) -> N
     draft_step.capture_for((1, 2), prompt.shape[1], capacity)
     target, draft = opened(decoder, 2, target_step), opened(other, 2, draft_step, "draft")
     target.cache, draft.cache = target_step.open_cache(capacity), draft_step.open_cache(capacity)
-    answer = Answer(sink, 1, "target", PIECES)
-    draft.prefill(other.embed(prompt), never)
-    answer.add(int(greedy(target.prefill(decoder.embed(prompt), never))))
-    speculate(target, draft, answer, Limits(40), gamma=gamma, clock=NullClock(), stop=never)
-    assert answer.ids == expected
+    drafter = played_rounds.drafting(draft, prompt, decoder.rows)
+    assert played_rounds.play(target, drafter, prompt, Limits(40), sink, gamma=gamma).ids == expected
     assert {block for block, _ in target_step.made} == {1, gamma + 1}
 
 

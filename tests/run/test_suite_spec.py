@@ -123,7 +123,7 @@ def test_the_command_line_takes_an_axis_place() -> None:
         ({"settings": {"mode": "sideways"}}, "mode must be one of"),
         ({"settings": {"cache": "fast"}}, "--cache must be one of"),
         ({"settings": {"gamma": 0, "mode": "speculative"}}, "--gamma must be at least 1"),
-        ({"settings": {"mode": "speculative", "temperature": 0.5}}, "greedy"),
+        ({"settings": {"mode": "kv-adapted"}}, "needs a trained map"),
         ({"settings": {"prompt": " "}}, "not empty"),
         ({"axes": {"models": ["tiny"]}}, "list of tables"),
         ({"cells": [{"label": "reference"}]}, "label of its own"),

@@ -13,6 +13,7 @@ from evprof.core.records import (
     BEGIN,
     END,
     FrameRecord,
+    JudgementRecord,
     KvRecord,
     MemoryRecord,
     RoundRecord,
@@ -65,6 +66,8 @@ def known_recording(run_id: int = 1, group_id: int = 1) -> Recording:
         recording.append(TokenRecord(run_id, "draft", place, 900 - place, "target", -1, t_ns, piece))
         recording.append(KvRecord(run_id, "draft", t_ns, 640 + place, (640 + place) * 4096))
     recording.append(RoundRecord(run_id, 0, start + 70_000_000, 5, 6, 7, 5, 3, 4, "12,7,901,4,5", 0))
+    recording.append(JudgementRecord(run_id, 0, 0, 1, 12, 12, 1, 912_345, 870_001, 870_001, 903_210, " caf", " caf"))
+    recording.append(JudgementRecord(run_id, 0, 1, 2, 7, 4, 0, -1, 12_345, 987_655, -1, "é", "<0xE2>"))
     recording.append(MemoryRecord(run_id, start + 1, 123_456_789_012, -1))
     recording.append(FrameRecord(run_id, "draft", 0, 0, 20_000, "slice 1", PNG))
     recording.append(FrameRecord(run_id, "draft", 1, 20_000, 40_000, "slice 2", b""))

@@ -14,7 +14,7 @@ import pytest
 from evprof.core.run_log import RunBook
 from evprof.session import migrations, reading
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
-from evprof.session.reading import load_session
+from evprof.session.reading import Session, load_session
 from evprof.session.schema import FORMAT
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -56,15 +56,18 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(database):
 
 
 def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monkeypatch):
-    """As if format 2 had renamed a key of the session."""
+    """As if the format after this one had renamed a key of the session."""
     path = write_session()
     before = path.read_bytes()
 
-    def to_2(connection: sqlite3.Connection) -> None:
+    def to_next(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE session SET value = '\"migrated\"' WHERE key = 'created_at'")
 
-    monkeypatch.setattr(reading, "FORMAT", 2)
-    monkeypatch.setattr(reading, "migrate", lambda connection: migrations.migrate(connection, {1: to_2}, 2))
+    following = FORMAT + 1
+    monkeypatch.setattr(reading, "FORMAT", following)
+    monkeypatch.setattr(
+        reading, "migrate", lambda connection: migrations.migrate(connection, {FORMAT: to_next}, following)
+    )
     session = load_session(path)
     assert session.created_at == "migrated"
     assert session.recording.row_count > 0
@@ -80,22 +83,38 @@ def assert_holds(written, read):
         assert read == written
 
 
-def test_golden_format_1_reads_as_it_always_did():
-    """The file was written once and is never written again; see golden/README."""
-    path = GOLDEN / "format_1.evprof"
-    assert path.stat().st_size < 100_000
+def golden(name: str) -> tuple[Session, RunBook]:
+    """A golden session as read now. Every value its runs were described with is still there."""
+    path = GOLDEN / name
     session = load_session(path)
     book = RunBook(session.recording)
     book.update()
-    assert {name: len(stream) for name, stream in session.recording.streams.items()} == GOLDEN_1_ROWS
-    digest = hashlib.sha256()
-    for stream in session.recording.streams.values():
-        digest.update(repr([tuple(row) for row in stream.rows()]).encode())
-    assert digest.hexdigest() == GOLDEN_1_DIGEST
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         for run_id, text in connection.execute("SELECT run_id, info FROM runs"):
             # Later versions may know more of a run, never less.
             assert_holds(json.loads(text), book.runs[run_id].info.to_json())
+    return session, book
+
+
+def rows_of(session: Session) -> dict[str, int]:
+    return {name: len(stream) for name, stream in session.recording.streams.items()}
+
+
+def digest_of(session: Session) -> str:
+    """Of all rows, a stream without rows leaving no trace."""
+    digest = hashlib.sha256()
+    for stream in session.recording.streams.values():
+        if len(stream):
+            digest.update(repr([tuple(row) for row in stream.rows()]).encode())
+    return digest.hexdigest()
+
+
+def test_golden_format_1_reads_as_it_always_did():
+    """The file was written once and is never written again; see golden/README."""
+    assert (GOLDEN / "format_1.evprof").stat().st_size < 100_000
+    session, book = golden("format_1.evprof")
+    assert rows_of(session) == GOLDEN_1_ROWS
+    assert digest_of(session) == GOLDEN_1_DIGEST
     draft, target, speculative = book.runs.values()
     assert draft.info.text == "A car drives towards the camera on a winding road with trees along it."
     assert (target.info.mode, target.info.status) == ("side-by-side", "finished")
@@ -105,5 +124,45 @@ def test_golden_format_1_reads_as_it_always_did():
     assert draft.frames["draft"][0].png.startswith(b"\x89PNG")
 
 
-GOLDEN_1_ROWS = {"spans": 105, "tensors": 16, "tokens": 119, "rounds": 10, "kv": 100, "memory": 11, "frames": 26}
+def test_golden_format_2_reads_as_it_always_did():
+    """The first with judgements and with what a run's speculation was."""
+    assert (GOLDEN / "format_2.evprof").stat().st_size < 110_000
+    session, book = golden("format_2.evprof")
+    assert rows_of(session) == GOLDEN_2_ROWS
+    assert digest_of(session) == GOLDEN_2_DIGEST
+    model, drawn, lookup = book.runs.values()
+    assert {run.info.text for run in book.runs.values()} == {
+        "A bus is approaching on a road that curves to the left, with trees on both sides. It"
+    }
+    assert model.info.speculation.shared_ids == 765
+    assert (model.info.speculation.kind, lookup.info.speculation.kind) == ("model", "lookup")
+    assert [len(run.judgements) for run in (model, drawn, lookup)] == [14, 15, 2]
+    rejected = next(record for record in drawn.judgements if not record.accepted)
+    assert (rejected.draft_piece, rejected.target_piece) == (" crossing", " approaching")
+    assert (rejected.draft_ppm, rejected.cross_ppm, rejected.overlap_ppm) == (463_924, 5_647, 539_284)
+    assert {record.draft_ppm for record in lookup.judgements} == {-1}
+
+
+GOLDEN_1_ROWS = {
+    "spans": 105,
+    "tensors": 16,
+    "tokens": 119,
+    "rounds": 10,
+    "judgements": 0,
+    "kv": 100,
+    "memory": 11,
+    "frames": 26,
+}
 GOLDEN_1_DIGEST = "8c83412c6319dcaebbc8f03de7fec6c46d0085dd721f8747a994a0dddbc7c015"
+
+GOLDEN_2_ROWS = {
+    "spans": 480,
+    "tensors": 123,
+    "tokens": 67,
+    "rounds": 29,
+    "judgements": 31,
+    "kv": 49,
+    "memory": 12,
+    "frames": 10,
+}
+GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
