@@ -13,9 +13,11 @@ from engines.device import choose_device, choose_dtype, dtype_name
 from engines.loading import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
 from engines.naming import EVENTGPT, naming
 from engines.networks import Network, build_empty, parameter_shapes
+from engines.random_weights import random_vocabulary
 from engines.shards import StoredTensor, has_weights, read_headers
 from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_tower
 from engines.tokenization import Vocabulary, read_vocabulary, vocabulary_file
+from engines.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
 
@@ -60,6 +62,19 @@ def inspect_checkpoint(path_or_name: str, choice: ModelChoice | None = None) -> 
     return found | _stored_facts(checkpoint, checkpoint.folder, network)
 
 
+def inspect_vocabularies(draft: str, target: str, clip: str | None = None) -> dict[str, Any]:
+    """The key "vocabulary" of `evprof inspect DRAFT --against TARGET`. Raises UserError where either has none."""
+    mine, theirs = (_vocabulary(find_checkpoint(name, clip)) for name in (draft, target))
+    return {"target": target, **vocabulary_facts(mine, theirs)}
+
+
+def _vocabulary(checkpoint: Checkpoint) -> Vocabulary:
+    config = checkpoint.config
+    if checkpoint.folder is None:
+        return random_vocabulary(config)
+    return read_vocabulary(checkpoint.folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+
+
 def tensor_names(config: ModelConfig) -> list[str]:
     """The published names of all tensors a checkpoint of this configuration holds."""
     names = naming(config.family)
@@ -83,7 +98,7 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
     problems += plan_problems(folder, told)
     assumptions += _tower_sources(config, stored)
     try:
-        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+        vocabulary = _vocabulary(checkpoint)
         problems += _vocabulary_problems(config, vocabulary)
         assumptions += rows_sentence(config, vocabulary)
         source = vocabulary_file(folder, prefer_file=config.family != EVENTGPT)

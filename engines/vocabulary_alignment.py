@@ -66,6 +66,14 @@ class Alignment:
         spread[..., others] = logits[..., own]
         return spread
 
+    def spoken(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits [..., V] of the target's own head -> [..., V'], without ids that the draft cannot be fed."""
+        if self.is_prefix:
+            return logits[..., : self.shared]
+        lacks = torch.ones(len(self.to_draft), dtype=torch.bool, device=logits.device)
+        lacks[self._tables(logits.device)[1]] = False
+        return logits[..., : len(self.to_draft)].masked_fill(lacks, -torch.inf)
+
     def ids_for_draft(self, ids: torch.Tensor) -> torch.Tensor:
         """Ids the target knows and the draft proposed itself, as the draft is to be fed them; on the same device."""
         return ids if self.is_prefix else self._tables(ids.device)[2][ids]
@@ -138,7 +146,7 @@ _BEGIN, _END = "\0begin", "\0end"
 _ROLES = (_BEGIN, _END)
 """Stand for special tokens among contents; no piece is spelled so."""
 
-_ROLE_NAMES = {_BEGIN: "begin of sequence", _END: "end of sequence", "": "special"}
+_ROLE_NAMES = {_BEGIN: "<begin of sequence>", _END: "<end of sequence>", "": "<special>"}
 
 
 def _by_content(vocabulary: Vocabulary) -> dict[str, int]:

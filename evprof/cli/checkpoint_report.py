@@ -40,7 +40,16 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "visual tokens per frame": document["visual_tokens_per_frame"],
     }
     known = {"family", "model_type", "parameters", "tensors", "missing", "surplus", "bytes", "dtype", "context_limit"}
-    known |= {"visual_tokens_per_frame", "path", "kind", "schema_version", "problems", "assumptions", "fit"}
+    known |= {
+        "visual_tokens_per_frame",
+        "path",
+        "kind",
+        "schema_version",
+        "problems",
+        "assumptions",
+        "fit",
+        "vocabulary",
+    }
     # Where it would lie and what it takes there stands below.
     known |= {"device", "device_dtype", "device_bytes"}
     shown |= {name.replace("_", " "): value for name, value in document.items() if name not in known}

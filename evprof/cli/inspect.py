@@ -33,7 +33,7 @@ class Inspect(Command):
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
     such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
-    --with another, and what to change if not.
+    --with another, and what to change if not; and with --against how its vocabulary meets that of a target.
     """
 
     name = "inspect"
@@ -44,6 +44,7 @@ class Inspect(Command):
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
         parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
+        parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
         add_fit_options(parser)
         add_json_option(parser)
 
@@ -52,6 +53,7 @@ class Inspect(Command):
         from evprof.cli.checkpoint_report import print_checkpoint
         from evprof.cli.manifest_report import print_manifest
         from evprof.cli.run_text import facts_lines
+        from evprof.cli.vocabulary_report import print_vocabulary
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
@@ -64,6 +66,9 @@ class Inspect(Command):
             return 0
         if document["kind"] == "checkpoint":
             print_checkpoint(document, console)
+            if "vocabulary" in document:
+                console.print()
+                print_vocabulary(document["vocabulary"], console)
             return 0
         if document["kind"] == "manifest":
             print_manifest(document, console)
@@ -100,6 +105,8 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     kind = probe(path, session_id=APPLICATION_ID)
     if kind == "checkpoint":
         return _checkpoint(options)
+    if options.against is not None:
+        raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
     refuse_fit_options(options, kind)
     if options.frames is not None and options.save_frames is None:
         raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
@@ -128,7 +135,12 @@ def is_model_name(path: str) -> bool:
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
-    return checkpoint_document(fit_question(options))
+    document = checkpoint_document(fit_question(options))
+    if options.against is not None:
+        from engines.inspection import inspect_vocabularies
+
+        document["vocabulary"] = inspect_vocabularies(options.path, options.against, options.clip)
+    return document
 
 
 def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
