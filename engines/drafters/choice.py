@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
+from engines.adapters.eagle import EagleHead
 from engines.adapters.folder import check_target
+from engines.adapters.kept import kept
 from engines.adapters.ngram import load_ngram
 from engines.decoding import CachedModel
 from engines.drafters.drafter import Drafter
+from engines.drafters.eagle_drafter import EagleDrafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
@@ -20,6 +23,7 @@ from engines.sampling import Law
 from engines.vocabulary_alignment import Alignment, align
 from evprof.core.request import GenerationSettings
 from evprof.core.speculation import (
+    EAGLE,
     HIDDEN,
     LOOKUP,
     LORA,
@@ -64,6 +68,8 @@ def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter
         return drafter, SpeculationFacts(drafter.name, LOOKUP, length=asked.length)
     if asked.drafter == NGRAM:
         return _ngram(asked, side)
+    if asked.drafter == EAGLE:
+        return _eagle(asked, side)
     if asked.drafter == SELF:
         drafter = SelfDrafter(side.cached_target, side.eos_ids, law=side.law, generator=side.generator)
         return drafter, SpeculationFacts(drafter.name, SELF, length=asked.length)
@@ -107,3 +113,19 @@ def _ngram(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, Specul
     check_target(info, side.target.language_model, side.target.facts.name)
     drafter = NgramDrafter(info.name, load_ngram(info), side.cached_target.device, side.eos_ids)
     return drafter, SpeculationFacts(drafter.name, NGRAM, adapter=info.name, length=asked.length)
+
+
+def _eagle(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:
+    info = read_adapter(asked.adapter or "")
+    target = side.target.language_model
+    head = kept(info, target, lambda: EagleHead.load(info, target, side.target.facts.name))
+    drafter = EagleDrafter(
+        info.name,
+        head,
+        side.cached_target,
+        side.eos_ids,
+        widths=asked.widths,
+        law=side.law,
+        generator=side.generator,
+    )
+    return drafter, SpeculationFacts(drafter.name, EAGLE, adapter=info.name, length=asked.length, tree=asked.tree)

@@ -1,0 +1,197 @@
+"""An EAGLE-style head as drafter: it follows the target's own hidden states, and drafts a chain or a static tree.
+
+In each round the first pass also takes in what the last verification made certain, with the target's true hidden
+states in place of what was guessed there; so a round costs as many passes as levels are drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engines.adapters.eagle import EagleHead, EaglePass
+from engines.answer import Answer
+from engines.decoding import CachedModel
+from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.llama import LlamaDecoder
+from engines.sampling import Law, draw
+from evprof.core.errors import Cancelled
+
+_ROOM = 256
+"""Places set aside for an answer; more are found when they are needed."""
+
+
+class EagleDrafter:
+    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths`, is certain.
+
+    `target` is the model whose last hidden states it follows.
+    """
+
+    role = "target"
+    wants_features = True
+
+    def __init__(
+        self,
+        name: str,
+        head: EagleHead,
+        target: CachedModel,
+        eos_ids: frozenset[int],
+        *,
+        widths: Sequence[int] = (),
+        law: Law | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if not isinstance(target.decoder, LlamaDecoder):
+            raise TypeError("a head follows a Llama's hidden states")
+        self.name, self.device = name, target.device
+        self._head, self._decoder = head, target.decoder
+        self._eos_ids = eos_ids
+        self._widths = tuple(min(width, target.decoder.rows) for width in widths)
+        self._law, self._generator = law, generator
+        self._trees: dict[int, _Tree] = {}
+        self._pass: EaglePass | None = None
+        self._known = 0
+        self._waiting: torch.Tensor | None = None
+
+    @property
+    def head_pass(self) -> EaglePass:
+        """The head with its cache. Raises RuntimeError before `start`."""
+        if self._pass is None:
+            raise RuntimeError("a drafter is started before it drafts")
+        return self._pass
+
+    def start(self, context: PromptContext) -> None:
+        """Looks back at the prompt's last positions. Raises RuntimeError without its hidden states."""
+        if context.features is None or context.embeddings is None:
+            raise RuntimeError("a head drafts from the target's hidden states")
+        features, embeddings = context.features[0], context.embeddings[0]
+        last = features.shape[0] - 1
+        first = max(0, last - self._head.shape.window)
+        self._pass = EaglePass(self._head, self._decoder, last - first + _ROOM)
+        self._pass.look_back(features[first:last], embeddings[first + 1 :])
+        self._known = self._pass.length
+        self._waiting = features[last:]
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """A chain of `count` tokens, or a tree's first `count` levels at most."""
+        guess = self._catch_up(ids)
+        if self._widths:
+            return self._grow(guess, self._tree(min(count, len(self._widths))), is_stopped)
+        return self._chain(guess, count, is_stopped)
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Forgets what was drafted; the true hidden states of what stands wait for the next round."""
+        if verified.features is None:
+            raise RuntimeError("a head drafts from the target's hidden states")
+        self.head_pass.crop(self._known)
+        path, states = verified.path, verified.features[0]
+        is_chain = path[-1] == len(path) - 1
+        true = states[: len(path)] if is_chain else states[list(path)]
+        # A round that drafted nothing has left what it knew before.
+        self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """The head's cache is thrown away with the run."""
+
+    def abandon(self, ids: Sequence[int]) -> None:
+        """The head's cache is thrown away with the run."""
+
+    def note_length(self, answer: Answer) -> None:
+        """The records tell the target's own cache."""
+
+    def _catch_up(self, ids: Sequence[int]) -> torch.Tensor:
+        """Takes in what waits, with the tokens behind it: the first guess [1, H]."""
+        features, head = self._waiting, self.head_pass
+        if features is None or features.shape[0] > len(ids):
+            raise RuntimeError("hidden states and tokens do not match")
+        behind = torch.tensor(ids[len(ids) - features.shape[0] :], device=self.device)
+        guess = head.follow(features, behind)
+        self._known, self._waiting = head.length, None
+        return guess
+
+    def _chain(self, guess: torch.Tensor, count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        reads_freely = self.device.type == "cpu"
+        head, law = self.head_pass, self._law
+        chosen: list[torch.Tensor] = []
+        laws: list[torch.Tensor] = []
+        seen: list[torch.Tensor] = []
+        while True:
+            if is_stopped():
+                raise Cancelled
+            logits = head.logits(guess)
+            seen.append(logits)
+            if law is None:
+                token = logits.argmax(-1)
+            else:
+                laws.append(law(logits))
+                token = draw(laws[-1], self._generator)[:, 0]
+            chosen.append(token)
+            if len(chosen) == count or (reads_freely and int(token) in self._eos_ids):
+                break  # nothing follows the end
+            guess = head.follow(guess, token)
+        return Proposal(torch.cat(chosen), torch.cat(laws) if laws else None, logits=seen)
+
+    def _grow(self, guess: torch.Tensor, tree: _Tree, is_stopped: Callable[[], bool]) -> Proposal:
+        """Level by level: each node's likeliest children, one pass of the head for all nodes of a level."""
+        head, base = self.head_pass, self._known
+        chosen: list[torch.Tensor] = []
+        seen: list[torch.Tensor] = []
+        for depth, level in enumerate(tree.levels):
+            if is_stopped():
+                raise Cancelled
+            if depth:
+                # Siblings go on from one state, that of their parent.
+                states = guess.repeat_interleave(tree.levels[depth - 1].width, 0)
+                guess = head.spread(states, chosen[-1], base + depth - 1, tree.mask(depth, base, self.device))
+            logits = head.logits(guess)
+            chosen.append(logits.topk(level.width, dim=-1).indices.flatten())
+            rows = logits.split(1)
+            seen += [rows[node // level.width] for node in range(level.nodes)]
+        return Proposal(torch.cat(chosen), parents=tree.parents, logits=seen)
+
+    def _tree(self, depth: int) -> _Tree:
+        found = self._trees.get(depth)
+        if found is None:
+            found = self._trees[depth] = _Tree(self._widths[:depth])
+        return found
+
+
+@dataclass(frozen=True)
+class _Level:
+    """`width` children for each node above, `nodes` in all."""
+
+    width: int
+    nodes: int
+
+
+class _Tree:
+    """What is the same for every tree of these widths: nodes level by level, siblings side by side."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        self.levels: list[_Level] = []
+        parents: list[int] = []
+        above, nodes = [-1], 0
+        for width in widths:
+            parents += [parent for parent in above for _ in range(width)]
+            above = list(range(nodes, nodes + len(above) * width))
+            nodes += len(above)
+            self.levels.append(_Level(width, len(above)))
+        self.parents = tuple(parents)
+        self._seen = torch.eye(nodes, dtype=torch.bool)
+        for node, parent in enumerate(parents):
+            if parent >= 0:
+                self._seen[node] |= self._seen[parent]
+        self._masks: dict[int, torch.Tensor] = {}
+
+    def mask(self, depth: int, base: int, device: torch.device) -> torch.Tensor | None:
+        """What the nodes of level `depth` - 1 may see, [nodes, base + all nodes so far]: their own branch."""
+        level = self.levels[depth - 1]
+        end = sum(each.nodes for each in self.levels[:depth])
+        if end == depth:
+            return None  # one branch so far
+        own = self._masks.get(depth)
+        if own is None:
+            own = self._masks[depth] = self._seen[end - level.nodes : end, :end].to(device)
+        return torch.cat([own.new_ones(level.nodes, base), own], dim=1)

@@ -1,0 +1,232 @@
+"""Teaches an EAGLE-style head to guess a target's next hidden states, from its own guesses as well as from true ones.
+
+Draft step 1 starts from true hidden states; in step s the last s - 1 places hold the head's own guesses, and those are
+what it will draft from. All places of an answer are taught at once: in step s a query sees true keys up to s - 1
+places back and, for each earlier step, the one key that lies on its own draft (Li et al., "EAGLE-3", arXiv 2503.01840,
+there called training-time test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from engines.adapters.eagle import EagleHead, EagleShape, unit
+from engines.llama import LlamaDecoder
+from engines.training.example import Example
+from engines.training.trainee import Figures
+from evprof.core.speculation import EAGLE
+
+NOISE = 0.1
+"""Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""
+
+_FADE = 0.8
+"""Weight of a step relative to the one before it: a later token counts only when all before it stand."""
+
+_FEATURE_WEIGHT = 1.0
+
+
+class EagleTrainee:
+    """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns."""
+
+    kind = EAGLE
+
+    def __init__(self, target: LlamaDecoder, *, window: int = 16, steps: int = 3, seed: int = 0) -> None:
+        self._target = target
+        self._steps = steps
+        shape = EagleShape.like(target.config, window=window)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = EagleHead(shape, device=torch.device("cpu")).to(target.device)
+        for name, weight in self.head.named_parameters():
+            weight.requires_grad_(True)
+            if name.endswith(("out.weight", "down.weight")):
+                nn.init.zeros_(weight)
+        with torch.no_grad():
+            # The guess begins as the state before it, and what the layer adds is learned.
+            self.head.feature.weight.copy_(torch.eye(shape.hidden))
+        self._noise = torch.Generator(device=target.device).manual_seed(seed)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All of the head."""
+        return list(self.head.parameters())
+
+    def fit(self, examples: Sequence[Example]) -> None:
+        """Nothing: it is trained by steps."""
+
+    def loss(self, examples: Sequence[Example]) -> torch.Tensor:
+        """Over all steps: smooth L1 to the true state, and cross-entropy to the target's law there and its token."""
+        batch = _Batch.of(examples, self._target, self.head.shape.window)
+        total = batch.features.new_zeros(())
+        weight = 1.0
+        for step, guesses in enumerate(self._drafts(batch, self._steps, noise=NOISE)):
+            total = total + weight * self._step_loss(batch, guesses, step)
+            weight *= _FADE
+        return total
+
+    def figures(self, examples: Sequence[Example]) -> Figures:
+        """Of the first step alone, from true hidden states."""
+        with torch.no_grad():
+            batch = _Batch.of(examples, self._target, self.head.shape.window)
+            (guesses,) = self._drafts(batch, 1)
+            counts = batch.counts(0)
+            right = (self._target.head(guesses).argmax(-1) == batch.tokens) & counts
+            cosine = F.cosine_similarity(guesses, batch.following, dim=-1)[counts].mean()
+            match = right.sum() / counts.sum().clamp(min=1)
+            return Figures(float(self._step_loss(batch, guesses, 0)), float(match), float(cosine))
+
+    def match_by_step(self, examples: Sequence[Example], steps: int) -> list[float]:
+        """Share of tokens drafted right in draft step 1 … `steps`, given that all drafted before it were."""
+        with torch.no_grad():
+            batch = _Batch.of(examples, self._target, self.head.shape.window)
+            shares: list[float] = []
+            stands: torch.Tensor | None = None
+            for step, guesses in enumerate(self._drafts(batch, steps)):
+                right = (self._target.head(guesses).argmax(-1) == batch.tokens) & batch.counts(step)
+                # What stood at the place before, a step ago, is what this draft has behind it.
+                asked = batch.counts(step) if stands is None else batch.counts(step) & stands.roll(1, 1)
+                stands = right & asked
+                shares.append(float(stands.sum() / asked.sum().clamp(min=1)))
+            return shares
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The weights in half precision."""
+        return {name: tensor.detach().half() for name, tensor in self.head.state_dict().items()}
+
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Takes them back."""
+        self.head.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
+
+    def config(self) -> dict[str, Any]:
+        """The head's sizes, and how far it was led."""
+        return {**self.head.shape.config(), "trained_steps": self._steps}
+
+    def _step_loss(self, batch: _Batch, guesses: torch.Tensor, step: int) -> torch.Tensor:
+        counts = batch.counts(step)
+        logits = self._target.head(guesses)[counts]
+        law = batch.laws[counts]
+        told = F.cross_entropy(logits, batch.tokens[counts]) + F.cross_entropy(logits, law)
+        apart = F.smooth_l1_loss(unit(guesses)[counts], unit(batch.following)[counts], beta=1.0)
+        return 0.5 * told + _FEATURE_WEIGHT * apart
+
+    def _drafts(self, batch: _Batch, steps: int, *, noise: float = 0.0) -> list[torch.Tensor]:
+        """Guesses [B, M, H] of each draft step at every place of the answers; those of step s count from place s on."""
+        head, width = self.head, batch.width
+        features = unit(batch.features)
+        if noise:
+            drawn = torch.empty_like(features).normal_(0.0, noise, generator=self._noise)
+            features = features + drawn
+        cos, sin = head.rotary.rows(0, batch.embeddings.shape[1])
+        prompt = batch.embeddings.shape[1] - width
+        turned, told = head.layer.project(
+            head.fused(features[:, :prompt], batch.embeddings[:, :prompt]), cos[:prompt], sin[:prompt]
+        )
+        rows = _Rows(turned[:, head.layer.heads :], told, batch.hidden, width)
+        embeddings, guesses = batch.embeddings[:, prompt:], features[:, prompt:]
+        made: list[torch.Tensor] = []
+        for _ in range(steps):
+            fused = head.fused(guesses, embeddings)
+            made.append(head(fused, cos[prompt:], sin[prompt:], rows.attend))
+            # Each place goes on from what was guessed at the place before; the first has none and counts no more.
+            guesses = made[-1].roll(1, 1)
+        return made
+
+
+class _Rows:
+    """Keys and values of the steps so far, and attention as it will be when drafting."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, hidden: torch.Tensor, width: int) -> None:
+        self._prompt = keys, values
+        self._hidden = hidden
+        self._true: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._own: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._behind = torch.ones(width, width, dtype=torch.bool, device=keys.device)
+
+    def attend(self, index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """[B, heads, M, D] over the prompt's last places, true places and this draft's own -> [B, heads, M, D]."""
+        groups = queries.shape[1] // keys.shape[1]
+        if self._true is None:
+            self._true = keys, values
+        else:
+            self._own.append((keys, values))
+        step = len(self._own)
+        scale = queries.shape[-1] ** -0.5
+        before = torch.cat([self._prompt[0], self._true[0]], dim=2).repeat_interleave(groups, 1)
+        scores = queries @ before.transpose(-1, -2) * scale
+        seen = self._behind.tril(-step)
+        hidden = torch.cat(
+            [self._hidden[:, None, :].expand(-1, seen.shape[0], -1), ~seen.expand(scores.shape[0], -1, -1)], dim=-1
+        )
+        parts = [scores.masked_fill(hidden[:, None], -torch.inf)]
+        own = [
+            tuple(tensor.roll(step - number, 2).repeat_interleave(groups, 1) for tensor in pair)
+            for number, pair in enumerate(self._own, 1)
+        ]
+        parts += [(queries * held).sum(-1, keepdim=True) * scale for held, _ in own]
+        shares = torch.cat(parts, dim=-1).softmax(-1)
+        told = torch.cat([self._prompt[1], self._true[1]], dim=2).repeat_interleave(groups, 1)
+        mixed: torch.Tensor = shares[..., : told.shape[2]] @ told
+        for number, (_, held) in enumerate(own):
+            place = told.shape[2] + number
+            mixed = mixed + shares[..., place : place + 1] * held
+        return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Examples as rows: W prompt places on the left (`hidden` [B, W] True where a row has none), M of the answers.
+
+    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token behind it; `following`
+    [B, M, H] the state behind it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
+    """
+
+    features: torch.Tensor
+    embeddings: torch.Tensor
+    hidden: torch.Tensor
+    following: torch.Tensor
+    laws: torch.Tensor
+    tokens: torch.Tensor
+    lengths: torch.Tensor
+
+    @property
+    def width(self) -> int:
+        return self.tokens.shape[1]
+
+    def counts(self, step: int) -> torch.Tensor:
+        """[B, M] True where draft step `step`, from 0, has something to learn."""
+        places = torch.arange(self.width, device=self.tokens.device)
+        return (places >= step) & (places < self.lengths[:, None])
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], target: LlamaDecoder, window: int) -> _Batch:
+        """Pads; an answer of n tokens has n - 1 places, the prompt's last among them."""
+        device, hidden = target.device, target.config.hidden_size
+        lengths = [len(example.answer_ids) - 1 for example in examples]
+        width = max(1, *lengths)
+        prompt = min(window, max(example.target_prompt for example in examples) - 1)
+        shape = (len(examples), prompt + width, hidden)
+        features, embeddings = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
+        following = torch.zeros(len(examples), width, hidden, device=device)
+        tokens = torch.zeros(len(examples), width, dtype=torch.long, device=device)
+        unseen = torch.ones(len(examples), prompt, dtype=torch.bool, device=device)
+        with torch.no_grad():
+            for row, (example, count) in enumerate(zip(examples, lengths, strict=True)):
+                last = example.target_prompt - 1
+                first = max(0, last - prompt)
+                start, end = prompt - (last - first), prompt + count
+                answer = example.answer_ids.to(device)
+                states = example.target_features.to(device, torch.float32)
+                behind = example.target_embeddings[first + 1 : last + 1].to(device, torch.float32)
+                features[row, start:end] = states[first : last + count]
+                embeddings[row, start:prompt] = behind
+                embeddings[row, prompt:end] = target.embed(answer[:count]).float()
+                following[row, :count] = states[last + 1 : last + 1 + count]
+                tokens[row, :count] = answer[1 : count + 1]
+                unseen[row, start:] = False
+            laws = target.head(following).float().softmax(-1)
+        return cls(features, embeddings, unseen, following, laws, tokens, torch.tensor(lengths, device=device))
