@@ -79,7 +79,7 @@ def _on_line(known: Mapping[int, float], at: int) -> float:
     above = [place for place in places if place > at]
     low, high = (below[-1], above[0]) if below and above else tuple(places[-2:])
     slope = (known[high] - known[low]) / (high - low)
-    return known[low] + (at - low) * (slope if above else max(0.0, slope))
+    return known[low] + (at - low) * slope if above else known[high] + (at - high) * max(0.0, slope)
 
 
 def mix_of(gamma: Gamma) -> list[tuple[int, float]]:

@@ -27,6 +27,7 @@ REACH = 4
 _FEWEST_LETTERS = 3
 """Shorter words are too common to tell a shift by themselves: what follows them has to be the same as well."""
 
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 _PPM = 1_000_000
 
 
@@ -163,6 +164,8 @@ def kind_of(drafted: Sequence[str], answer: Sequence[str], place: int) -> str:
 def _is_surface(drafted: Sequence[str], answer: Sequence[str], place: int) -> bool:
     if _bare(drafted[0]) == _bare(answer[place]):
         return True
+    if _BYTE.fullmatch(drafted[0]) or _BYTE.fullmatch(answer[place]):
+        return False  # part of a character is no part of a word
     mine, theirs = _word(answer[:place], drafted), _word(answer[:place], answer[place:])
     if mine is None or theirs is None:
         # The draft ends within the word: the pieces are all there is.
@@ -192,7 +195,7 @@ def _stands_in(pieces: Sequence[str], text: Sequence[str]) -> bool:
 
 def _bare(piece: str) -> str:
     """Letters and digits in lower case; "" of spaces, punctuation and bytes."""
-    if re.fullmatch(r"<0x[0-9A-Fa-f]{2}>", piece):
+    if _BYTE.fullmatch(piece):
         return piece
     return "".join(letter for letter in piece.casefold() if letter.isalnum())
 

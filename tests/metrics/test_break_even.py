@@ -1,0 +1,271 @@
+"""Costs of rounds, the speed they predict, break-even acceptance, and measured speeds beside."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from evprof.core.records import RoundRecord, SpanRecord, TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.metrics import break_even, payoff
+from evprof.metrics.break_even import Costs
+from evprof.metrics.speculation_text import speculation_sentence
+
+MS = 1_000_000
+GAMMAS = st.integers(1, 12)
+CHANCES = st.floats(0, 1)
+COSTS = st.builds(
+    lambda step, drafts, rests, once: Costs(step, drafts, {key: value * step for key, value in rests.items()}, once),
+    st.floats(0.1, 100),
+    st.dictionaries(st.integers(1, 8), st.floats(0.01, 50), min_size=1, max_size=4),
+    st.dictionaries(st.integers(1, 8), st.floats(1, 4), min_size=1, max_size=4),
+    st.floats(0, 20),
+)
+
+
+def simulated_tau(gamma: int, chances: Sequence[float], rounds: int = 20_000) -> float:
+    """Rounds played out with a seeded coin per drafted token."""
+    coin = random.Random(7)
+    emitted = 0
+    for _ in range(rounds):
+        emitted += 1
+        for place in range(gamma):
+            if coin.random() >= chances[min(place, len(chances) - 1)]:
+                break
+            emitted += 1
+    return emitted / rounds
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 8])
+@pytest.mark.parametrize("chances", [[0.2], [0.8], [0.3, 0.6, 0.95]])
+def test_tau_is_what_rounds_give_when_played_out(gamma: int, chances: list[float]) -> None:
+    expected = break_even.tau(gamma, chances if len(chances) > 1 else chances[0])
+    assert simulated_tau(gamma, chances) == pytest.approx(expected, rel=0.03)
+
+
+@given(GAMMAS, CHANCES)
+def test_one_chance_is_the_same_chance_at_every_place(gamma: int, chance: float) -> None:
+    assert break_even.tau(gamma, [chance]) == pytest.approx(break_even.tau(gamma, chance), rel=1e-6)
+    assert break_even.tau(gamma, ()) == 1
+
+
+@given(GAMMAS, COSTS)
+def test_all_accepted_is_the_most_there_is(gamma: int, costs: Costs) -> None:
+    most = break_even.speedup(gamma, 1.0, costs)
+    assert most == pytest.approx((gamma + 1) * costs.step_ms / costs.round_ms(gamma))
+    assert break_even.speedup(gamma, 0.7, costs) <= most + 1e-12
+    c = costs.c(gamma)
+    assert c is not None
+    assert most == pytest.approx((gamma + 1) / (gamma * c + costs.v(gamma)))
+
+
+@given(COSTS, CHANCES, GAMMAS, GAMMAS, st.floats(0.05, 1))
+def test_shares_of_rounds_lie_between_the_rounds(costs: Costs, chance: float, one: int, other: int, share) -> None:
+    assume(one != other)
+    mixed = break_even.speedup({one: share, other: 1 - share + 1e-9}, chance, costs)
+    pure = [break_even.speedup(gamma, chance, costs) for gamma in (one, other)]
+    assert min(pure) * (1 - 1e-6) <= mixed <= max(pure) * (1 + 1e-6)
+
+
+@given(COSTS, GAMMAS, st.integers(2, 500), st.floats(0, 100))
+def test_break_even_is_where_the_answer_takes_as_long_as_plain(costs, gamma, tokens, preparation) -> None:
+    alpha = break_even.break_even_alpha(costs, gamma, tokens, preparation)
+    rate = break_even.break_even_rate(costs, gamma, tokens, preparation)
+    if alpha is None:
+        assert break_even.answer_speedup(costs, gamma, 1.0, tokens, preparation) <= 1 + 1e-9
+        assert rate is None
+    elif alpha == 0:
+        assert break_even.answer_speedup(costs, gamma, 0.0, tokens, preparation) >= 1 - 1e-9
+        assert rate == 0
+    else:
+        assert break_even.answer_speedup(costs, gamma, alpha, tokens, preparation) == pytest.approx(1, rel=1e-6)
+        assert rate is not None
+        assert 1 + rate * gamma == pytest.approx(break_even.tau(gamma, alpha), rel=1e-6)
+
+
+@given(st.integers(1, 30), st.floats(0.1, 20), st.floats(0, 60), st.floats(0, 30))
+def test_hidden_break_even_is_where_nothing_is_gained(free, step, verify, contention) -> None:
+    alpha = break_even.hidden_break_even_alpha(free, step, step + verify, contention)
+    accepted = (1 - alpha**free) * alpha / (1 - alpha) if alpha is not None and alpha < 1 else free
+    gain = break_even.hidden_gain_ms(accepted, step, step + verify, contention)
+    if alpha is None:
+        assert gain < 1e-6
+    elif alpha == 0:
+        assert verify + contention == 0
+    elif alpha < 0.99:
+        assert gain == pytest.approx(0, abs=1e-6 * (step * free + verify + contention))
+
+
+def test_costs_between_and_beyond_what_was_measured() -> None:
+    costs = Costs(2.0, {4: 4.0}, {4: 6.0})
+    assert costs.v(4) == 3
+    assert costs.v(0) == 1  # a round without drafts is a plain step
+    assert costs.v(2) == 2
+    assert costs.v(8) == 5
+    assert costs.c(1) == 0.5
+    assert costs.c(0) is None
+    falling = Costs(2.0, {}, {4: 1.0})
+    assert falling.v(8) == 0.5  # noise: no block gets cheaper the longer it is
+    assert Costs(2.0).drafting_ms(5) == 0
+    assert [point.gamma for point in break_even.curve(costs, 0.8)] == list(range(1, 13))
+    assert break_even.best(costs, 0.0).gamma == 1
+
+
+def test_document_says_equal_models_cannot_win() -> None:
+    """Draft and target of one size, c = 1: no gamma pays at any acceptance; c = 0.05 pays 3.09 at 0.8 (decoding.md)."""
+    equal = Costs(1.0, {1: 1.0}, dict.fromkeys(break_even.GAMMAS, 1.0))
+    assert max(break_even.speedup(gamma, 1.0, equal) for gamma in break_even.GAMMAS) == pytest.approx(1.0)
+    assert break_even.break_even_alpha(equal, 5, 100, 1.0) is None
+    head = Costs(1.0, {1: 0.05}, dict.fromkeys(break_even.GAMMAS, 1.0))
+    assert round(break_even.best(head, 0.8).speedup, 2) == 3.09
+
+
+def speculative(
+    rounds: Sequence[tuple[int, int, float, float]], *, gap: float = 0.0, prepare: float = 0.0, finish: float = 0.0
+) -> RunLog:
+    """(drafted, accepted, ms drafting, ms verifying) of each round, one after the other in decode."""
+    run = RunLog(RunInfo(2, 2, 0, "target", "speculative", {}, {}, status="finished", start_ns=0))
+    run.absorb(TokenRecord(2, "target", 0, 5, "target", -1, 0, ""))
+    at = prepare
+    for index, (drafted, accepted, draft, verify) in enumerate(rounds):
+        row = (round(at * MS), round(draft * MS), round(verify * MS), 0, drafted, accepted, accepted + 1, "", 0)
+        run.absorb(RoundRecord(2, index, *row))
+        at += draft + verify + (gap if index < len(rounds) - 1 else 0)
+        for _ in range(accepted + 1):
+            run.absorb(TokenRecord(2, "target", len(run.tokens), 5, "bonus", index, round(at * MS), ""))
+    run.absorb(SpanRecord(2, 1, -1, 2, "target", "decode", 0, round((at + finish) * MS)))
+    run.info.end_ns = round((at + finish) * MS)
+    return run
+
+
+@given(
+    st.lists(
+        st.integers(0, 5).flatmap(
+            lambda drafted: st.tuples(st.just(drafted), st.integers(0, drafted), st.floats(0, 9), st.floats(0.5, 9))
+        ),
+        min_size=3,
+        max_size=12,
+    ),
+    st.floats(0, 2),
+    st.floats(0, 3),
+)
+def test_costs_add_up_to_the_decode_stage(rounds, gap: float, once: float) -> None:
+    run = speculative(rounds, gap=gap, prepare=once, finish=2 * once)
+    costs = break_even.costs_of([run], 1.0)
+    assert costs is not None
+    assert costs.once_ms == pytest.approx(3 * once, abs=1e-4)
+    decode = run.stage("decode", "target")
+    assert decode is not None
+    gammas = break_even.gammas_of([run])
+    assert sum(gammas.values()) == pytest.approx(1)
+    if set(costs.rest_ms) == set(gammas):  # every width had rounds enough
+        spent = costs.once_ms + len(rounds) * costs.round_ms(gammas)
+        if all(count or draft == 0 for count, _, draft, _ in rounds):
+            assert spent == pytest.approx((decode.duration_ns or 0) / MS, rel=1e-4, abs=1e-3)
+
+
+def test_no_costs_without_steady_rounds() -> None:
+    run = speculative([(3, 1, 1, 2)])
+    assert break_even.costs_of([run], 1.0) is not None
+    run.rounds[:] = [entry._replace(hidden=1) for entry in run.rounds]
+    assert break_even.costs_of([run], 1.0) is None
+    assert break_even.gammas_of([run]) == {}
+
+
+def paired(script: Callable, plain_writer: Callable, speculative_writer: Callable, repeats: int = 4) -> list[RunLog]:
+    """Plain repeats with a step of 30 ms and more, and speculative ones of the same question."""
+    plain = [plain_writer(script(number), scale=1 + number / 50) for number in range(1, repeats + 1)]
+    drafted = [speculative_writer(script(number + 10, mode="speculative")) for number in range(repeats)]
+    for runs, group in ((plain, 1), (drafted, 2)):
+        for number, run in enumerate(runs):
+            run.info.group_id, run.info.repeat = group, number
+    return [*plain, *drafted]
+
+
+def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, speculative_writer) -> None:
+    runs = paired(script, plain_writer, speculative_writer)
+    found = {entry.basis: entry for entry in payoff.measured_speedups(runs[-1], runs)}
+    assert set(found) == {"decode", "without-load", "end-to-end"}
+    whole = found["end-to-end"]
+    # Plain walls of 180 ms times 1.02, 1.04, 1.06 and 1.08 (90 of them scaled), speculative ones of 165 ms.
+    assert (whole.runs, whole.plain_runs) == (4, 4)
+    assert whole.interval is not None
+    assert whole.interval[0] <= whole.speedup <= whole.interval[1]
+    assert found["decode"].speedup == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
+    few = payoff.measured_speedups(runs[-1], [runs[0], runs[-1]])
+    assert [entry.interval for entry in few] == [None] * 3
+    assert payoff.measured_speedups(runs[-1], [runs[-1]]) == []
+
+
+def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_writer, speculative_writer) -> None:
+    runs = paired(script, plain_writer, speculative_writer)
+    found = payoff.prediction_of(runs[-1], runs)
+    assert found is not None
+    step = found.costs.step_ms
+    assert step == pytest.approx(30, rel=0.1)
+    assert found.gamma == {3: 1.0}
+    assert (found.mean_gamma, found.c, found.v) == (3, pytest.approx(5 / 3 / step), pytest.approx(15 / step))
+    assert found.alpha == 6 / 8
+    # Judged 4, 3 and once (the last round was clipped behind its second token).
+    assert found.by_place == (3 / 4, 2 / 3, 1.0)
+    assert found.tau == pytest.approx(1 + 3 / 4 + 1 / 2 + 1 / 2)
+    assert found.predicted == pytest.approx(found.tau * step / 20)
+    assert found.break_even_rate == 0
+    assert found.ceiling == pytest.approx(3)
+    assert found.of("decode") in found.measured
+    assert payoff.prediction_of(runs[0], runs) is None
+    assert payoff.gamma_of(found) == 3
+
+
+def test_expected_table_has_document_002_beside(script, plain_writer, speculative_writer) -> None:
+    runs = paired(script, plain_writer, speculative_writer)
+    rows = {row.tokens: row for row in payoff.expected_table(runs[-1], runs)}
+    assert list(rows) == [5, 20, 50, 100]
+    assert {tokens: (row.printed_ms, row.printed_parallel_ms) for tokens, row in rows.items()} == {
+        5: (743, 650),
+        20: (1268, 850),
+        50: (2318, 1200),
+        100: (4068, 2100),
+    }
+    step = rows[20].plain_ms - rows[5].plain_ms
+    assert rows[100].plain_ms - rows[5].plain_ms == pytest.approx(step * 95 / 15)
+    assert rows[5].rounds_ms is not None
+    assert all(row.parallel_ms is None for row in rows.values())  # the draft was not run alone
+    faster = payoff.expected_table(runs[-1], runs, alpha=0.95, lengths=(50,))
+    assert [row.printed_ms for row in faster] == [2318]
+    assert payoff.expected_table(runs[-1], [runs[-1]]) == []
+    assert "unit slip" in payoff.SLIP_002
+
+
+def plain_of(step_ms: float, tokens: int) -> RunLog:
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, status="finished", start_ns=0))
+    for place in range(tokens):
+        run.absorb(TokenRecord(1, "target", place, 5, "target", -1, round(place * step_ms * MS), ""))
+    run.absorb(SpanRecord(1, 1, -1, 2, "target", "decode", 0, round(step_ms * (tokens - 1) * MS)))
+    run.info.end_ns = round(step_ms * (tokens - 1) * MS)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("rounds", "step", "words"),
+    [
+        ([(4, 4, 1.0, 2.0)] * 8, 2.0, "it pays above an acceptance of"),
+        ([(4, 0, 1.0, 4.0)] * 8, 2.0, "it would pay above an acceptance of"),
+        ([(4, 1, 8.0, 3.0)] * 8, 2.0, "it cannot pay at any acceptance, however long the answer"),
+        ([(4, 1, 6.0, 2.0)] * 2, 2.0, "at this length it cannot pay at any acceptance"),
+    ],
+)
+def test_the_sentence_says_whether_it_can_pay(plain_run, rounds, step: float, words: str) -> None:
+    once = 4.0 if "length" in words else 0.0
+    run = speculative(rounds, prepare=once)
+    plain = plain_of(step, len(run.tokens))
+    run.info.models = plain.info.models = {"target": plain_run.info.models["target"]}
+    said = speculation_sentence(run, [plain, run])
+    assert words in said
+    assert ("saves" if "it pays" in words else "costs") in said.split(" here")[0]
+    assert "the whole answer" in said
