@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from engines import CATALOGUE, bundled_folder
+from engines.adapters.lora import load_lora
 from engines.config import EventGptConfig, ModelConfig, edge, read_config
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.event_model import EventLanguageModel
@@ -36,6 +37,7 @@ from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.request import ModelChoice
 from evprof.core.run_info import ModelFacts
+from evprof.loaders.adapters import read_adapter
 
 Progress = Callable[[int, int], None]
 """Told bytes done of bytes in all."""
@@ -144,6 +146,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         check_quantization(choice.quantization, device, dtype)
         first_home = torch.device("cpu")
     config, folder = checkpoint.config, checkpoint.folder
+    lora = None if choice.lora is None else read_adapter(choice.lora)
     said: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     if folder is None:
@@ -160,6 +163,8 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     decoder = LlamaDecoder.take_over(network.language_model)
     # What is left of transformers' module are views that nothing calls.
     del network.language_model
+    if lora is not None:
+        load_lora(lora, decoder)
     if choice.quantization is not None:
         quantize_weights(decoder, choice.quantization, device, stop)
         network.to(device)

@@ -42,7 +42,7 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.speculation import HIDDEN, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
 from evprof.loaders.page_cache import prefetch
 
@@ -173,7 +173,7 @@ class MeasuredRun:
         roles = self._plan.roles(self._request.mode)
         self._tools.make_room(self._request, roles, self._tools.warm)
         for role in roles:
-            choice = self._request.draft if role == DRAFT else self._request.target
+            choice = self._request.choice_of(role)
             if choice is None:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
             warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
@@ -217,12 +217,17 @@ class MeasuredRun:
             capacity_of(start, settings),
             taken.cache,
         )
-        chosen = warm.steps.choose(settings.switches, plan)
+        chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
         self._steps[role] = chosen, warm.steps
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._describe({"models": {role: replace(taken, step=chosen.kind)}, "setup": {role: setup}})
         if chosen.sentence is not None:
             self._warn(chosen.sentence)
+
+    def _ends_in_other_head(self, role: str) -> bool:
+        """Whether the draft's steps are not its own: a compiled or captured one would end in its own head."""
+        drafter = self._plan.settings.speculation.drafter
+        return role == DRAFT and drafter == HIDDEN and self._request.mode in SPECULATIVE_MODES
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
         return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))

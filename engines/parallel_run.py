@@ -158,7 +158,9 @@ class ParallelRun:
                 thread.begin()
 
         try:
-            return target.prefill_as(self._work, target.up_to_vision(sample, tell_target))
+            visual = target.up_to_vision(sample, tell_target)
+            drafter.see(visual)
+            return target.prefill_as(self._work, visual)
         except Cancelled:
             self._raise_failure()
             raise

@@ -55,7 +55,8 @@ class Prefilling:
 
 
 class ModelPass:
-    """A loaded model in one run. After `prefill`, `cached` is ready to decode."""
+    """A loaded model in one run. `visual` [V, hidden] is what stage vision made; after `prefill`, `cached` is ready to
+    decode."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class ModelPass:
         self.model = model
         self.role = role
         self.inputs: ModelInputs | None = None
+        self.visual: torch.Tensor | None = None
         self._host: HostInputs | None = None
         self.cached = CachedModel(
             model.language_model,
@@ -93,7 +95,8 @@ class ModelPass:
         listens may take a moment, and between two stages that moment would be nobody's.
         """
         self._load(sample, tell)
-        return self._vision(self._preprocess(sample.prompt, tell))
+        self.visual = self._vision(self._preprocess(sample.prompt, tell))
+        return self.visual
 
     def limits(self) -> Limits:
         """When this model's answer ends under the run's settings."""

@@ -12,8 +12,7 @@ from engines.memory import model_shape
 from engines.placement import BOTH, place, room_for
 from engines.warm_models import WarmModels
 from evprof.core.errors import UserError
-from evprof.core.records import DRAFT
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 
 
 def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
@@ -23,7 +22,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
     all but those of `roles`, so that a side-by-side pair runs in turn. Raises UserError when even that is not enough.
     """
     machine = machine or ThisMachine()
-    choices = {role: choice for role in request.roles if (choice := _choice(request, role)) is not None}
+    choices = {role: choice for role in request.roles if (choice := request.choice_of(role)) is not None}
     needed = {role: choices[role] for role in roles}
     if all(warm.holds(choice, role) for role, choice in needed.items()):
         return
@@ -56,7 +55,3 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
 def _all_fit(plan: Plan, warm: WarmModels, machine: Machine) -> bool:
     needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
     return place(needs, room_for(needs, machine)) == BOTH
-
-
-def _choice(request: RunRequest, role: str) -> ModelChoice | None:
-    return request.draft if role == DRAFT else request.target

@@ -58,7 +58,7 @@ class Speculating:
         """The rounds of the run, once the target has prefilled."""
         settings, cached, inputs = self._settings, target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
-        context = PromptContext(text, cached.prompt_embeddings, cached.features)
+        context = PromptContext(text, cached.prompt_embeddings, cached.features, target.visual)
         return Rounds(
             cached,
             self.drafter,

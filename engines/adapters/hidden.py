@@ -107,13 +107,20 @@ class AdaptedDecoder:
         self._head = weight.to(draft.device)
         bias = target.lm_head.bias
         self._bias = None if bias is None else bias.to(draft.device)
+        self._waiting: tuple[torch.Tensor, torch.cuda.Event | None] | None = None
+        self._looked_at: torch.Tensor | None = None
         self._seen: Seen | None = None
 
-    def look(self, visual: torch.Tensor | None) -> None:
-        """Takes the target's visual embeddings [V, target] in; None forgets those of an earlier answer."""
-        self._seen = None
-        if visual is not None:
-            self._seen = self.adapter.look(visual.to(self._head.device, self._head.dtype)[None])
+    def look(self, visual: torch.Tensor) -> None:
+        """Takes the target's visual embeddings [V, target] up with the next step; another thread may be in one now."""
+        if visual is self._looked_at:
+            return
+        self._looked_at = visual
+        made = None
+        if visual.device.type == "cuda":
+            made = torch.cuda.Event()
+            made.record(torch.cuda.current_stream(visual.device))
+        self._waiting = visual, made
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """The draft's embeddings of the draft's ids."""
@@ -133,8 +140,17 @@ class AdaptedDecoder:
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """The draft's hidden states [B, S, draft] -> logits [B, S, V] over the target's rows."""
+        if self._waiting is not None:
+            self._take_up(*self._waiting)
         state = self.adapter(hidden.to(self._head.dtype), self._seen)
         return F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head, self._bias)
+
+    def _take_up(self, visual: torch.Tensor, made: torch.cuda.Event | None) -> None:
+        """On the stream of whoever drafts, behind the one that made it."""
+        self._waiting = None
+        if made is not None:
+            made.wait(torch.cuda.current_stream(visual.device))
+        self._seen = self.adapter.look(visual.to(self._head.device, self._head.dtype)[None])
 
 
 def load_hidden(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> AdaptedDecoder:

@@ -8,19 +8,23 @@ import torch
 
 from engines.adapters.eagle import EagleHead
 from engines.adapters.folder import check_target
+from engines.adapters.hidden import load_hidden
 from engines.adapters.kept import kept
 from engines.adapters.ngram import load_ngram
 from engines.decoding import CachedModel
 from engines.drafters.drafter import Drafter
 from engines.drafters.eagle_drafter import EagleDrafter
+from engines.drafters.hidden_drafter import HiddenDrafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.drafters.self_drafter import SelfDrafter
+from engines.llama import LlamaDecoder
 from engines.model import VisionLanguageModel
 from engines.sampling import Law
 from engines.vocabulary_alignment import Alignment, align
+from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.speculation import (
     EAGLE,
@@ -34,7 +38,7 @@ from evprof.core.speculation import (
     SpeculationFacts,
     SpeculationSettings,
 )
-from evprof.loaders.adapters import read_adapter
+from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,13 @@ def _model(
     """The draft model as it is: ids pass where enough of them meet the target's, else text does."""
     alignment = side.alignment
     name = draft.facts.name
-    if alignment.kind == REENCODED:
-        drafter: Drafter = ReencodingDrafter(name, cached, draft.vocabulary, side.target.vocabulary)
+    info = read_adapter(asked.adapter) if asked.drafter in (HIDDEN, LORA) and asked.adapter else None
+    if info is not None:
+        name = f"{name} with {info.name}"
+    if asked.drafter == HIDDEN and info is not None:
+        drafter: Drafter = _hidden(name, info, side, draft.language_model, cached)
+    elif alignment.kind == REENCODED:
+        drafter = ReencodingDrafter(name, cached, draft.vocabulary, side.target.vocabulary)
     else:
         drafter = ModelDrafter(
             name,
@@ -99,6 +108,7 @@ def _model(
     facts = SpeculationFacts(
         name,
         asked.drafter,
+        adapter=None if info is None else info.name,
         alignment=alignment.kind,
         shared_ids=alignment.shared,
         draft_ids=draft.vocabulary.size,
@@ -106,6 +116,32 @@ def _model(
         length=asked.length,
     )
     return drafter, facts
+
+
+def _hidden(
+    name: str,
+    info: AdapterInfo,
+    side: DraftSide,
+    draft: LlamaDecoder,
+    cached: CachedModel,
+) -> HiddenDrafter:
+    """The draft's layers under the target's head. Raises UserError where the draft cannot be fed the target's ids."""
+    alignment = side.alignment
+    if alignment.kind == REENCODED:
+        raise UserError(
+            f"{name} knows too few of the words of {side.target.facts.name} to go on behind them; drafter "
+            f"{HIDDEN} needs a pair with a shared vocabulary."
+        )
+    return HiddenDrafter(
+        name,
+        cached,
+        load_hidden(info, draft, side.target.language_model),
+        alignment,
+        side.eos_ids,
+        law=side.law,
+        generator=side.generator,
+        target_rows=side.cached_target.vocabulary_size,
+    )
 
 
 def _ngram(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:

@@ -55,12 +55,13 @@ class PromptContext:
     """What a drafter may know of the target's prompt. `text_ids` are its ids without visual slots, in order.
 
     `embeddings` and `features` [1, S, hidden] are the prompt as the target's decoder got it and its last hidden states
-    before the last norm; None unless the drafter `wants_features`.
+    before the last norm; None unless the drafter `wants_features`. `visual` [V, hidden] are its visual embeddings.
     """
 
     text_ids: Sequence[int] = ()
     embeddings: torch.Tensor | None = None
     features: torch.Tensor | None = None
+    visual: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,6 +46,13 @@ class ModelDrafter:
     def start(self, context: PromptContext) -> None:
         """The draft has a prompt of its own."""
 
+    def see(self, visual: torch.Tensor) -> None:
+        """The target's visual embeddings [V, hidden], once it has them; another thread may draft meanwhile."""
+
+    def heard(self, logits: torch.Tensor) -> torch.Tensor:
+        """The model's logits [1, V] -> [1, V'] by the target's ids."""
+        return self._alignment.logits_for_target(logits)
+
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """One step per token; the first also feeds what the target added meanwhile."""
         if is_stopped():
@@ -64,7 +71,7 @@ class ModelDrafter:
         """Token after token behind what the cache holds, whose logits [1, V] these are; a step for each but the first,
         taken when the next is asked for. Never waits for a GPU."""
         while True:
-            seen = self._alignment.logits_for_target(logits)
+            seen = self.heard(logits)
             # Captured steps write every result into one buffer; copies outlive the next step.
             kept = seen if self.model.own_step is None else seen.clone()
             law = None if self._law is None else self._law(seen)

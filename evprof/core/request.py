@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
-from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
+from evprof.core.speculation import (
+    KV_ADAPTED,
+    LORA,
+    PAIRED_MODES,
+    PARALLEL_PREFILL,
+    SPECULATIVE,
+    SPECULATIVE_MODES,
+    SpeculationSettings,
+)
 from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
 
 MODES = ("side-by-side", SPECULATIVE, PARALLEL_PREFILL, "draft", "target", KV_ADAPTED)
@@ -25,7 +33,7 @@ class ModelChoice(Plain):
     """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`.
 
     `quantization` is one of QUANTIZATIONS for the language model's weights, or None; `clip` is a CLIP folder that
-    stands in for the one an EventGPT checkpoint names.
+    stands in for the one an EventGPT checkpoint names; `lora` an adapter of that kind, merged into the language model.
     """
 
     name: str
@@ -33,6 +41,7 @@ class ModelChoice(Plain):
     dtype: str = "auto"
     quantization: str | None = None
     clip: str | None = None
+    lora: str | None = None
 
     def validate(self, role: str) -> None:
         """Raises UserError (exit code 2) for an unknown quantization."""
@@ -169,6 +178,14 @@ class RunRequest:
     def roles(self) -> tuple[str, ...]:
         """The models this mode takes, the draft first."""
         return roles_of(self.mode, self.settings.speculation)
+
+    def choice_of(self, role: str) -> ModelChoice | None:
+        """The model of a role as it is loaded: a draft with what was taught to it."""
+        if role != "draft" or self.draft is None:
+            return self.draft if role == "draft" else self.target
+        asked = self.settings.speculation
+        changes = asked.drafter == LORA and self.mode in SPECULATIVE_MODES
+        return replace(self.draft, lora=asked.adapter) if changes else self.draft
 
     def input_of(self, role: str) -> str:
         """ "events" or "video": the half of the sample that the model of this role reads."""
