@@ -15,9 +15,9 @@ from evprof.core.records import DRAFT, STAGES, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.core.units import ms_from_ns
-from evprof.metrics.break_even import hidden_break_even_alpha, hidden_gain_ms
+from evprof.metrics.break_even import hidden_break_even_alpha
 from evprof.metrics.clinic import plain_draft
-from evprof.metrics.speculation import acceptance_ceiling, plain_baseline, plain_step_ms, repeats_of
+from evprof.metrics.speculation import acceptance_ceiling, has_rejection, plain_baseline, plain_step_ms, repeats_of
 from evprof.metrics.stages import (
     END_TO_END,
     WITHOUT_LOAD,
@@ -38,11 +38,12 @@ class Window:
     how long into the latter the draft had its own prompt in, and `left_ms` what then remained for drafting (0:
     nothing). `overlap_ms` is how long the draft worked while the target's stages ran.
 
-    `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps they stood for. `verify_ms` is the
-    pass that verified them, 0 where it rode in the prefill's last chunk. Contention is how much longer a prefill (all
-    stages before decoding: `stages`) took than in the plain run's median; `transfer_*` what crossed between devices.
-    `predicted_gain_ms` follows from accepted tokens, verification and contention; `net_gain_ms` is the plain wall less
-    this one, medians over repeats, `net_without_load_ms` the same without loading.
+    `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps that the block stood for.
+    `verify_ms` is the pass that verified them, 0 where none was needed or it rode in the prefill's last chunk.
+    Contention is how much longer the prefill (`stage_contention_ms`: preprocess, vision and prefill) took than in the
+    plain runs; `transfer_*` is what crossed between devices. `predicted_gain_ms` is saved steps less verification and
+    contention; `net_gain_ms` the plain wall less this one, `net_without_load_ms` the same without loading. All of
+    these are medians over repeats.
     """
 
     prefill_ms: float | None
@@ -85,9 +86,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
     mine = repeats_of(run, others) or [run]
     before = _contention(mine, plain, STAGES[1:4])
     facts = run.info.speculation
-    spent = verify_ms or (step or 0.0)  # what rides in the last chunk costs no pass: its time is contention
-    gain = None if step is None or before is None else hidden_gain_ms(saved, step, spent, before)
-    judged = accepted + sum(entry.accepted < entry.drafted and entry.emitted > entry.accepted for entry in hidden)
+    judged = accepted + sum(has_rejection(run, entry) for entry in hidden)
     return Window(
         prefill_ms=stage_ms(run, "prefill"),
         **_moments(run),
@@ -103,20 +102,32 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
         transfer_bytes=facts.transfer_bytes if facts else None,
         transfer_ms=facts.transfer_ms if facts else None,
         ceiling=acceptance_ceiling(accepted / judged) if judged else None,
-        predicted_gain_ms=gain,
+        predicted_gain_ms=None if step is None or before is None else saved * step - verify_ms - before,
         net_gain_ms=_net(run, others, plain, END_TO_END),
         net_without_load_ms=_net(run, others, plain, WITHOUT_LOAD),
-        break_even_alpha=None
-        if step is None or before is None or not drafted
-        else hidden_break_even_alpha(drafted, step, spent, before),
+        break_even_alpha=_break_even(run, drafted, step, verify_ms, before),
     )
 
 
 def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
-    """Accepted hidden tokens, less the answer's first: the target's prefill gives that one anyway."""
-    accepted = sum(entry.accepted for entry in hidden)
-    is_first_hidden = bool(run.tokens) and any(run.tokens[0].round_index == entry.round_index for entry in hidden)
-    return max(0, accepted - 1) if is_first_hidden else accepted
+    """Tokens of the hidden block that plain decoding would take a step for: not the answer's first, which a prefill
+    gives anyway."""
+    emitted = sum(entry.emitted for entry in hidden)
+    has_first = bool(run.tokens) and any(run.tokens[0].round_index == entry.round_index for entry in hidden)
+    return max(0, emitted - 1) if has_first else emitted
+
+
+def _break_even(
+    run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
+) -> float | None:
+    """The chance per token above which the block pays. Where a wrong first token spared the pass, one step stands for
+    it; drafts that ride in the last chunk need none."""
+    if step is None or contention is None or not drafted:
+        return None
+    asked = run.info.settings.get("speculation")
+    rides = isinstance(asked, dict) and asked.get("verify") == "last-chunk"
+    spent = verify_ms if verify_ms or rides else step
+    return hidden_break_even_alpha(drafted, step, spent + step, contention)
 
 
 def _moments(run: RunLog) -> dict[str, float | None]:
@@ -137,9 +148,8 @@ def _moments(run: RunLog) -> dict[str, float | None]:
 
 def _overlap_ms(run: RunLog, hidden: Sequence[RoundRecord]) -> float | None:
     """How long draft and target worked at once before decoding: both unions less the union of both."""
-    names = STAGES[:4]
-    target: list[Interval] = settled_intervals(run, names, run.info.role)
-    draft: list[Interval] = settled_intervals(run, names, DRAFT)
+    target: list[Interval] = settled_intervals(run, STAGES[:4], run.info.role)
+    draft: list[Interval] = settled_intervals(run, STAGES, DRAFT)
     if not target or not draft:
         return None
     draft += [(entry.start_ns, entry.start_ns + entry.draft_ns) for entry in hidden]

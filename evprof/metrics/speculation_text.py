@@ -115,7 +115,9 @@ def _window_sentence(window: Window, measured: Sequence[Measured]) -> str:
         else:
             said += f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
         if window.ceiling is not None:
-            said += f", and a longer window could add up to {window.ceiling:.1f} accepted tokens in all"
+            said += (
+                f"; however long the window, at this acceptance {window.ceiling:.1f} tokens would be accepted at most"
+            )
     return f"{said}.{_speeds(measured)}"
 
 

@@ -1,0 +1,181 @@
+"""Parallel prefill: both windows, what was hidden, contention against plain runs, net gain; and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from evprof.core.run_info import ModelFacts
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import SpeculationFacts
+from evprof.metrics import payoff
+from evprof.metrics.parallel_prefill import window_of
+from evprof.metrics.speculation import preparation_ms, verdict
+from evprof.metrics.speculation_text import net_ms, speculation_sentence
+
+TOKENS = 10
+STEP = 10.0
+
+
+def plain(make: Callable, run_id: int, *, stretch: float = 0.0) -> RunLog:
+    """load 20, preprocess 10, vision 10, prefill 60, then ten tokens with a step of 10: 190 in all."""
+    run = make(run_id).begin(group_id=1, repeat=run_id)
+    at = 0.0
+    for name, length in (("load", 20), ("preprocess", 10), ("vision", 10), ("prefill", 60)):
+        run.span(name, at, at + length)
+        at += length
+    run.token(0, at)
+    run.span("decode", at, at + STEP * (TOKENS - 1) + stretch)
+    for place in range(1, TOKENS):
+        run.token(place, at + STEP * place)
+    return run.end(at + STEP * (TOKENS - 1) + stretch)
+
+
+def hidden(
+    make: Callable, run_id: int, *, accepted: int = 4, drafted: int = 6, verify: float = 15.0, first: bool = True
+) -> RunLog:
+    """The draft beside the target: load 5, prefill to 60, drafting to 100; the target's prefill takes 70, not 60."""
+    run = make(run_id, mode="parallel-prefill").begin(
+        group_id=2,
+        repeat=run_id,
+        speculation=SpeculationFacts("drafter", "model", transfer_bytes=48, transfer_ms=0.2),
+        settings={"max_new_tokens": 16, "temperature": 0.0, "gamma": 3},
+    )
+    for name, start, end in (("load", 0, 20), ("preprocess", 20, 30), ("vision", 30, 40), ("prefill", 40, 110)):
+        run.span(name, start, end)
+    for name, start, end in (("load", 0, 5), ("prefill", 5, 60), ("decode", 60, 100)):
+        run.span(name, start, end, role="draft")
+    emitted = accepted + 1
+    run.round(60, 40, verify, drafted=drafted, accepted=accepted, emitted=emitted, hidden=1)
+    decode = 110 + verify + STEP * (TOKENS - emitted)
+    run.span("decode", 110, decode)
+    for place in range(TOKENS):
+        run.token(place, 110 + verify + STEP * max(0, place - accepted), "accepted" if place < accepted else "target")
+    log = run.end(decode)
+    index = 0 if first else -1
+    log.tokens[:] = [
+        token._replace(round_index=index if place < emitted else -1) for place, token in enumerate(log.tokens)
+    ]
+    return log
+
+
+@pytest.fixture
+def runs(script: Callable) -> list[RunLog]:
+    return [*(plain(script, number) for number in (1, 2, 3)), *(hidden(script, number) for number in (11, 12, 13))]
+
+
+def test_the_window_is_told_twice(runs: list[RunLog]) -> None:
+    found = window_of(runs[-1], runs)
+    assert found is not None
+    assert found.prefill_ms == 70
+    assert found.with_load_ms == 110
+    assert found.draft_ready_ms == 60
+    assert found.left_ms == 50  # from the draft's 60 to the prefill's end at 110
+    assert found.overlap_ms == 100  # all the draft's work: [0, 100] within [0, 110]
+    assert (found.drafted, found.accepted, found.draft_ms) == (6, 4, 40)
+    assert (found.transfer_bytes, found.transfer_ms) == (48, 0.2)
+
+
+def test_gain_is_saved_steps_less_verification_and_contention(runs: list[RunLog]) -> None:
+    found = window_of(runs[-1], runs)
+    assert found is not None
+    assert found.contention_ms == 10
+    assert found.stage_contention_ms == 10
+    assert found.draft_contention_ms is None  # the draft was not run alone
+    # Five tokens came with the block, the first of which the prefill gives anyway.
+    assert found.saved_steps == 4
+    assert found.predicted_gain_ms == pytest.approx(4 * STEP - 15 - 10)
+    # 190 against 110 + 15 + 50.
+    assert found.net_gain_ms == pytest.approx(15)
+    assert found.net_without_load_ms == pytest.approx(15)
+    assert found.ceiling == pytest.approx(4)
+    assert net_ms(runs[-1], runs) == found.net_gain_ms
+
+
+def test_break_even_of_the_block(runs: list[RunLog]) -> None:
+    found = window_of(runs[-1], runs)
+    assert found is not None
+    alpha = found.break_even_alpha
+    assert alpha is not None
+    accepted = alpha * (1 - alpha**6) / (1 - alpha)
+    assert accepted * STEP == pytest.approx(15 + 10)
+
+
+def test_a_block_that_cannot_pay(script: Callable) -> None:
+    """One draft saves one step of 10 ms and costs 15 + 10."""
+    listed = [plain(script, 1), hidden(script, 11, accepted=1, drafted=1)]
+    found = window_of(listed[-1], listed)
+    assert found is not None
+    assert found.break_even_alpha is None
+    assert found.net_gain_ms is not None
+    assert found.net_gain_ms < 0
+    said = speculation_sentence(listed[-1], listed)
+    assert said.startswith("Parallel prefill costs")
+    assert "cannot pay at any acceptance" in said
+
+
+def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
+    run = hidden(script, 11, first=False)
+    found = window_of(run, [run])
+    assert found is not None
+    assert found.saved_steps == 5
+    assert (found.net_gain_ms, found.contention_ms, found.predicted_gain_ms) == (None, None, None)
+    assert "Run the target alone" in speculation_sentence(run, [run])
+
+
+def test_the_sentence(runs: list[RunLog]) -> None:
+    said = speculation_sentence(runs[-1], runs)
+    assert said.startswith(
+        "Parallel prefill saves 15.0 ms per answer here: 4 of 6 tokens drafted inside the target's prefill were "
+        "accepted (window 70.0 ms, 110 ms with its load); beside the draft the target took 10.0 ms longer to prefill"
+    )
+    assert "the whole answer 1.09 times [1.09, 1.09] (3 and 3 runs)" in said
+
+
+def test_no_window_means_no_drafts(script: Callable) -> None:
+    listed = [plain(script, 1), hidden(script, 11)]
+    listed[1].rounds.clear()
+    found = window_of(listed[1], listed)
+    assert found is not None
+    assert (found.drafted, found.ceiling, found.break_even_alpha) == (0, None, None)
+    assert "no time to draft" in speculation_sentence(listed[1], listed)
+    assert window_of(listed[0], listed) is None
+
+
+def test_only_what_the_draft_alone_takes_is_preparation(runs: list[RunLog], script: Callable) -> None:
+    assert preparation_ms(runs[-1]) == 0
+    late = script(20, mode="parallel-prefill").begin()
+    late.span("prefill", 0, 50)
+    late.span("prefill", 20, 80, role="draft")
+    late.span("decode", 60, 90)
+    assert preparation_ms(late.end(90)) == 10
+
+
+def test_hidden_blocks_are_not_weighed_as_rounds(runs: list[RunLog]) -> None:
+    assert verdict(runs[-1], STEP) is None
+    assert payoff.prediction_of(runs[-1], runs) is None
+
+
+def test_answers_of_another_length_are_no_gain(script: Callable) -> None:
+    listed = [plain(script, 1), hidden(script, 11)]
+    listed[0].tokens.pop()
+    found = window_of(listed[1], listed)
+    assert found is not None
+    assert found.net_gain_ms is None
+
+
+def test_the_drafts_own_contention(script: Callable, plain_run: RunLog) -> None:
+    listed = [plain(script, 1), hidden(script, 11)]
+    alone = script(21, role="draft", mode="draft").begin()
+    alone.span("prefill", 0, 40)
+    alone.token(1, 40)
+    log = alone.end(50)
+    facts: ModelFacts = plain_run.info.models["target"]
+    log.info.models = {"draft": facts}
+    listed[1].info.models = {**listed[1].info.models, "draft": facts}
+    for run in (log, listed[1]):
+        run.info.sample = {"events": {"path": "a.npy"}, "video": {"path": "a.mp4"}, "prompt": "What?"}
+    found = window_of(listed[1], [*listed, log])
+    assert found is not None
+    assert found.draft_contention_ms == 15
