@@ -1,4 +1,4 @@
-"""Drafters that propose what a test wants: always right, never right, random, nothing, chains and trees of any shape."""
+"""Drafters that propose what a test wants: always right, never right, random, nothing, chains trees of any shape."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def test_every_mode_measures_five_stages_of_each_model(engine: Any, sample: Any,
         assert [span.name for span in run.stages(info.role)] == list(STAGES)
         if mode == "speculative":
             assert [span.name for span in run.stages("draft")] == list(STAGES[:4])
-            assert {span.name for span in run.children(run.stage("decode", "target").span_id)} == {"draft", "verify"}
+            parts = run.children(run.stage("decode", "target").span_id)
+            assert {span.name for span in parts} == {"prepare draft", "draft", "verify"}
         assert all(span.is_settled for span in run.spans.values())
         assert all(any(part.direction == "out" for part in span.tensors) for span in run.stages())
         assert info.start_ns == run.stages()[0].start_ns
@@ -124,11 +125,19 @@ def test_models_load_once_and_only_the_first_run_pays(engine: Any, tiny_models: 
     assert started < loading < described
 
 
-def test_speculation_with_temperature_is_refused_in_a_sentence(engine: Any, sample: Any) -> None:
-    settings = GenerationSettings(temperature=0.5)
-    runs, _ = carry_out(engine, request_for("speculative", sample, settings=settings))
-    assert runs[0].info.status == "failed"
-    assert "greedy" in runs[0].info.error
+def test_drawn_speculation_repeats_itself_with_its_seed(engine: Any, sample: Any) -> None:
+    def run_of(seed: int) -> Any:
+        settings = GenerationSettings(max_new_tokens=12, temperature=1.5, seed=seed, gamma=3)
+        return carry_out(engine, request_for("speculative", sample, settings=settings))[0][0]
+
+    first, again, other = run_of(1), run_of(1), run_of(2)
+    assert first.info.status == "finished"
+    assert first.rounds
+    for run in (first, again, other):
+        assert all(record.draft_ppm > 0 for record in run.judgements)
+    told = [[(token.token_id, token.origin) for token in run.tokens] for run in (first, again, other)]
+    assert told[0] == told[1] != told[2]
+    assert [tuple(record)[1:] for record in first.judgements] == [tuple(record)[1:] for record in again.judgements]
 
 
 def test_a_missing_file_fails_that_side_only(engine: Any, sample: Any) -> None:
