@@ -1,0 +1,299 @@
+"""Drafters without a model and drafts of other vocabularies: what they propose, and that answers never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from engines.adapters.folder import save_adapter
+from engines.adapters.ngram import ABSENT, BEGIN, MOST_CONTEXTS, Following, NgramCounts, load_ngram
+from engines.decoding import Limits
+from engines.draft_length import Budgeted
+from engines.drafters.drafter import PromptContext
+from engines.drafters.lookup_drafter import LookupDrafter
+from engines.drafters.ngram_drafter import NgramDrafter
+from engines.sampling import draw
+from engines.training.example import Example
+from engines.training.ngram_trainee import NgramTrainee
+from engines.verification import Verifier
+from evprof.core.errors import UserError
+from evprof.core.records import RoundRecord
+from evprof.core.speculation import KV, NGRAM
+from evprof.loaders.adapters import AdapterInfo, read_adapter
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+CPU = torch.device("cpu")
+
+
+def going() -> bool:
+    return False
+
+
+def looked_up(prompt: Sequence[int], answer: Sequence[int], count: int, eos: frozenset[int] = frozenset()) -> list[int]:
+    drafter = LookupDrafter(CPU, eos)
+    drafter.start(PromptContext(prompt))
+    return drafter.propose(answer, count, going).ids.tolist()
+
+
+def searched(sequence: Sequence[int], count: int) -> list[int]:
+    """The same by going through everything."""
+    for size in (3, 2, 1):
+        if size > len(sequence):
+            continue
+        for start in range(len(sequence) - size - 1, -1, -1):
+            if sequence[start : start + size] == sequence[-size:]:
+                behind = sequence[start + size :]
+                return [behind[place % len(behind)] for place in range(count)]
+    return []
+
+
+def test_lookup_prefers_longer_then_later_matches() -> None:
+    assert looked_up([1, 2, 3, 9, 3, 7], [5, 3], 1) == [7]
+    assert looked_up([1, 2, 3, 9, 3, 7], [5, 2, 3], 2) == [9, 3]
+    assert looked_up([4, 5, 6, 8, 5, 6, 7], [4, 5, 6], 3) == [8, 5, 6]
+    assert looked_up([1, 2, 3], [4], 5) == []
+    assert looked_up([], [4], 5) == []
+
+
+def test_lookup_follows_a_repetition_past_the_end_and_stops_at_the_end_of_sequence() -> None:
+    assert looked_up([], [8, 1, 2, 1, 2], 5) == [1, 2, 1, 2, 1]
+    assert looked_up([1, 2, 3], [1], 5, frozenset({3})) == [2, 3]
+
+
+@given(
+    st.lists(st.integers(0, 3), max_size=12),
+    st.lists(st.integers(0, 3), min_size=1, max_size=20),
+    st.integers(1, 6),
+    st.lists(st.integers(1, 4), max_size=10),
+)
+@settings(max_examples=200, deadline=None)
+def test_lookup_finds_what_a_search_finds(prompt: list[int], answer: list[int], count: int, strides: list[int]) -> None:
+    """Also when it was asked along the way, at whatever lengths of the answer."""
+    drafter = LookupDrafter(CPU)
+    drafter.start(PromptContext(prompt))
+    length = 0
+    for stride in strides:
+        length = min(len(answer), length + stride)
+        assert drafter.propose(answer[:length], count, going).ids.tolist() == searched(prompt + answer[:length], count)
+    assert drafter.propose(answer, count, going).ids.tolist() == searched(prompt + answer, count)
+
+
+def test_counts_back_off_to_shorter_contexts_and_know_beginnings() -> None:
+    counts = NgramCounts.of([[1, 2, 3], [1, 2, 3], [1, 2, 4], [5, 2, 4, 4]], order=2)
+    assert counts.after([1, 2]) == Following(3, 2, 3)
+    assert counts.after([9, 2]) == Following(3, 2, 4)  # as often as 4: the smaller id
+    assert counts.after([5]) == Following(2, 1, 1)
+    assert counts.after([9]) is None
+    assert counts.after([]) == Following(1, 3, 4)
+    assert NgramCounts.of([[7, 8], [6, 7, 9], [6, 7, 9]], order=2).after([7]) == Following(8, 1, 1)  # begins with 7
+    assert NgramCounts.of([[7, 8], [6, 7, 9], [6, 7, 9]], order=1).after([7]) == Following(9, 2, 3)
+
+
+def test_counts_keep_the_commonest_contexts_within_their_bound() -> None:
+    answers = [[1, 2, 3]] * 5 + [[4, 5, 6]]
+    counts = NgramCounts.of(answers, order=2, most=4)
+    assert len(counts) == 4
+    assert counts.after([1]) == Following(2, 5, 5)
+    assert counts.after([4]) is None
+
+
+def test_a_chain_is_drafted_as_long_as_it_is_sure() -> None:
+    counts = NgramCounts.of([[1, 2, 3, 4, 5]] * 9 + [[1, 2, 3, 8, 9]] * 9, order=4)
+    drafter = NgramDrafter("counts", counts, CPU, frozenset({5}), least=0.6)
+    assert drafter.propose([1], 10, going).ids.tolist() == [2, 3]  # half of them go on otherwise
+    assert drafter.propose([1], 1, going).ids.tolist() == [2]
+    eager = NgramDrafter("counts", counts, CPU, frozenset({5}), least=0.3)
+    assert eager.propose([1], 10, going).ids.tolist() == [2, 3, 4, 5]
+    nothing = drafter.propose([77], 10, going)
+    assert (nothing.size, nothing.ids.dtype, nothing.laws) == (0, torch.long, None)
+
+
+def info_in(folder: Path, **changes: Any) -> AdapterInfo:
+    return replace(AdapterInfo(folder, NGRAM, "counts", "a target", None, 64, None, 257, {"order": 3}), **changes)
+
+
+def saved(folder: Path, counts: NgramCounts | None = None) -> AdapterInfo:
+    if counts is None:
+        counts = NgramCounts.of([[1, 2, 3, 4], [1, 2, 4]], order=3)
+    return save_adapter(info_in(folder, config=counts.config()), counts.tensors(), "# Counts\n")
+
+
+@given(st.lists(st.lists(st.integers(0, 256), min_size=1, max_size=9), max_size=6), st.integers(1, 5))
+@settings(max_examples=25, deadline=None)
+def test_counts_survive_their_folder(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[list[int]], order: int
+) -> None:
+    folder = tmp_path_factory.mktemp("adapters") / "counts"
+    counts = NgramCounts.of(answers, order)
+    saved(folder, counts)
+    loaded = load_ngram(read_adapter(str(folder)))
+    assert (loaded.order, len(loaded)) == (order, len(counts))
+    for answer in answers:
+        for end in range(len(answer) + 1):
+            assert loaded.after(answer[:end]) == counts.after(answer[:end])
+
+
+Tables = dict[str, torch.Tensor]
+
+
+def put(name: str, place: Any, value: int) -> Callable[[Tables], None]:
+    def change(tables: Tables) -> None:
+        tables[name][place] = value
+
+    return change
+
+
+DAMAGES: dict[str, Callable[[Tables], None]] = {
+    "an id above the vocabulary": put("following", 0, 257),
+    "a negative id": put("following", 0, -1),
+    "a context of no known id": put("contexts", (0, -1), 300),
+    "a context below the marks": put("contexts", 0, ABSENT - 1),
+    "more often than anything": put("count", 0, 1000),
+    "never": put("count", 0, 0),
+    "an empty context": put("contexts", 0, ABSENT),
+    "a hole in a context": put("contexts", (-1, 1), ABSENT),
+    "a beginning within": put("contexts", (-1, -1), BEGIN),
+    "a context twice": lambda tables: tables["contexts"][1].copy_(tables["contexts"][0]),
+    "wide numbers": lambda tables: tables.update(following=tables["following"].long()),
+    "no numbers": lambda tables: tables.update(total=tables["total"].float()),
+    "another length": lambda tables: tables.update(count=tables["count"][:-1].clone()),
+    "another order": lambda tables: tables.update(contexts=torch.cat([tables["contexts"]] * 2, dim=1)),
+    "one table": lambda tables: tables.update(following=tables["following"][:, None].clone()),
+    "one more": lambda tables: tables.update(more=tables["total"].clone()),
+    "one fewer": lambda tables: tables.__delitem__("total"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_table_is_refused_with_its_place(tmp_path: Path, name: str) -> None:
+    info = saved(tmp_path / "counts")
+    tensors = NgramCounts.of([[1, 2, 3, 4], [1, 2, 4]], order=3).tensors()
+    assert len(load_ngram(info)) == tensors["following"].shape[0]
+    DAMAGES[name](tensors)
+    save_file(tensors, info.tensors_path)
+    with pytest.raises(UserError, match=r"adapter\.safetensors"):
+        load_ngram(info)
+
+
+def test_an_adapter_of_other_kind_order_or_size_is_refused(tmp_path: Path) -> None:
+    info = saved(tmp_path / "counts")
+    with pytest.raises(UserError, match="of kind kv"):
+        load_ngram(replace(info, kind=KV))
+    for order in (0, 17, "3", None):
+        with pytest.raises(UserError, match=r"config\.order"):
+            load_ngram(replace(info, config={"order": order}))
+    with info.tensors_path.open("r+b") as file:
+        file.truncate(60 << 20)
+    with pytest.raises(UserError, match="too large"):
+        load_ngram(info)
+    info.tensors_path.write_bytes(b"\xff" * 40)
+    with pytest.raises(UserError, match="safetensors"):
+        load_ngram(info)
+    info.tensors_path.unlink()
+    with pytest.raises(UserError, match="lacks"):
+        load_ngram(info)
+
+
+def test_more_contexts_than_fit_are_refused(tmp_path: Path) -> None:
+    count = MOST_CONTEXTS + 1
+    info = saved(tmp_path / "counts")
+    ones = torch.ones(count, dtype=torch.int32)
+    contexts = torch.zeros(count, 1, dtype=torch.int32)
+    save_file(
+        {"contexts": contexts, "following": ones, "count": ones.clone(), "total": ones.clone()}, info.tensors_path
+    )
+    with pytest.raises(UserError, match="are the most"):
+        load_ngram(replace(info, config={"order": 1}))
+
+
+def example_of(answer: Sequence[int]) -> Example:
+    nothing = torch.empty(0, 1)
+    return Example("one", "?", torch.tensor(answer), torch.empty(0, dtype=torch.long), nothing, nothing, (0, 0))
+
+
+def test_counting_is_the_whole_training() -> None:
+    examples = [example_of([1, 2, 3, 4, 5])] * 9
+    trainee = NgramTrainee(257)
+    before = trainee.figures(examples)
+    trainee.fit(examples)
+    after = trainee.figures(examples)
+    assert trainee.parameters() == []
+    assert (before.match, after.match) == (0.0, 1.0)
+    assert before.loss == pytest.approx(torch.tensor(257.0).log().item())
+    assert after.loss == pytest.approx(-torch.tensor(0.9).log().item(), rel=1e-5)
+    other = NgramTrainee(257)
+    other.load(trainee.tensors())
+    assert other.config() == trainee.config()
+    assert other.figures([example_of([1, 2, 9])]) == trainee.figures([example_of([1, 2, 9])])
+    assert trainee.figures([example_of([1, 2, 9])]).match == 0.5
+    assert float(trainee.loss(examples)) == pytest.approx(after.loss)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_drafting_without_a_model_is_lossless(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, temperature: float
+) -> None:
+    """Greedy answers stay as they are; drawn ones stay those of the same draws. All outcomes of rounds occur."""
+    accepted, drafted, empty = 0, 0, 0
+    for seed in range(6):
+        target = make_llama(seed, vocabulary=40, std=0.35)
+        prompt = played_rounds.prompt_of(seed, vocabulary=40)
+
+        drawn = torch.Generator().manual_seed(seed)
+        verifier = Verifier(partial(torch.softmax, dim=-1), drawn) if temperature else Verifier()
+        expected = played_rounds.plain(target, prompt, Limits(48), sink)
+        counts = NgramCounts.of([expected, expected[7:] + expected[:7]], order=4)
+        for drafter in (LookupDrafter(CPU), NgramDrafter("counts", counts, CPU, least=0.2)):
+            sink.records.clear()
+            played = played_rounds.play(target, drafter, prompt, Limits(48), sink, gamma=4, verifier=verifier)
+            if not temperature:
+                assert played.ids == expected
+            behind = played_rounds.sequence(prompt, played.ids[:-1])
+            played_rounds.assert_cache_is_fresh(played.target, target, behind)
+            rounds = sink.of(RoundRecord)
+            accepted += sum(one.accepted for one in rounds)
+            drafted += sum(one.drafted for one in rounds)
+            empty += sum(not one.drafted for one in rounds)
+    assert 0 < accepted < drafted
+    assert empty > 0
+
+
+def test_rounds_without_drafts_draw_as_plain_decoding_does(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType
+) -> None:
+    target, prompt = make_llama(2), played_rounds.prompt_of(2)
+
+    def sampler(generator: torch.Generator) -> Any:
+        return lambda logits: draw(logits.softmax(dim=-1), generator)
+
+    drawn = sampler(torch.Generator().manual_seed(5))
+    expected = played_rounds.plain(target, prompt, Limits(30), sink, sampler=drawn)
+    verifier = Verifier(lambda logits: logits.softmax(dim=-1), torch.Generator().manual_seed(5))
+    for length in (None, Budgeted(4, 16)):
+        played = played_rounds.play(
+            target, scripted_drafters.silent(), prompt, Limits(30), sink, verifier=verifier, length=length
+        )
+        assert len(played.ids) == 30
+        if length is None:
+            assert played.ids == expected
+
+
+def test_counts_of_the_answer_itself_are_accepted_whole(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    target, prompt = make_llama(4, vocabulary=2000), played_rounds.prompt_of(4)
+    expected = played_rounds.plain(target, prompt, Limits(41), sink)
+    drafter = NgramDrafter("counts", NgramCounts.of([expected] * 50, order=8), CPU)
+    sink.records.clear()
+    played = played_rounds.play(target, drafter, prompt, Limits(41), sink, gamma=9)
+    assert played.ids == expected
+    assert [one.accepted for one in sink.of(RoundRecord)] == [9, 9, 9, 9]
