@@ -163,7 +163,7 @@ class EaglePass:
         self._target = target
         self._layer = head.layer
         weight = target.embed_tokens.weight
-        self._cache = StaticKv(head.shape.llama(), capacity, device=weight.device, dtype=weight.dtype)
+        self.cache = StaticKv(head.shape.llama(), capacity, device=weight.device, dtype=weight.dtype)
         self._feature = head.feature.weight.t()
         self._out, self._down = head.layer.out.weight.t(), head.layer.down.weight.t()
         self._is_grouped = head.shape.heads != head.shape.kv_heads
@@ -172,11 +172,11 @@ class EaglePass:
     @property
     def length(self) -> int:
         """Places held."""
-        return self._cache.length
+        return self.cache.length
 
     def crop(self, length: int) -> None:
         """Forgets places from `length` on."""
-        self._cache.crop(length)
+        self.cache.crop(length)
 
     def look_back(self, features: torch.Tensor, embeddings: torch.Tensor) -> None:
         """Takes places [S, H] in that no guess is wanted of: of one layer that is keys and values alone."""
@@ -232,8 +232,8 @@ class EaglePass:
 
     def _keep(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         heads, both = self._layer.heads, self._layer.heads + self._layer.kv_heads
-        held = self._cache.append(0, states[None, heads:both], states[None, both:])
-        self._cache.advance(states.shape[1])
+        held = self.cache.append(0, states[None, heads:both], states[None, both:])
+        self.cache.advance(states.shape[1])
         return held
 
     def _finish(

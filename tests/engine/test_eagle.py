@@ -1,0 +1,348 @@
+"""The head on a target's hidden states: lossless in chains and trees, its cache exact, taught as it drafts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
+from engines.adapters.folder import save_adapter
+from engines.adapters.kept import kept
+from engines.decoding import Limits
+from engines.drafters.drafter import PromptContext
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.llama import LlamaDecoder
+from engines.sampling import distribution
+from engines.training.eagle_trainee import EagleTrainee
+from engines.training.example import Example
+from engines.verification import Verifier
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.records import RoundRecord
+from evprof.core.request import GenerationSettings
+from evprof.loaders.adapters import AdapterInfo, read_adapter
+
+ROWS = 24
+"""So few that a head nobody taught is right now and then."""
+
+TREES = [(1,), (3, 2, 1), (8, 6), (1, 2, 1, 2), (30,)]
+
+
+@pytest.fixture(scope="session")
+def kit(played_rounds: ModuleType) -> ModuleType:
+    return played_rounds
+
+
+@pytest.fixture(scope="module")
+def target(make_llama: Any) -> LlamaForCausalLM:
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def decoder(target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(target)
+
+
+def untaught(decoder: LlamaDecoder, *, window: int = 4, seed: int = 0) -> EagleHead:
+    torch.manual_seed(seed)
+    head = EagleHead(EagleShape.like(decoder.config, window=window))
+    for weight in head.parameters():
+        weight.data = weight + 0.1 * torch.randn_like(weight)
+    return head.requires_grad_(False)
+
+
+def drafting(head: EagleHead, eos_ids: frozenset[int] = frozenset(), **more: Any) -> Any:
+    return lambda one: EagleDrafter("head", head, one, eos_ids, **more)
+
+
+def prompt_of(kit: ModuleType, seed: int, length: int = 10) -> torch.Tensor:
+    made: torch.Tensor = kit.prompt_of(seed, length, ROWS)
+    return made
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("gamma", [1, 2, 7])
+def test_a_chain_gives_the_targets_own_answer(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, gamma: int
+) -> None:
+    accepted = 0
+    for seed in range(6):
+        head = untaught(decoder, window=(0, 3, 64)[seed % 3], seed=seed)
+        prompt = prompt_of(kit, seed, 1 + 3 * seed)
+        expected = kit.plain(decoder, prompt, Limits(30), sink)
+        sink.records.clear()
+        done = kit.play(kit.cached(decoder), drafting(head), prompt, Limits(30), sink, gamma=gamma)
+        assert done.ids == expected
+        kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
+        rounds = sink.of(RoundRecord)
+        accepted += sum(record.accepted for record in rounds)
+        assert all(record.drafted <= gamma for record in rounds)
+    assert accepted > 0
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", TREES)
+def test_a_tree_gives_the_targets_own_answer(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, widths: tuple[int, ...]
+) -> None:
+    accepted = 0
+    for seed in range(4):
+        prompt = prompt_of(kit, seed)
+        expected = kit.plain(decoder, prompt, Limits(24), sink)
+        sink.records.clear()
+        head = untaught(decoder, seed=seed)
+        done = kit.play(kit.cached(decoder), drafting(head, widths=widths), prompt, Limits(24), sink, gamma=len(widths))
+        assert done.ids == expected
+        kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
+        rounds = sink.of(RoundRecord)
+        accepted += sum(record.accepted for record in rounds)
+        sizes, level = [0], 1
+        for width in widths:
+            level *= min(width, ROWS)
+            sizes.append(sizes[-1] + level)
+        assert {record.drafted for record in rounds} <= set(sizes)
+        assert rounds[0].drafted == sizes[-1]
+    assert accepted > 0 or widths == (1,)
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_a_tree_as_wide_as_the_vocabulary_is_never_wrong(decoder: LlamaDecoder, sink: Any, kit: ModuleType) -> None:
+    drafter = drafting(untaught(decoder), widths=(ROWS,))
+    done = kit.play(kit.cached(decoder), drafter, prompt_of(kit, 1), Limits(21), sink, gamma=1)
+    assert all(record.accepted == 1 for record in sink.of(RoundRecord))
+    assert len(done.ids) == 21
+    assert len(sink.of(RoundRecord)) == 10
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", [(), (4, 2)])
+def test_the_end_and_the_limit_are_the_targets_own(
+    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...]
+) -> None:
+    prompt = prompt_of(kit, 2)
+    whole = kit.plain(decoder, prompt, Limits(20), sink)
+    for place in range(1, 20):
+        eos = frozenset({whole[place]})
+        for limits in (Limits(20, eos), Limits(place)):
+            expected = kit.plain(decoder, prompt, limits, sink)
+            drafter = drafting(untaught(decoder), limits.eos_ids, widths=widths)
+            done = kit.play(kit.cached(decoder), drafter, prompt, limits, sink, gamma=2 if widths else 5)
+            assert done.ids == expected
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", [(), (3, 2, 2)])
+@pytest.mark.parametrize("window", [0, 4, 99])
+def test_its_cache_holds_what_true_hidden_states_give(
+    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...], window: int
+) -> None:
+    head, prompt = untaught(decoder, window=window), prompt_of(kit, 3)
+    for count in (2, 3, 6, 17):
+        drafter = drafting(head, widths=widths)
+        done = kit.play(kit.cached(decoder), drafter, prompt, Limits(count), sink, gamma=3)
+        fed = kit.sequence(prompt, done.ids)
+        features = decoder.trunk(decoder.embed(fed[:, :-1]), kit.cached(decoder).opened)[0]
+        first = max(0, prompt.shape[1] - 1 - window)
+        fresh = EaglePass(head, decoder, 64)
+        held = done.drafter.head_pass
+        fresh.look_back(features[first : first + held.length], decoder.embed(fed[0, first + 1 :])[: held.length])
+        assert held.length > 0 or (window == 0 and count == 2)
+        for found, expected in zip(held.cache.tensors(0), fresh.cache.tensors(0), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", [(), (3, 2)])
+def test_sampled_answers_come_from_the_targets_law_and_the_seed(
+    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...]
+) -> None:
+    """What follows the first token is held against the target's law over many runs."""
+    settings = GenerationSettings(temperature=1.0, top_k=4)
+    prompt = prompt_of(kit, 4, 6)
+
+    def law(logits: torch.Tensor) -> torch.Tensor:
+        return distribution(logits, settings)
+
+    def answer(seed: int) -> list[int]:
+        drawn = [torch.Generator().manual_seed(1000 * stream + seed) for stream in (1, 2)]
+        sink.records.clear()
+        done = kit.play(
+            kit.cached(decoder),
+            drafting(untaught(decoder), widths=widths, law=law, generator=drawn[0]),
+            prompt,
+            Limits(3),
+            sink,
+            gamma=2,
+            verifier=Verifier(law, drawn[1]),
+        )
+        ids: list[int] = done.ids
+        return ids
+
+    answers = [answer(seed) for seed in range(200)]
+    assert answers[:5] == [answer(seed) for seed in range(5)]
+    first = law(kit.cached(decoder).prefill(decoder.embed(prompt), kit.NEVER))[0]
+    expected = torch.zeros(ROWS)
+    for token in first.nonzero()[:, 0].tolist():
+        logits = decoder(decoder.embed(kit.sequence(prompt, [token])), kit.cached(decoder).opened)[:, -1]
+        expected += first[token] * law(logits)[0]
+    seen = torch.bincount(torch.tensor([ids[1] for ids in answers]), minlength=ROWS)
+    is_possible = expected > 0
+    assert not seen[~is_possible].any()
+    counts, due = seen[is_possible], 200 * expected[is_possible]
+    # 0.1 % of honest samplers lie above four standard deviations of a chi-square, about.
+    degrees = int(is_possible.sum()) - 1
+    assert float(((counts - due) ** 2 / due).sum()) < degrees + 4 * (2 * degrees) ** 0.5 + 4
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_drafted_laws_are_over_all_rows_of_the_target(decoder: LlamaDecoder, kit: ModuleType) -> None:
+    generator = torch.Generator().manual_seed(1)
+    one = kit.cached(decoder)
+    one.keeps_features = True
+    prompt = prompt_of(kit, 5)
+    one.prefill(decoder.embed(prompt), kit.NEVER)
+    drafter = EagleDrafter(
+        "head", untaught(decoder), one, frozenset(), law=lambda logits: logits.softmax(-1), generator=generator
+    )
+    drafter.start(PromptContext((), one.prompt_embeddings, one.features))
+    proposal = drafter.propose([3], 4, lambda: False)
+    assert proposal.laws is not None
+    assert proposal.laws.shape == (4, ROWS)
+    torch.testing.assert_close(proposal.laws.sum(-1), torch.ones(4))
+    drafter.start(PromptContext((), one.prompt_embeddings, one.features))
+    with pytest.raises(Cancelled):
+        drafter.propose([3], 4, lambda: True)
+
+
+def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9, length: int = 7) -> Example:
+    """A greedy answer of the target with its hidden states."""
+    prompt = prompt_of(kit, seed, length)
+    one = kit.cached(decoder)
+    one.keeps_features = True
+    with torch.no_grad():
+        logits, states = one.prefill(decoder.embed(prompt), kit.NEVER), [one.features]
+        ids = [int(logits.argmax())]
+        while len(ids) < count:
+            ids.append(int(one.step(torch.tensor([ids[-1:]]))[0, -1].argmax()))
+            states.append(one.features)
+        embeddings = decoder.embed(prompt)[0]
+    return Example(f"{seed}", "?", torch.tensor(ids), prompt[0], embeddings, torch.cat(states, dim=1)[0], (0, 0))
+
+
+@pytest.mark.parametrize("window", [0, 3, 64])
+def test_it_is_taught_with_what_it_will_see_when_it_drafts(
+    decoder: LlamaDecoder, kit: ModuleType, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    """Guesses of the batched draft steps in training equal those of passes made one by one."""
+    trainee = EagleTrainee(decoder, window=window)
+    trainee.head.load_state_dict(untaught(decoder, window=window).state_dict())
+    examples = [example_of(decoder, kit, seed, 9 - seed, 4 + 3 * seed) for seed in range(3)]
+    taught: list[torch.Tensor] = []
+    monkeypatch.setattr(decoder, "head", lambda guesses: taught.append(guesses) or torch.zeros(*guesses.shape[:2], 9))
+    trainee.match_by_step(examples, 3)
+    monkeypatch.undo()
+    steps = taught[1:]
+    for row, example in enumerate(examples):
+        last, ids = example.target_prompt - 1, example.answer_ids
+        for start in range(len(ids) - 3):
+            head = EaglePass(trainee.head, decoder, 64)
+            first = max(0, last - window)
+            head.look_back(example.target_features[first:last], example.target_embeddings[first + 1 : last + 1])
+            guess = head.follow(example.target_features[last : last + start + 1], ids[: start + 1])
+            torch.testing.assert_close(steps[0][row, start], guess[0], rtol=1e-4, atol=1e-4)
+            for step in (1, 2):
+                guess = head.follow(guess, ids[start + step : start + step + 1])
+                torch.testing.assert_close(steps[step][row, start + step], guess[0], rtol=1e-4, atol=1e-4)
+
+
+def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType) -> None:
+    decoder.requires_grad_(False)
+    trainee = EagleTrainee(decoder, window=4, steps=2)
+    examples = [example_of(decoder, kit, seed) for seed in range(6)]
+    before = trainee.figures(examples)
+    optimizer = torch.optim.AdamW(trainee.parameters(), lr=5e-3)
+    for _ in range(60):
+        optimizer.zero_grad()
+        trainee.loss(examples).backward()  # type: ignore[no-untyped-call]  # torch's own is not annotated
+        optimizer.step()
+    after = trainee.figures(examples)
+    assert after.match > before.match
+    assert after.match > 0.6
+    assert after.loss < 0.7 * before.loss
+    again = EagleTrainee(decoder, window=4, steps=2, seed=1)
+    again.load(trainee.tensors())
+    assert again.figures(examples).match == pytest.approx(after.match, abs=0.03)
+    assert trainee.config()["window"] == 4
+
+
+def saved(folder: Path, decoder: LlamaDecoder, head: EagleHead, **changed: Any) -> AdapterInfo:
+    values: dict[str, Any] = {
+        "hidden_size": decoder.config.hidden_size,
+        "vocabulary": decoder.rows,
+        "config": head.shape.config(),
+    }
+    info = AdapterInfo(folder, "eagle", "test-head", "a target", **(values | changed))
+    return save_adapter(info, head.state_dict(), "# A head\n")
+
+
+def test_a_folder_brings_the_same_head_back(tmp_path: Path, decoder: LlamaDecoder) -> None:
+    head = untaught(decoder)
+    saved(tmp_path / "head", decoder, head)
+    info = read_adapter(str(tmp_path / "head"))
+    found = EagleHead.load(info, decoder)
+    assert found.shape == head.shape
+    for name, weight in head.state_dict().items():
+        torch.testing.assert_close(found.state_dict()[name], weight, rtol=0, atol=0)
+    assert not any(weight.requires_grad for weight in found.parameters())
+    saved(tmp_path / "head", decoder, untaught(decoder, seed=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["head"]
+
+
+def test_a_head_is_loaded_once_for_a_warm_model(tmp_path: Path, decoder: LlamaDecoder) -> None:
+    info = saved(tmp_path / "head", decoder, untaught(decoder))
+    first = kept(info, decoder, lambda: EagleHead.load(info, decoder))
+    assert kept(info, decoder, lambda: EagleHead.load(info, decoder)) is first
+    info = saved(tmp_path / "head", decoder, untaught(decoder, window=5, seed=2))
+    assert kept(info, decoder, lambda: EagleHead.load(info, decoder)) is not first
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"hidden_size": 32}, "hidden size 32"),
+        ({"vocabulary": 7}, "vocabulary 7"),
+        ({"config": {"heads": 4, "kv_heads": 3, "head_dim": 16, "intermediate": 128, "window": 4}}, "make no"),
+        ({"config": {"heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 999_999, "window": 4}}, "is of shape"),
+        ({"config": {"heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 1 << 40, "window": 4}}, "must be a"),
+        ({"config": {"heads": "4"}}, "config.heads"),
+        ({"kind": "hidden"}, "kind hidden"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(
+    tmp_path: Path, decoder: LlamaDecoder, changed: dict[str, Any], told: str
+) -> None:
+    info = saved(tmp_path / "head", decoder, untaught(decoder))
+    values = {name: getattr(info, name) for name in ("kind", "name", "target", "hidden_size", "vocabulary", "config")}
+    with pytest.raises(UserError, match=told):
+        EagleHead.load(AdapterInfo(info.folder, **(values | changed)), decoder)
+
+
+def test_values_that_are_not_finite_are_refused(tmp_path: Path, decoder: LlamaDecoder) -> None:
+    head = untaught(decoder)
+    head.feature.weight.data[0, 0] = float("nan")
+    info = saved(tmp_path / "head", decoder, head)
+    with pytest.raises(UserError, match="not finite"):
+        EagleHead.load(info, decoder)
+
+
+def test_it_overwrites_adapters_and_nothing_else(tmp_path: Path, decoder: LlamaDecoder) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(UserError, match="is no adapter"):
+        saved(tmp_path / "mine", decoder, untaught(decoder))
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
