@@ -22,7 +22,6 @@ from engines.sampling import Sampler
 from engines.speculation import Rounds
 from engines.timing import StageClock
 from evprof.core.protocols import StopFlag
-from evprof.core.records import DRAFT
 from evprof.core.speculation import SpeculationSettings
 
 
@@ -152,7 +151,7 @@ class ParallelPrefill(Prefilling):
 
     def _complete(self) -> FreeDrafts:
         """Waits for as many drafts as are asked for."""
-        with self._clock.child_on("wait for draft", DRAFT, None):
+        with self._clock.child("wait for draft"):
             return self._thread.complete()
 
     def _end_drafting(self, drafts: FreeDrafts) -> None:
@@ -161,7 +160,7 @@ class ParallelPrefill(Prefilling):
             self._thread.release()
             self._concurrency.leave_target()
             return
-        with self._clock.child_on("wait for draft", DRAFT, None):
+        with self._clock.child("wait for draft"):
             self._thread.wait_until_prefilled()
             self._thread.join()
         self._concurrency.join_streams()

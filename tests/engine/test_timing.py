@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,42 @@ def test_children_on_another_device_use_its_own_timer(sink: Any) -> None:
     assert (first.marks, second.marks) == (2, 2)
     clock.finish()
     assert len([record for record in sink.of(SpanRecord) if record.phase == SETTLED]) == 2
+
+
+def test_a_branch_numbers_its_spans_with_the_others_and_nests_them_apart(sink: Any) -> None:
+    clock = StageClock(sink, 7)
+    branch = clock.branch(sink)
+    rounds, ready = 400, threading.Barrier(2)
+
+    def work(own: StageClock, role: str) -> None:
+        ready.wait()
+        for _ in range(rounds):
+            with own.stage("decode", role), own.child("draft"):
+                pass
+
+    beside = threading.Thread(target=work, args=(branch, "draft"), name="evprof-test")
+    beside.start()
+    work(clock, "target")
+    beside.join()
+    begun = [record for record in sink.of(SpanRecord) if record.phase == BEGIN]
+    assert sorted(record.span_id for record in begun) == list(range(4 * rounds))
+    roles = {record.span_id: record.role for record in begun}
+    assert all(record.parent_id < 0 or roles[record.parent_id] == record.role for record in begun)
+    assert {record.run_id for record in begun} == {7}
+
+
+def test_a_branch_settles_what_is_its_own(sink: Any) -> None:
+    slow, quick = LaggingDevice(), LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": slow}, now=Ticks())
+    branch = clock.branch(sink, {"cuda:0": quick})
+    with clock.stage("prefill", "target", "cuda:0"), branch.stage("prefill", "draft", "cuda:0"):
+        assert clock.is_inside
+        assert branch.is_inside
+    quick.reached = 2
+    clock.settle()
+    branch.settle()
+    assert [record.role for record in sink.of(SpanRecord) if record.phase == SETTLED] == ["draft"]
+    assert (slow.marks, quick.marks) == (2, 2)
 
 
 @pytest.mark.parametrize(

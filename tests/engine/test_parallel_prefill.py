@@ -1,0 +1,561 @@
+"""Parallel prefill: lossless for every window, caches exact afterwards, both sides ended however the run ends."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import DynamicCache
+
+from engines.answer import Answer
+from engines.concurrency import Concurrency, LinkedStop, SharedSink
+from engines.decoding import CachedModel, Limits, decode
+from engines.draft_length import draft_length
+from engines.draft_thread import NAME, DraftThread
+from engines.drafters.model_drafter import ModelDrafter
+from engines.hidden_block import LAST_CHUNK, HiddenBlock
+from engines.kv_cache import DYNAMIC, STATIC
+from engines.llama import LlamaDecoder
+from engines.parallel_prefill import ParallelPrefill, Window, last_apart
+from engines.sampling import greedy
+from engines.speculation import Rounds
+from engines.threads import split_threads
+from engines.timing import StageClock
+from engines.verification import Verifier
+from engines.vocabulary_alignment import first_shared
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.speculation import SpeculationSettings
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+VOCABULARY = 257
+PIECES = [f"<{index}>" for index in range(300)]
+CPU = torch.device("cpu")
+NEVER = threading.Event()
+
+
+def prompt_of(seed: int, length: int) -> torch.Tensor:
+    return torch.randint(0, 250, (1, length), generator=torch.Generator().manual_seed(seed))
+
+
+def noisy(model: Any, share: float, seed: int = 9) -> Any:
+    """The same model with every weight moved by `share` of its tensor's spread."""
+    drawn = torch.Generator().manual_seed(seed)
+    moved = copy.deepcopy(model)
+    for weight in moved.parameters():
+        weight.data += share * weight.data.std(correction=0) * torch.randn(weight.shape, generator=drawn)
+    return moved
+
+
+class Pair:
+    """Two models, their decoders over one set of weights, and a prompt for each."""
+
+    def __init__(self, target: Any, draft: Any, prompt: torch.Tensor, draft_prompt: torch.Tensor) -> None:
+        self.models = {"target": target, "draft": draft}
+        self.decoders = {role: LlamaDecoder.take_over(model) for role, model in self.models.items()}
+        self.prompts = {"target": prompt, "draft": draft_prompt}
+
+    def cached(self, role: str, kind: str = STATIC, chunk: int = 0) -> CachedModel:
+        one = CachedModel.over(self.decoders[role], role, kind=kind, bytes_per_position=1)
+        one.prefill_chunk = chunk
+        return one
+
+    def embedded(self, role: str) -> torch.Tensor:
+        return self.decoders[role].embed(self.prompts[role])
+
+    def plain(self, limits: Limits) -> list[int]:
+        one, answer = self.cached("target"), Answer(Nowhere(), 1, "target", PIECES)
+        first = greedy(one.prefill(self.embedded("target"), NEVER))
+        answer.add(int(first))
+        decode(one, first, answer, limits, sampler=greedy, clock=StageClock(Nowhere(), 1), stop=NEVER)
+        return answer.ids
+
+    def fresh(self, role: str, ids: list[int]) -> DynamicCache:
+        """What a pass over the prompt and these ids leaves in transformers' own cache."""
+        cache = DynamicCache()
+        behind = torch.tensor([ids], dtype=torch.int64)
+        sequence = torch.cat([self.prompts[role], behind], dim=1)
+        self.models[role](input_ids=sequence, past_key_values=cache, use_cache=True)
+        return cache
+
+
+class Nowhere:
+    def append(self, record: Any) -> None:
+        pass
+
+    def post(self, message: Any) -> None:
+        pass
+
+
+def played(
+    pair: Pair,
+    limits: Limits,
+    sink: Any,
+    *,
+    kind: str = STATIC,
+    chunk: int = 0,
+    stop: Any = NEVER,
+    prepare: Any = None,
+    before_take: Any = None,
+    law: Any = None,
+    **asked: Any,
+) -> SimpleNamespace:
+    """One answer in mode parallel-prefill, without stages 1 to 3."""
+    shared = SharedSink(sink)
+    target, draft = pair.cached("target", kind, chunk), pair.cached("draft", kind)
+    answer = Answer(shared, 1, "target", PIECES)
+    clock = StageClock(shared, 1)
+    concurrency = Concurrency(CPU, CPU, {})
+    branch = concurrency.branch(clock, shared)
+    draft_stop, target_stop = LinkedStop(stop), LinkedStop(stop)
+    window = Window.of(SpeculationSettings(**asked), limits)
+    generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
+    verifier = Verifier(law, generators[0] if law else None)
+    drafter = ModelDrafter(
+        "draft",
+        draft,
+        first_shared(VOCABULARY),
+        limits.eos_ids,
+        law=law,
+        generator=generators[1],
+        target_rows=VOCABULARY,
+    )
+
+    def prefilled() -> torch.Tensor:
+        if prepare is not None:
+            prepare(draft_stop)
+        with branch.stage("prefill", "draft", CPU):
+            return draft.prefill(pair.embedded("draft"), draft_stop)
+
+    thread = DraftThread(
+        prefilled,
+        drafter,
+        most=window.most,
+        eos_ids=limits.eos_ids,
+        clock=branch,
+        stop=draft_stop,
+        beside=target_stop,
+        side=concurrency.draft_side(),
+        answer=answer,
+    )
+    block = HiddenBlock(target, drafter, answer, limits, verifier=verifier, clock=clock)
+    rounds = Rounds(
+        target,
+        drafter,
+        answer,
+        limits,
+        length=draft_length("fixed", 4),
+        verifier=verifier,
+        clock=clock,
+        stop=target_stop,
+    )
+    work = ParallelPrefill(
+        window,
+        target,
+        thread,
+        block,
+        answer=answer,
+        sampler=verifier.sample,
+        is_greedy=law is None,
+        limits=limits,
+        make_rounds=lambda: rounds,
+        concurrency=concurrency,
+        clock=clock,
+        stop=target_stop,
+    )
+    concurrency.enter_target()
+    thread.start()
+    try:
+        with clock.stage("prefill", "target", CPU):
+            work.begin()
+            logits = work.compute(target, pair.embedded("target"), target_stop)
+            if before_take is not None:
+                before_take(thread)
+            first = work.take(logits)
+        with clock.stage("decode", "target", CPU):
+            work.decode(first)
+    except Cancelled:
+        if thread.failure is not None:
+            raise thread.failure from None
+        raise
+    finally:
+        thread.abandon()
+        concurrency.leave_target()
+        branch.finish()
+        clock.finish()
+    return SimpleNamespace(ids=answer.ids, target=target, draft=draft, window=window, thread=thread)
+
+
+def assert_cache_is_fresh(one: CachedModel, pair: Pair, ids: list[int]) -> None:
+    fresh = pair.fresh(one.role, ids)
+    assert one.length == pair.prompts[one.role].shape[1] + len(ids)
+    for index, expected in enumerate(fresh.layers):
+        keys, values = one.opened.tensors(index)
+        torch.testing.assert_close(keys, expected.keys, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(values, expected.values, rtol=1e-3, atol=1e-3)
+
+
+def assert_records_add_up(sink: Any, ids: list[int]) -> RoundRecord | None:
+    """Tokens in order, origins by rounds; returns the hidden round, if anything was hidden."""
+    tokens, rounds = sink.of(TokenRecord), sink.of(RoundRecord)
+    kept = [record for record in tokens if record.origin != "rejected"]
+    assert [record.token_id for record in kept] == ids
+    assert [record.position for record in kept] == list(range(len(ids)))
+    origins = Counter(record.origin for record in tokens)
+    assert origins["accepted"] == sum(record.accepted for record in rounds)
+    assert origins["rejected"] == sum(record.drafted - record.accepted for record in rounds)
+    assert origins["accepted"] + origins["bonus"] == sum(record.emitted for record in rounds)
+    assert [record.round_index for record in rounds] == list(range(len(rounds)))
+    hidden = [record for record in rounds if record.hidden]
+    assert hidden == rounds[: len(hidden)]
+    assert len(hidden) <= 1
+    return hidden[0] if hidden else None
+
+
+@pytest.fixture(scope="module")
+def make_pair(make_llama: Any) -> Any:
+    made: dict[tuple[int, float, int, int], Pair] = {}
+
+    def make(seed: int, share: float, length: int = 10, draft_length: int = 7) -> Pair:
+        key = (seed, share, length, draft_length)
+        if key not in made:
+            with torch.inference_mode(False):
+                target = make_llama(seed)
+                draft = noisy(target, share, seed)
+            made[key] = Pair(target, draft, prompt_of(seed, length), prompt_of(seed, length)[:, -draft_length:])
+        return made[key]
+
+    return make
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 3),
+    share=st.sampled_from([0.0, 0.02, 0.05, 3.0]),
+    length=st.sampled_from([5, LAST_CHUNK, LAST_CHUNK + 9]),
+    hidden=st.integers(0, 12),
+    count=st.integers(1, 14),
+    eos=st.none() | st.integers(0, 13),
+    verify=st.sampled_from(["after", "last-chunk"]),
+    afterwards=st.sampled_from(["plain", "rounds"]),
+    chunk=st.sampled_from([0, 3, 40]),
+    kind=st.sampled_from([STATIC, DYNAMIC]),
+)
+def test_every_forced_window_is_lossless_and_leaves_exact_caches(
+    make_pair: Any,
+    sink: Any,
+    *,
+    seed: int,
+    share: float,
+    length: int,
+    hidden: int,
+    count: int,
+    eos: int | None,
+    verify: str,
+    afterwards: str,
+    chunk: int,
+    kind: str,
+) -> None:
+    sink.records.clear()
+    # The same prompt for both, so that a draft of little noise is mostly right.
+    pair = make_pair(seed, share, length, length)
+    free = pair.plain(Limits(count))
+    ends = frozenset() if eos is None or eos >= len(free) else frozenset({free[eos]})
+    expected = free[: free.index(next(iter(ends))) + 1] if ends else free
+    done = played(
+        pair, Limits(count, ends), sink, kind=kind, chunk=chunk, hidden=hidden, verify=verify, afterwards=afterwards
+    )
+    assert done.ids == expected
+    block = assert_records_add_up(sink, expected)
+    assert_cache_is_fresh(done.target, pair, expected[:-1])
+    most = min(hidden, count - 1)
+    if most == 0:
+        assert block is None
+    else:
+        assert block is not None
+        drafted = [int(token) for token in block.drafted_ids.split(",")]
+        assert len(drafted) == block.drafted <= most
+        # Fewer than asked for only because the draft saw an end.
+        assert block.drafted == most or drafted[-1] in ends
+        assert block.emitted == block.accepted + 1 or drafted[block.accepted - 1] in ends
+        assert done.draft.rolled_back <= block.drafted + sum(record.drafted for record in sink.of(RoundRecord)[1:])
+    if afterwards == "rounds":
+        assert_cache_is_fresh(done.draft, pair, expected[:-1])
+    else:
+        stands = 0 if block is None else min(block.emitted - 1, block.drafted - 1)
+        assert_cache_is_fresh(done.draft, pair, expected[:stands])
+    spans = sink.of(SpanRecord)
+    assert Counter(record.phase for record in spans)[BEGIN] == Counter(record.phase for record in spans)[END]
+    assert {record.role for record in sink.of(KvRecord)} <= {"target", "draft"}
+
+
+def test_a_draft_that_is_the_target_is_accepted_whole(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(1, 0.0, 10, 10)
+    for hidden in (1, 5, 11):
+        sink.records.clear()
+        done = played(pair, Limits(20), sink, hidden=hidden)
+        (block,) = sink.of(RoundRecord)
+        assert (block.drafted, block.accepted, block.emitted) == (hidden, hidden, hidden + 1)
+        assert done.target.rolled_back == 0
+        assert block.draft_ns > 0
+        assert block.verify_ns > 0
+        assert sink.of(JudgementRecord) == []  # the log is the run's, and this one has none
+
+
+def test_a_wrong_first_token_costs_no_pass(make_pair: Any, sink: Any) -> None:
+    pair = next(
+        pair for seed in range(4) if (pair := make_pair(seed, 3.0, 10, 10)).plain(Limits(1)) != _drafted_first(pair)
+    )
+    done = played(pair, Limits(6), sink, hidden=4)
+    (block,) = sink.of(RoundRecord)
+    assert (block.drafted, block.accepted, block.emitted, block.verify_ns) == (4, 0, 1, 0)
+    assert "verify" not in {record.name for record in sink.of(SpanRecord)}
+    assert done.ids == pair.plain(Limits(6))
+    assert [record.origin for record in sink.of(TokenRecord)][:5] == ["bonus"] + ["rejected"] * 4
+
+
+def _drafted_first(pair: Pair) -> list[int]:
+    return [int(greedy(pair.cached("draft").prefill(pair.embedded("draft"), NEVER)))]
+
+
+@pytest.mark.parametrize("verify", ["after", "last-chunk"])
+@pytest.mark.parametrize("wait_ms", [0, 1, 4, 12])
+def test_whatever_the_window_happens_to_be_the_answer_is_the_same(
+    make_pair: Any, sink: Any, verify: str, wait_ms: int
+) -> None:
+    pair = make_pair(2, 0.02, LAST_CHUNK + 9, LAST_CHUNK + 9)
+    expected = pair.plain(Limits(24))
+    for afterwards in ("plain", "rounds"):
+        sink.records.clear()
+        done = played(
+            pair,
+            Limits(24),
+            sink,
+            verify=verify,
+            afterwards=afterwards,
+            prepare=lambda _: time.sleep(wait_ms / 1000),
+            before_take=lambda _: time.sleep(0.004),
+        )
+        assert done.ids == expected
+        assert_records_add_up(sink, expected)
+        assert_cache_is_fresh(done.target, pair, expected[:-1])
+
+
+def test_an_open_window_is_filled_and_closed(make_pair: Any, sink: Any) -> None:
+    """Nothing is forced: the draft goes on until the target's prefill is done, and no further."""
+    pair = make_pair(2, 0.0, 10, 10)
+
+    def until_some(thread: DraftThread) -> None:
+        deadline = time.monotonic() + 10
+        while len(thread._ids) < 5 and time.monotonic() < deadline:
+            time.sleep(0.0005)
+
+    done = played(pair, Limits(400), sink, before_take=until_some)
+    (block,) = sink.of(RoundRecord)
+    assert 5 <= block.drafted < 399
+    assert block.accepted == block.drafted
+    # What was under way when the window closed is no token, and its position is gone.
+    assert done.draft.length <= 10 + block.drafted
+    stages = {(record.role, record.name) for record in sink.of(SpanRecord) if record.parent_id < 0}
+    assert stages == {("target", "prefill"), ("target", "decode"), ("draft", "prefill"), ("draft", "decode")}
+
+
+def test_a_draft_that_is_too_late_leaves_a_plain_run(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(2, 0.0, 10, 10)
+    hold = threading.Event()
+
+    def held(stop: LinkedStop) -> None:
+        while not stop.is_set():
+            hold.wait(0.001)
+
+    done = played(pair, Limits(12), sink, prepare=held)
+    assert done.ids == pair.plain(Limits(12))
+    assert {record.origin for record in sink.of(TokenRecord)} == {"target"}
+    assert sink.of(RoundRecord) == []
+    assert not done.thread._thread.is_alive()
+
+
+def test_rounds_wait_for_a_late_draft(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(2, 0.0, 10, 10)
+    done = played(pair, Limits(12), sink, prepare=lambda _: time.sleep(0.05), afterwards="rounds")
+    assert done.ids == pair.plain(Limits(12))
+    assert [record.hidden for record in sink.of(RoundRecord)] == [0, 0, 0]
+    assert [record.accepted for record in sink.of(RoundRecord)] == [4, 4, 0]
+    assert "wait for draft" in {record.name for record in sink.of(SpanRecord)}
+
+
+def test_what_the_draft_fails_with_is_what_the_run_fails_with(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(2, 0.0, 10, 10)
+
+    def fails(_: LinkedStop) -> None:
+        raise UserError("No events in this file.")
+
+    for asked in ({}, {"hidden": 3}, {"verify": "last-chunk"}, {"afterwards": "rounds"}):
+        with pytest.raises(UserError, match="No events"):
+            played(pair, Limits(8), sink, prepare=fails, before_take=lambda _: time.sleep(0.01), **asked)
+    # A target in the middle of its prefill ends at its next layer.
+    began = time.monotonic()
+
+    def until_failed(thread: DraftThread) -> None:
+        while not thread.is_over and time.monotonic() < began + 5:
+            time.sleep(0.001)
+
+    with pytest.raises(UserError, match="No events"):
+        played(pair, Limits(8), sink, prepare=fails, before_take=until_failed)
+
+
+def test_a_target_that_fails_ends_the_drafts_thread(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(2, 0.0, 10, 10)
+
+    def broken(_: DraftThread) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        played(pair, Limits(400), sink, before_take=broken)
+    assert not any(thread.name == NAME for thread in threading.enumerate())
+    begun = [record.span_id for record in sink.of(SpanRecord) if record.phase == BEGIN]
+    assert sorted(begun) == sorted(record.span_id for record in sink.of(SpanRecord) if record.phase == END)
+
+
+@pytest.mark.parametrize("asked", [{}, {"hidden": 6}, {"verify": "last-chunk", "hidden": 6}, {"afterwards": "rounds"}])
+def test_stop_ends_both_sides(make_pair: Any, sink: Any, stop_after: Any, asked: dict[str, Any]) -> None:
+    pair = make_pair(2, 0.02, LAST_CHUNK + 9, LAST_CHUNK + 9)
+    free = pair.plain(Limits(60))
+    for count in range(0, 40, 6):
+        sink.records.clear()
+        with pytest.raises(Cancelled):
+            played(pair, Limits(60), sink, stop=stop_after(count), **asked)
+        kept = [record.token_id for record in sink.of(TokenRecord) if record.origin != "rejected"]
+        assert kept == free[: len(kept)]
+        assert not any(thread.name == NAME for thread in threading.enumerate())
+
+
+def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
+    """The first two tokens together, hidden block of two, against the law computed from the target: chi-square."""
+    from scipy.stats import chi2
+
+    rows = 5
+    with torch.inference_mode(False):
+        target = make_llama(5, vocabulary=rows, hidden=32, std=0.08)
+        draft = noisy(target, 0.5)
+    prompt = torch.tensor([[1, 2, 3, 4]])
+    pair = Pair(target, draft, prompt, prompt)
+    law = lambda logits: logits.float().softmax(dim=-1)  # noqa: E731 - a law is a function
+    speaker, drafter_model = pair.cached("target"), pair.cached("draft")
+    logits = speaker.prefill(pair.embedded("target"), NEVER)
+    drafted_from = drafter_model.prefill(pair.embedded("draft"), NEVER)
+    drafter = ModelDrafter(
+        "draft",
+        drafter_model,
+        first_shared(rows),
+        frozenset(),
+        law=law,
+        generator=torch.Generator().manual_seed(1),
+        target_rows=rows,
+    )
+    verifier = Verifier(law, torch.Generator().manual_seed(2))
+    sink, draws = Nowhere(), 2500
+    counts: Counter[tuple[int, int]] = Counter()
+    clock = StageClock(sink, 1)
+    for _ in range(draws):
+        answer = Answer(sink, 1, "target", PIECES)
+        rounds = Rounds(
+            speaker,
+            drafter,
+            answer,
+            Limits(3),
+            length=draft_length("fixed", 1),
+            verifier=verifier,
+            clock=clock,
+            stop=NEVER,
+        )
+        tokens = drafter.drafted(drafted_from)
+        chosen = (next(tokens), next(tokens))
+        drafts = SimpleNamespace(
+            chosen=chosen, ids=tuple(int(one.token) for one in chosen), start_ns=0, spent_ns=0, size=2
+        )
+        block = HiddenBlock(speaker, drafter, answer, Limits(3), verifier=verifier, clock=clock)
+        with clock.stage("decode", "target"):
+            block.verify(logits, drafts, rounds)
+            block.align_draft()
+        if len(answer.ids) < 2:
+            answer.add(int(verifier.sample(speaker.step(torch.tensor([answer.ids]))[:, -1])))
+        counts[tuple(answer.ids[:2])] += 1
+        speaker.crop(4)
+        drafter_model.crop(4)
+    first = law(logits)[0]
+    expected: dict[tuple[int, int], float] = {}
+    for token in range(rows):
+        second = law(speaker.step(torch.tensor([[token]]))[:, -1])[0]
+        speaker.crop(4)
+        expected.update({(token, other): float(first[token] * second[other]) * draws for other in range(rows)})
+    assert min(expected.values()) > 5
+    statistic = sum((counts[cell] - mean) ** 2 / mean for cell, mean in expected.items())
+    assert statistic < chi2.ppf(0.999, rows * rows - 1)
+    # The draft's own law would not pass.
+    wrong = law(drafted_from)[0]
+    assert float((wrong - first).abs().sum()) > 0.2
+
+
+def test_drawing_without_drafts_draws_as_a_plain_run_does(make_pair: Any, sink: Any) -> None:
+    pair = make_pair(2, 0.02)
+    law = lambda logits: logits.float().softmax(dim=-1)  # noqa: E731 - a law is a function
+    first, again = (played(pair, Limits(9), sink, law=law, hidden=0).ids for _ in range(2))
+    assert first == again
+    drawn = [played(pair, Limits(9), sink, law=law, hidden=4, verify=verify).ids for verify in ("after", "last-chunk")]
+    assert drawn[0] == drawn[1]  # the same numbers decide, whether in a pass of its own or in the last chunk
+
+
+def test_chunks_put_the_last_one_apart() -> None:
+    def lengths(count: int, chunk: int) -> list[int]:
+        return [part.shape[1] for part in last_apart(torch.zeros(1, count, 2), chunk)]
+
+    assert lengths(LAST_CHUNK, 0) == [LAST_CHUNK]
+    assert lengths(LAST_CHUNK + 1, 0) == [1, LAST_CHUNK]
+    assert lengths(10, 4) == [4, 4, 2]
+
+
+def test_windows_leave_room_for_the_targets_own_token() -> None:
+    assert Window.of(SpeculationSettings(), Limits(1)).most == 0
+    assert Window.of(SpeculationSettings(hidden=9), Limits(4)) == Window(3, is_forced=True)
+    assert Window.of(SpeculationSettings(verify="last-chunk", afterwards="rounds"), Limits(5)) == Window(
+        4, rides=True, goes_on=True
+    )
+
+
+def test_threads_are_split_and_given_back() -> None:
+    assert [split_threads(total) for total in (1, 2, 4, 16)] == [(1, 1), (1, 1), (1, 3), (4, 12)]
+    before = torch.get_num_threads()
+    seen: dict[str, int] = {}
+    torch.set_num_threads(4)
+    try:
+        both = Concurrency(CPU, CPU, {})
+        assert (both.kind, both.draft_threads, both.target_threads) == ("threads", 1, 3)
+
+        def draft() -> None:
+            with both.draft_side():
+                seen["draft"] = torch.get_num_threads()
+                seen["gradients"] = not torch.is_inference_mode_enabled()
+
+        both.enter_target()
+        thread = threading.Thread(target=draft, name="evprof-test")
+        thread.start()
+        thread.join()
+        seen["target"] = torch.get_num_threads()
+        both.leave_target()
+        later = threading.Thread(target=lambda: seen.update(later=torch.get_num_threads()), name="evprof-test")
+        later.start()
+        later.join()
+        assert seen == {"draft": 1, "gradients": False, "target": 3, "later": 4}
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
