@@ -36,6 +36,8 @@ ENTRIES: tuple[Entry | None, ...] = (
     Entry("left", "Samples and runs", "Ctrl+B"),
     Entry("right", "Comparison and selection", "Ctrl+I"),
     Entry("distributions", "Distributions…", "Ctrl+D"),
+    Entry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
+    Entry("training", "Training curves…", "Ctrl+Shift+T"),
     Entry("compare", "Compare…", "Ctrl+K"),
     Entry("theme", "Light or dark", "Ctrl+Shift+L"),
     None,

@@ -15,7 +15,6 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
 from evprof.view.columns import columns_of
@@ -26,6 +25,7 @@ from ui.housekeeping import Housekeeping
 from ui.icons import icon
 from ui.layout import Body, rule, side_panel
 from ui.models.cells import cell_of
+from ui.models.clinic import speculative_run
 from ui.models.clip_choice import identity, sample_name
 from ui.models.figures import NO_CELLS
 from ui.opening import Opener
@@ -152,6 +152,7 @@ class MainWindow(QMainWindow):
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
+        self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
@@ -184,6 +185,8 @@ class MainWindow(QMainWindow):
             "left": lambda: self.body.toggle(self.body.left),
             "right": lambda: self.body.toggle(self.body.right),
             "distributions": self.dialogs.show_distributions,
+            "clinic": self.dialogs.show_clinic,
+            "training": self.dialogs.show_training,
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
@@ -223,8 +226,7 @@ class MainWindow(QMainWindow):
         self.clips.go_to(sample)
 
     def _show_speculation(self) -> None:
-        shown = [self.controller.run(run_id) for run_id in self.selection.runs]
-        run = next((one for one in reversed(shown) if one is not None and one.info.mode in SPECULATIVE_MODES), None)
+        run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
         self.speculation.show_run(run, self.controller.runs.values())
 
     def _refresh(self, run_ids: set[int]) -> None:

@@ -3,7 +3,7 @@
 Views say what a widget is with dynamic properties and never with colours:
     QLabel[role="head"]     section head: 11 px, upper case (use `theme.head_font()` where painting by hand)
     QLabel[role="dim"]      secondary text;  "title" a model's name;  "good"/"bad"/"warn" a judgement
-    QLabel[role="chip"]     a small outlined tag;  "warn-chip" one that has to be seen
+    QLabel[role="chip"]     a small outlined tag;  "warn-chip" one that has to be seen;  "warn-bar" a warning
     QPushButton[role="primary"]  the one main action;  [role="quiet"] text only;  [role="link"] accent text
     QFrame[role="rule"]     a one-pixel line;  QFrame[role="panel"] a panel's ground;  QFrame[role="card"] raised ground
 """
@@ -31,6 +31,8 @@ QLabel[role="chip"] { color: $text_dim; font-size: ${small_pt}pt; border: 1px so
     padding: 1px 7px; }
 QLabel[role="warn-chip"] { color: $warn; font-size: ${small_pt}pt; font-weight: 600; border: 1px solid $warn;
     border-radius: 9px; padding: 1px 7px; }
+QLabel[role="warn-bar"] { color: $warn; background: $raised; border: none; border-left: 3px solid $warn;
+    padding: 6px 10px; }
 QFrame[role="rule"] { background: $line; border: none; max-height: 1px; min-height: 1px; }
 QFrame[role="vrule"] { background: $line; border: none; max-width: 1px; min-width: 1px; }
 QFrame[role="panel"], QWidget[role="panel"] { background: $panel; }

@@ -53,6 +53,22 @@ class WindowDialogs:
         shown = _visible(window, DistributionsDialog)
         _bring(shown or DistributionsDialog(window.controller, window.selection, window.holder, window))
 
+    def show_clinic(self) -> None:
+        """Acceptance and break-even."""
+        from ui.dialogs.clinic import ClinicDialog
+
+        window = self._window
+        shown = _visible(window, ClinicDialog)
+        _bring(shown or ClinicDialog(window.controller, window.selection, window.holder, window))
+
+    def show_training(self) -> None:
+        """Loss curves of trained adapters."""
+        from ui.dialogs.training import TrainingDialog
+
+        window = self._window
+        shown = _visible(window, TrainingDialog)
+        _bring(shown or TrainingDialog(window.session, window.holder, window))
+
     def show_comparison(self) -> None:
         """Configurations of any number of sessions."""
         from ui.dialogs.comparison import ComparisonDialog

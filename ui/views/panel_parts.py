@@ -114,6 +114,14 @@ class WordSwitch(QWidget):
         """The key of the word that holds."""
         return self._keys[self._group.checkedId()]
 
+    def rename(self, key: str, word: str) -> None:
+        """Writes another word for a key."""
+        self._group.button(self._keys.index(key)).setText(word)
+
+    def tell(self, key: str, tip: str) -> None:
+        """What the tool tip of a word says."""
+        self._group.button(self._keys.index(key)).setToolTip(tip)
+
     def choose(self, key: str) -> None:
         """Makes a word hold, as if it had been clicked."""
         index = self._keys.index(key)

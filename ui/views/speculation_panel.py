@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QElapsedTimer, Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QElapsedTimer, Qt, Signal
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.decoding import decode_ms_per_token
-from evprof.metrics.speculation import (
-    Acceptance,
-    acceptance,
-    acceptance_ceiling,
-    plain_baseline,
-    verdict,
-)
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.core.speculation import KV_ADAPTED
+from evprof.metrics.speculation import Acceptance, acceptance, acceptance_ceiling
+from evprof.metrics.speculation_text import net_ms, speculation_sentence
 from ui.models.figures import NOTHING
 from ui.theme import GRID, ThemeHolder
 from ui.views.figure_table import FigureTable, TableRow
@@ -24,9 +18,17 @@ from ui.views.panel_parts import ToneLabel, section_head
 
 INTERVAL_MS = 250
 
+_HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
+
 
 class SpeculationPanel(QWidget):
-    """Shown for speculative runs only; hides itself for others."""
+    """Shown for runs that speculate or adapt a cache; hides itself for others.
+
+    Signals:
+        clinic_asked(): the button for every definition, failures and break-even was pressed.
+    """
+
+    clinic_asked = Signal()
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -39,9 +41,16 @@ class SpeculationPanel(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
-        column.addWidget(section_head("Draft acceptance"))
+        self.head = section_head(_HEAD)
+        self.clinic = QPushButton("Acceptance clinic…")
+        self.clinic.setProperty("role", "link")
+        self.clinic.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.clinic.setToolTip("Every definition of acceptance, why drafts failed, and break-even (Ctrl+Shift+A)")
+        self.clinic.clicked.connect(self.clinic_asked)
+        column.addWidget(self.head)
         column.addWidget(self.table)
         column.addWidget(self.verdict)
+        column.addWidget(self.clinic, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
     def show_run(self, run: RunLog | None, others: Iterable[RunLog] = ()) -> None:
@@ -49,8 +58,9 @@ class SpeculationPanel(QWidget):
         # An imported file gives no rounds; what it says of acceptance stands among its figures.
         has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
         counts = acceptance(run) if run is not None and has_rounds else None
-        self.setVisible(counts is not None)
-        if run is None or counts is None:
+        is_adapted = run is not None and run.info.mode == KV_ADAPTED
+        self.setVisible(counts is not None or is_adapted)
+        if run is None or not (counts is not None or is_adapted):
             self._run = None
             return
         same = run is self._run
@@ -61,24 +71,35 @@ class SpeculationPanel(QWidget):
         self._run, self._version = run, run.version
         self._age.start()
         listed = list(others)
-        self.table.show_rows(_rows(counts))
+        self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
+        self.table.show_rows([] if counts is None else _rows(counts))
+        self.table.setVisible(counts is not None)
         self.verdict.say(speculation_sentence(run, listed), self._judgement(run, listed))
 
     def _judgement(self, run: RunLog, others: list[RunLog]) -> str:
-        baseline = plain_baseline(run, others)
-        found = verdict(run, decode_ms_per_token(baseline)) if baseline else None
-        return "dim" if found is None else "good" if found.pays else "warn"
+        if run.info.mode == KV_ADAPTED:
+            return "warn"
+        net = net_ms(run, others)
+        return "dim" if net is None else "good" if net > 0 else "warn"
 
 
 def _rows(counts: Acceptance) -> list[TableRow]:
     rate, length, chance = counts.draft_acceptance_rate, counts.mean_acceptance_length, counts.token_acceptance_rate
     ceiling = None if chance is None else acceptance_ceiling(chance)
+    hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
+    of_window = TableRow(
+        "hidden accepted / drafted",
+        (f"{counts.hidden_accepted} / {counts.hidden_drafted}", NOTHING if hidden is None else f"{hidden:.1%}"),
+        tip="of what was drafted while the target's prefill went on",
+        has_line=False,
+    )
     return [
         TableRow(
             "accepted / drafted",
             (f"{counts.accepted} / {counts.drafted}", NOTHING if rate is None else f"{rate:.1%}"),
             tip="draft acceptance rate: the bonus token is not counted",
         ),
+        *([of_window] if counts.hidden_drafted else []),
         TableRow(
             "mean acceptance length",
             ("", NOTHING if length is None else f"{length:.2f}"),
