@@ -142,7 +142,7 @@ def conclude(session: RecordedSession, console: Console) -> int:
     known = session.saved()
     runs = [run for run in known if run.run_id in session.book.runs]
     if console.is_json:
-        console.document(session_document(runs, session.environment or None))
+        console.document(session_document(runs, session.environment or None, known))
     else:
         print_runs(runs, console, known)
     if session.problem:

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import UserError
+from evprof.core.speculation import PAIRED_MODES
 from evprof.core.whole_file import whole_file
+from evprof.export.stored_runs import StoredRuns
+from evprof.metrics.configurations import sample_of
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -69,8 +72,9 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     def documents(source: Source, others: Iterator[Source]) -> Iterator[dict[str, Any]]:
         for each in (source, *others):
             sessions.append({"session": each.name, "environment": environment_of(each)})
+            related = _related(each)
             for run in each.runs:
-                yield ({"session": each.name} if many else {}) | run_document(run)
+                yield ({"session": each.name} if many else {}) | run_document(run, related(run))
 
     remaining = iter(sources)
     first = next(remaining)
@@ -82,6 +86,24 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     with whole_file(path) as stream:
         _write_json(stream, head, "runs", documents(first, remaining), lambda: {"sessions": sessions} if many else {})
     return path
+
+
+def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
+    """What finds the runs that looked at the same sample, for a run that speculates: it is weighed against them.
+
+    Only these few are put together at a time; other runs need none.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    stored = source.runs
+    infos = stored.infos if isinstance(stored, StoredRuns) else [run.info for run in stored]
+    for place, info in enumerate(infos):
+        places.setdefault(sample_of(info), []).append(place)
+
+    def find(run: RunLog) -> list[RunLog]:
+        is_paired = run.info.mode in PAIRED_MODES and run.info.imported is None
+        return [stored[place] for place in places.get(sample_of(run.info), ())] if is_paired else []
+
+    return find
 
 
 def environment_of(source: Source) -> dict[str, Any]:

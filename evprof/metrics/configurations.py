@@ -6,11 +6,11 @@ profiled and unfinished runs stay out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.metrics import stages
 from evprof.metrics.attempts import last_attempts
@@ -65,10 +65,7 @@ class Column:
 
     @cached_property
     def _samples(self) -> dict[SampleKey, list[RunLog]]:
-        found: dict[SampleKey, list[RunLog]] = {}
-        for run in self.runs:
-            found.setdefault(sample_key(run), []).append(run)
-        return found
+        return by_sample(self.runs)
 
     @cached_property
     def keys(self) -> list[SampleKey]:
@@ -82,8 +79,20 @@ class Column:
 
 def sample_key(run: RunLog) -> SampleKey:
     """Name of the sample ("" where nobody named it) and prompt of a run."""
-    sample = run.info.sample
-    return str(sample.get("name") or ""), str(sample.get("prompt") or "")
+    return sample_of(run.info)
+
+
+def sample_of(info: RunInfo) -> SampleKey:
+    """The same of what is known of a run apart from its rows."""
+    return str(info.sample.get("name") or ""), str(info.sample.get("prompt") or "")
+
+
+def by_sample(runs: Iterable[RunLog]) -> dict[SampleKey, list[RunLog]]:
+    """Runs by what they looked at and were asked: among those of one sample a speculative run finds its plain ones."""
+    found: dict[SampleKey, list[RunLog]] = {}
+    for run in runs:
+        found.setdefault(sample_key(run), []).append(run)
+    return found
 
 
 def is_comparable(run: RunLog) -> bool:

@@ -5,7 +5,7 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import evprof
@@ -13,10 +13,11 @@ from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
-from evprof.core.units import ms_from_ns
 from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.configurations import by_sample, sample_key
 from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
+from evprof.metrics.speculation_document import speculation_document
 
 SCHEMA_VERSION = 1
 
@@ -42,21 +43,30 @@ _SETTINGS_KEYS = (
 )
 
 
-def session_document(runs: Iterable[RunLog], environment: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The document of a session; `environment` defaults to that of the latest run that has one."""
+def session_document(
+    runs: Iterable[RunLog], environment: dict[str, Any] | None = None, others: Iterable[RunLog] | None = None
+) -> dict[str, Any]:
+    """The document of a session; `environment` defaults to that of the latest run that has one.
+
+    `others` are the runs that speculation is weighed against, by themselves the listed ones.
+    """
     listed = list(runs)
+    known = by_sample(listed if others is None else others)
     if environment is None:
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
     return {
         "schema_version": SCHEMA_VERSION,
         "evprof_version": evprof.__version__,
         "environment": environment,
-        "runs": [run_document(run) for run in listed],
+        "runs": [run_document(run, known.get(sample_key(run), ())) for run in listed],
     }
 
 
-def run_document(run: RunLog) -> dict[str, Any]:
-    """One run as plain JSON values: identity, models, stages, tokens, metrics, memory, cache, speculation."""
+def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
+    """One run as plain JSON values: identity, models, stages, tokens, metrics, memory, cache, speculation.
+
+    Speculation is weighed against the plain runs among `others`.
+    """
     info = run.info
     return {
         "run_id": info.run_id,
@@ -86,7 +96,7 @@ def run_document(run: RunLog) -> dict[str, Any]:
         "memory": _memory(info.memory),
         "kv_cache": _kv_cache(run, info.role),
         "draft": _draft(run),
-        "speculation": _speculation(run),
+        "speculation": speculation_document(run, others),
         "text": decoding.answer_text(run),
         "token_ids": [token.token_id for token in run.tokens],
         "token_pieces": [token.piece for token in run.tokens],
@@ -184,40 +194,6 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
         "kv_cache": _kv_cache(run, DRAFT),
         "input_sequence_length": decoding.input_length(run, DRAFT),
         "visual_tokens": decoding.visual_tokens(run, DRAFT),
-    }
-
-
-def _speculation(run: RunLog) -> dict[str, Any] | None:
-    counts = acceptance(run)
-    if counts is None:
-        return None
-    drafter = run.info.models.get(DRAFT)
-    return {
-        "drafter": drafter.name if drafter else None,
-        "rounds": counts.rounds,
-        "drafted": counts.drafted,
-        "accepted": counts.accepted,
-        "bonus": counts.bonus,
-        "emitted": counts.emitted,
-        "draft_acceptance_rate": counts.draft_acceptance_rate,
-        "mean_acceptance_length": counts.mean_acceptance_length,
-        "accepted_per_position": list(counts.per_position),
-        "per_round": [
-            {
-                "start_ms": stages.start_ms(run, entry.start_ns),
-                "draft_ms": ms_from_ns(entry.draft_ns),
-                "verify_ms": ms_from_ns(entry.verify_ns),
-                "rollback_ms": ms_from_ns(entry.rollback_ns),
-                "drafted": entry.drafted,
-                "accepted": entry.accepted,
-                "emitted": entry.emitted,
-                "drafted_ids": [int(part) for part in entry.drafted_ids.split(",") if part],
-                "hidden": bool(entry.hidden),
-            }
-            for entry in run.rounds
-        ],
-        "hidden_drafted": counts.hidden_drafted,
-        "hidden_accepted": counts.hidden_accepted,
     }
 
 
