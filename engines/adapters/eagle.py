@@ -27,6 +27,9 @@ _EPS = 1e-6
 _POSITIONS = 1024
 """Rotary rows made at first; more follow when a draft goes further."""
 
+_MOST_TABLE = 64 << 20
+"""Bytes of embeddings up to which what the head makes of them is kept."""
+
 _LAYER = "layer."
 
 
@@ -108,12 +111,16 @@ class EagleShape:
 
 
 class EagleHead(nn.Module):
-    """The weights, and the pass over them that training takes; drafting's is `EaglePass`."""
+    """The weights, and the pass over them that training takes; drafting's is `EaglePass`.
+
+    A loaded one has a `table` [V, H] of what it makes of each token, unless that took much memory: one product less in
+    every pass.
+    """
 
     def __init__(self, shape: EagleShape, *, device: torch.device | None = None, dtype: torch.dtype | None = None):
         super().__init__()
         self.shape = shape
-        config = shape.llama()
+        config = self.llama = shape.llama()
         place = device or torch.device("cpu")
         kind = dtype or torch.float32
         self.feature = nn.Linear(shape.hidden, shape.hidden, bias=False, device=place, dtype=kind)
@@ -121,6 +128,8 @@ class EagleHead(nn.Module):
         with place:
             self.layer = LlamaLayer(LlamaDecoderLayer(config, 0).to(kind), config)
         self.rotary = RotaryTable(config, place, kind)
+        self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.table: torch.Tensor | None = None
 
     @classmethod
     def load(cls, info: AdapterInfo, target: LlamaDecoder, name: str = "") -> EagleHead:
@@ -133,7 +142,10 @@ class EagleHead(nn.Module):
         tensors = load_tensors(info, shape.tensors(), device=weight.device, dtype=weight.dtype)
         head = cls(shape, device=weight.device, dtype=weight.dtype)
         head.load_state_dict(tensors)
-        return head.requires_grad_(False).eval()
+        head.requires_grad_(False).eval()
+        if weight.nbytes <= _MOST_TABLE:
+            head.table = head.token(unit(weight))
+        return head
 
     def fused(self, features: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
         """Hidden states and embeddings of the tokens behind them, [..., H] each -> what the layer takes, [..., H].
@@ -142,6 +154,13 @@ class EagleHead(nn.Module):
         """
         joined: torch.Tensor = self.feature(unit(features)) + self.token(unit(embeddings))
         return joined
+
+    def row(self, place: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and signed sines [1, D] of one place: cut once, for a pass takes little longer than cutting."""
+        if place >= len(self._rows):
+            self.rotary.reach(place + 1)
+            self._rows = list(zip(self.rotary.cos.split(1), self.rotary.sin.split(1), strict=True))
+        return self._rows[place]
 
     def forward(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
         """[B, S, H] -> guesses [B, S, H]; how keys and values are kept and seen is up to `attend`."""
@@ -155,19 +174,19 @@ class EaglePass:
     Between passes `length` places are known; what was guessed is cut off with `crop`.
     """
 
-    _MOST_TABLE = 64 << 20
-    """Bytes up to which what the head makes of each token is worked out once: one product less in every pass."""
-
     def __init__(self, head: EagleHead, target: LlamaDecoder, capacity: int) -> None:
         self._head = head
         self._target = target
-        self._layer = head.layer
-        weight = target.embed_tokens.weight
-        self.cache = StaticKv(head.shape.llama(), capacity, device=weight.device, dtype=weight.dtype)
+        layer, weight = head.layer, target.embed_tokens.weight
+        self.cache = StaticKv(head.llama, capacity, device=weight.device, dtype=weight.dtype)
+        self._heads, self._both = layer.heads, layer.heads + layer.kv_heads
+        self._states = (-1, layer.heads + 2 * layer.kv_heads, layer.head_dim)
+        self._half, self._width, self._eps = layer.head_dim // 2, (layer.width,), layer.eps
+        self._qkv, self._gate_up = layer.qkv.weight, layer.gate_up.weight
         self._feature = head.feature.weight.t()
-        self._out, self._down = head.layer.out.weight.t(), head.layer.down.weight.t()
-        self._is_grouped = head.shape.heads != head.shape.kv_heads
-        self._table = self._tokens(weight) if weight.nbytes <= self._MOST_TABLE else None
+        self._out, self._down = layer.out.weight.t(), layer.down.weight.t()
+        self._is_grouped = layer.heads != layer.kv_heads
+        self._table = head.table
 
     @property
     def length(self) -> int:
@@ -182,76 +201,69 @@ class EaglePass:
         """Takes places [S, H] in that no guess is wanted of: of one layer that is keys and values alone."""
         if not features.shape[0]:
             return
-        fused = torch.addmm(self._tokens(embeddings), unit(features), self._feature)
-        cos, sin = self._head.rotary.rows(self.length, features.shape[0])
-        self._keep(self._project(fused, cos, sin))
+        fused = torch.addmm(self._head.token(unit(embeddings)), unit(features), self._feature)
+        self._keep(*self._project(fused, *self._head.rotary.rows(self.length, features.shape[0])))
 
     def follow(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """True or guessed hidden states [S, H] and the tokens behind them [S] -> the guess behind the last, [1, H]."""
-        count = ids.shape[0]
+        count, start = ids.shape[0], self.cache.length
         fused = self._fused(features, ids)
-        cos, sin = self._head.rotary.rows(self.length, count)
-        states = self._project(fused, cos, sin)
-        keys, values = self._keep(states)
+        rows = self._head.rotary.rows(start, count) if count > 1 else self._head.row(start)
+        turned, told = self._project(fused, *rows)
+        keys, values = self._keep(turned, told)
         if count > 1:
-            fused, states = fused[-1:], states[:, -1:]
-        return self._finish(fused, states, keys, values, None)
+            # Of one layer only the last place's output is ever looked at.
+            fused, turned = fused[-1:], turned[:, -1:]
+        return self._finish(fused, turned, keys, values, None)
 
-    def spread(self, features: torch.Tensor, ids: torch.Tensor, depth: int, mask: torch.Tensor | None) -> torch.Tensor:
-        """Places of one level of a tree, each `depth` levels behind the place all follow: [S, H], [S] -> [S, H].
+    def spread(self, features: torch.Tensor, ids: torch.Tensor, place: int, mask: torch.Tensor | None) -> torch.Tensor:
+        """One level of a tree, all of it at one place: hidden states [S, H], tokens [S] -> guesses [S, H].
 
         `mask` [S, places + S] is True where one may look; None: all may see all.
         """
         fused = self._fused(features, ids)
-        cos, sin = self._head.rotary.rows(depth, 1)
-        states = self._project(fused, cos, sin)
-        keys, values = self._keep(states)
-        return self._finish(fused, states, keys, values, mask)
+        turned, told = self._project(fused, *self._head.row(place))
+        keys, values = self._keep(turned, told)
+        return self._finish(fused, turned, keys, values, mask)
 
     def logits(self, guesses: torch.Tensor) -> torch.Tensor:
         """Guesses [S, H] -> logits [S, V], by the target's own norm and head."""
         return self._target.head(guesses)
 
-    def _tokens(self, embeddings: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self._head.token(unit(embeddings))
-        return made
-
     def _fused(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        tokens = self._tokens(self._target.embed(ids)) if self._table is None else self._table.index_select(0, ids)
-        return torch.addmm(tokens, unit(features), self._feature)
+        if self._table is None:
+            tokens = self._head.token(unit(self._target.embed(ids)))
+        else:
+            tokens = self._table.index_select(0, ids)
+        return torch.addmm(tokens, F.rms_norm(features, self._width, None, _EPS), self._feature)
 
-    def _project(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """[S, H] -> queries, keys (both rotated) and values of all heads, [heads + 2 kv_heads, S, D]."""
-        layer = self._layer
-        normed = F.rms_norm(fused, (layer.width,), layer.input_norm, layer.eps)
-        both = layer.heads + layer.kv_heads
-        states = layer.qkv(normed).view(-1, both + layer.kv_heads, layer.head_dim).transpose(0, 1)
-        turned = states[:both]
-        turned = turned * cos + turned.roll(layer.head_dim // 2, -1) * sin
-        return torch.cat([turned, states[both:]])
+    def _project(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """[S, H] -> rotated queries and keys [heads + kv_heads, S, D] in one tensor, and values [kv_heads, S, D]."""
+        normed = F.rms_norm(fused, self._width, self._head.layer.input_norm, self._eps)
+        states = F.linear(normed, self._qkv).view(self._states).transpose(0, 1)
+        turned = states[: self._both]
+        return torch.addcmul(turned * cos, turned.roll(self._half, -1), sin), states[self._both :]
 
-    def _keep(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        heads, both = self._layer.heads, self._layer.heads + self._layer.kv_heads
-        held = self.cache.append(0, states[None, heads:both], states[None, both:])
-        self.cache.advance(states.shape[1])
+    def _keep(self, turned: torch.Tensor, told: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        held = self.cache.append(0, turned[None, self._heads :], told[None])
+        self.cache.length += told.shape[1]
         return held
 
     def _finish(
         self,
         fused: torch.Tensor,
-        states: torch.Tensor,
+        turned: torch.Tensor,
         keys: torch.Tensor,
         values: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        layer = self._layer
         seen = F.scaled_dot_product_attention(
-            states[None, : layer.heads], keys, values, attn_mask=mask, enable_gqa=self._is_grouped
+            turned[None, : self._heads], keys, values, attn_mask=mask, enable_gqa=self._is_grouped
         )
         hidden = torch.addmm(fused, seen[0].transpose(0, 1).reshape(fused.shape[0], -1), self._out)
-        normed = F.rms_norm(hidden, (layer.width,), layer.post_norm, layer.eps)
-        gate, up = layer.gate_up(normed).chunk(2, -1)
-        return torch.addmm(hidden, layer.activation(gate) * up, self._down)
+        normed = F.rms_norm(hidden, self._width, self._head.layer.post_norm, self._eps)
+        gate, up = F.linear(normed, self._gate_up).chunk(2, -1)
+        return torch.addmm(hidden, F.silu(gate).mul_(up), self._down)
 
 
 def unit(states: torch.Tensor) -> torch.Tensor:
