@@ -7,6 +7,7 @@ are mapped through tables on the draft's device. Where too few meet for that, on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -34,7 +35,8 @@ _TOLD = 10
 class Alignment:
     """`to_draft[i]` is the draft's id for the target's id i, UNKNOWN_ID where it has none; `to_target[j]` the target's
     id for the draft's id j, LACKING where it has none. `shared` ids meet, all of them the first ones of both where
-    `is_prefix`. `coverage` is the share of the draft's pieces with text that are among them."""
+    `is_prefix`. `coverage` is the share of the draft's pieces that are among them, special ones and raw bytes left
+    out: any two vocabularies share those."""
 
     to_draft: Sequence[int]
     to_target: Sequence[int]
@@ -108,8 +110,8 @@ def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
         if other is not None:
             to_target[own], to_draft[other] = other, own
             count += 1
-            with_text += content not in _ROLES
-    spoken = sum(content not in _ROLES for content in mine)
+            with_text += _is_text(content)
+    spoken = sum(map(_is_text, mine))
     # Behind them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
     is_prefix = all(to_target[index] == index for index in range(count))
     return Alignment(to_draft, to_target, count, is_prefix, with_text / spoken if spoken else 1.0)
@@ -146,6 +148,8 @@ _BEGIN, _END = "\0begin", "\0end"
 _ROLES = (_BEGIN, _END)
 """Stand for special tokens among contents; no piece is spelled so."""
 
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
+
 _ROLE_NAMES = {_BEGIN: "<begin of sequence>", _END: "<end of sequence>", "": "<special>"}
 
 
@@ -156,6 +160,10 @@ def _by_content(vocabulary: Vocabulary) -> dict[str, int]:
         if content:
             found.setdefault(content, index)
     return found
+
+
+def _is_text(content: str) -> bool:
+    return content not in _ROLES and not _BYTE.match(content)
 
 
 def _contents(vocabulary: Vocabulary) -> list[str]:

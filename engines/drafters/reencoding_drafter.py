@@ -25,6 +25,9 @@ _ANCHORS = ("\n", ".")
 """Put before a stretch of text that continues another, so that no space is put there; what they encode to is cut off
 again. Neither is part of longer pieces in Llama-like vocabularies."""
 
+_MOST_STEPS = 4
+"""Of the draft for one id of the target, however short its own are."""
+
 
 class ReencodingDrafter:
     """Drafts greedily with `model`, which is prefilled, in vocabulary `own`; the answer is in vocabulary `target`.
@@ -45,12 +48,13 @@ class ReencodingDrafter:
         """The draft has a prompt of its own."""
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """As many steps as ids are asked for; they may give more ids of the target, which are cut, or fewer."""
+        """Text of about `count` of the target's ids, by how long either's ids were so far; what is more is cut."""
         text, heard = self._text(ids), self._heard(ids)
         if not heard:
             return Proposal.nothing()  # what the draft would begin with was known when it was prefilled, not now
         self._keep(heard)
-        drafted = self._drafted(heard[len(self._fed) :], count, is_stopped)
+        steps = min(-(-count * len(heard) // len(ids)), _MOST_STEPS * count)
+        drafted = self._drafted(heard[len(self._fed) :], steps, is_stopped)
         self._fed = [*heard, *drafted[:-1]]
         ending = next((place for place, token in enumerate(drafted) if token in self._own.eos_ids), None)
         before = self._own.decode(heard)

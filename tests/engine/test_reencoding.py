@@ -1,0 +1,280 @@
+"""Drafts whose vocabulary cuts text differently: what becomes of their words, and that answers stay as they are."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+
+from engines.decoding import Limits
+from engines.drafters.drafter import Verified
+from engines.drafters.reencoding_drafter import ReencodingDrafter
+from engines.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
+from engines.vocabulary_alignment import align
+from evprof.core.errors import Cancelled
+from evprof.core.records import RoundRecord
+from evprof.core.speculation import REENCODED
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+CPU = torch.device("cpu")
+
+CAPTIONS = [
+    f"A {colour} {vehicle} is {motion} a road that curves to the {side}, with {beside} on both sides."
+    for colour in ("red", "blue", "white")
+    for vehicle in ("bus", "motorcycle", "truck")
+    for motion in ("approaching on", "moving away on", "crossing")
+    for side in ("left", "right")
+    for beside in ("trees", "buildings")
+]
+NOTES = [
+    f"{who} {did} the {thing} in the {place}; nobody else noticed it {when}."
+    for who in ("Anna", "The gardener", "A visitor")
+    for did in ("repaired", "painted", "approached")
+    for thing in ("bicycle", "fence", "greenhouse")
+    for place in ("courtyard", "village", "rain")
+    for when in ("yesterday", "afterwards")
+]
+
+TEXTS = [
+    "A red bus is approaching on a road that curves to the left, with trees on both sides.",
+    "Anna repaired the greenhouse in the village; nobody else noticed it yesterday.",
+    "Two cafés, 17 crêpes — naïve prices: 3.50 €!",
+    "日本の道路 with a 🚌 on it",
+    "line one\nline two\n  indented",
+    "aaaaaaaaaaaaaaaaaaaa",
+    "unbelievablelongwordwithoutspaces",
+]
+
+
+def trained(lines: Sequence[str], size: int, kind: str, **changes: Any) -> SentencePieceVocabulary:
+    """A vocabulary of its own, as Llama's unless something is changed."""
+    model = io.BytesIO()
+    options = {
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "allow_whitespace_only_pieces": True,
+        **changes,
+    }
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(list(lines)),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=size,
+        byte_fallback=True,
+        character_coverage=1.0,
+        pad_id=-1,
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
+    return SentencePieceVocabulary(model.getvalue())
+
+
+@pytest.fixture(scope="module")
+def captions() -> SentencePieceVocabulary:
+    return trained(CAPTIONS, 400, "bpe")
+
+
+@pytest.fixture(scope="module")
+def notes() -> SentencePieceVocabulary:
+    """Another algorithm, other text, and sentencepiece's usual cleaning of spaces and characters."""
+    return trained(NOTES, 300, "unigram", normalization_rule_name="nmt_nfkc", remove_extra_whitespaces=True)
+
+
+@dataclass
+class Reciter:
+    """Stands where a prefilled model does and goes on with the ids it knows by heart, as long as it is fed these."""
+
+    script: list[int]
+    role: str = "draft"
+    device: torch.device = CPU
+    prompt_length: int = 5
+    rolled_back: int = 0
+    fed: list[int] = field(default_factory=list)
+    steps: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.prompt_length + len(self.fed)
+
+    def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
+        assert ids.shape[1] > 0
+        self.steps += ids.shape[1]
+        self.fed += ids[0].tolist()
+        place = len(self.fed)
+        knows = self.fed == self.script[:place] and place < len(self.script)
+        logits = torch.zeros(1, 1, 1 + max(self.script))
+        logits[0, 0, self.script[place] if knows else 0] = 1
+        return logits
+
+    def crop(self, length: int) -> int:
+        surplus = max(0, self.length - length)
+        del self.fed[len(self.fed) - surplus :]
+        return surplus
+
+    def note_length(self, answer: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def pair(
+    notes: SentencePieceVocabulary, captions: SentencePieceVocabulary
+) -> tuple[SentencePieceVocabulary, SentencePieceVocabulary]:
+    """A draft's and a target's."""
+    return notes, captions
+
+
+def reciting(text: str, own: Vocabulary, target: Vocabulary) -> tuple[ReencodingDrafter, Reciter]:
+    model = Reciter([*own.encode(text), min(own.eos_ids)])
+    return ReencodingDrafter("reciter", model, own, target), model  # type: ignore[arg-type]  # stands for a CachedModel
+
+
+def heard_out(drafter: ReencodingDrafter, expected: Sequence[int], gamma: int) -> tuple[int, int, int]:
+    """Greedy rounds against a target that says `expected`: how many there were, drafted, accepted."""
+    ids, rounds, drafted, accepted = [expected[0]], 0, 0, 0
+    while len(ids) < len(expected):
+        proposal = drafter.propose(ids, gamma, lambda: False)
+        assert proposal.laws is None
+        told = proposal.ids.tolist()
+        assert len(told) <= gamma
+        stands = 0
+        while stands < len(told) and len(ids) + stands < len(expected) and told[stands] == expected[len(ids) + stands]:
+            stands += 1
+        ids += expected[len(ids) : len(ids) + stands + 1]
+        rounds, drafted, accepted = rounds + 1, drafted + len(told), accepted + stands
+        drafter.observe(ids, Verified(range(stands + 1)))
+    return rounds, drafted, accepted
+
+
+def test_the_two_vocabularies_are_really_different(
+    captions: SentencePieceVocabulary, notes: SentencePieceVocabulary
+) -> None:
+    found = align(notes, captions)
+    assert found.kind == REENCODED
+    text = TEXTS[0]
+    assert len(captions.encode(text)) < len(notes.encode(text)) / 3
+    assert found.coverage < 0.8
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("gamma", [1, 4, 12])
+def test_a_draft_that_knows_the_text_is_understood(
+    captions: SentencePieceVocabulary, notes: SentencePieceVocabulary, text: str, gamma: int
+) -> None:
+    """Whole words pass; only a last word that was cut short may come back as other pieces."""
+    for own, target in ((notes, captions), (captions, notes), (captions, captions), (SyntheticVocabulary(), captions)):
+        # What both vocabularies can say of it.
+        said = target.decode(target.encode(own.decode(own.encode(text))))
+        expected = [*target.encode(said), min(target.eos_ids)]
+        drafter, model = reciting(said, own, target)
+        rounds, drafted, accepted = heard_out(drafter, expected, gamma)
+        if own is target:
+            assert accepted == drafted
+        else:
+            assert accepted >= drafted / 5
+        assert accepted > 0 or gamma == 1
+        # What stands in its cache is not computed again.
+        assert model.steps <= 2 * len(model.script) + rounds * (gamma + 1)
+
+
+def test_text_in_the_middle_of_a_character_or_word_is_waited_for(captions: SentencePieceVocabulary) -> None:
+    own = SyntheticVocabulary()
+    text = "a 🚌 comes"
+    expected = [*captions.encode(text), 2]
+    drafter, _ = reciting(text, own, captions)
+    for cut in range(1, len(expected)):
+        said = captions.decode(expected[:cut])
+        told = drafter.propose(expected[:cut], 12, lambda: False).ids.tolist()
+        # The last word may be cut short, and then its last piece is another.
+        assert told[:-1] == expected[cut : cut + len(told)][:-1]
+        if not said.strip("\ufffd"):
+            assert told == []
+        drafter.observe(expected[:cut], Verified([0]))
+    assert drafter.propose([0xFF], 4, lambda: False).size <= 4
+
+
+def test_an_answer_in_unusual_pieces_goes_on_in_context(captions: SentencePieceVocabulary) -> None:
+    """The target spelled a word letter by letter, which its vocabulary would never do."""
+    text = "A red bus is approaching"
+    whole = captions.encode(text)
+    spelled = [captions.token_id("▁"), *(captions.token_id(letter) for letter in "Aredbus")]
+    assert None not in spelled
+    ids = [index for index in spelled if index is not None]
+    drafter, _ = reciting("Aredbus is approaching", SyntheticVocabulary(), captions)
+    told = drafter.propose(ids, 14, lambda: False).ids.tolist()
+    assert captions.decode([*ids, *told]).startswith("Aredbus is appro")
+    assert whole[: len(ids)] != ids
+
+
+def test_the_end_of_the_draft_is_the_end_of_the_answer(
+    captions: SentencePieceVocabulary, notes: SentencePieceVocabulary
+) -> None:
+    text = TEXTS[0]
+    ids = captions.encode(text)
+    for known in (ids, ids[:-1]):
+        drafter, _ = reciting(text, notes, captions)
+        assert drafter.propose(known, 16, lambda: False).ids.tolist()[-1] == 2
+    # Text that the answer has not: nothing can be said behind it.
+    stray, _ = reciting("something else", notes, captions)
+    assert stray.propose(ids[:4], 3, lambda: False).size <= 3
+
+
+def test_it_stops_between_two_steps(captions: SentencePieceVocabulary, notes: SentencePieceVocabulary) -> None:
+    drafter, model = reciting(TEXTS[1], notes, captions)
+    ids = captions.encode(TEXTS[1])[:6]
+    asked = iter((False, False, True))
+    with pytest.raises(Cancelled):
+        drafter.propose(ids, 8, lambda: next(asked))
+    drafter.abandon(ids)
+    assert model.fed == notes.encode(captions.decode(ids))[: len(model.fed)]
+
+
+@pytest.mark.parametrize("gamma", [1, 5])
+def test_any_draft_is_lossless_and_its_cache_is_that_of_the_text(
+    make_llama: Any,
+    sink: Any,
+    played_rounds: ModuleType,
+    pair: tuple[SentencePieceVocabulary, SentencePieceVocabulary],
+    gamma: int,
+) -> None:
+    """Random models: answers are full of broken characters and unusual pieces, drafts are never right."""
+    notes, captions = pair
+    for seed in range(4):
+        target = make_llama(seed, vocabulary=captions.size + 3)
+        draft = make_llama(seed + 50, vocabulary=notes.size + 5)
+        prompt = played_rounds.prompt_of(seed)
+        expected = played_rounds.plain(target, prompt, Limits(32), sink)
+        one = played_rounds.cached(draft, "draft")
+        one.prefill(one.decoder.embed(prompt), threading.Event())
+        drafter = ReencodingDrafter("draft", one, notes, captions)
+        sink.records.clear()
+        played = played_rounds.play(target, drafter, prompt, Limits(32), sink, gamma=gamma)
+        assert played.ids == expected
+        played_rounds.assert_cache_is_fresh(played.target, target, played_rounds.sequence(prompt, expected[:-1]))
+        heard = notes.encode(captions.decode(expected).rstrip("\ufffd"))
+        held = one.length - one.prompt_length
+        assert held < len(heard)
+        played_rounds.assert_cache_is_fresh(one, draft, played_rounds.sequence(prompt, heard[:held]))
+        assert sum(record.drafted for record in sink.of(RoundRecord)) > 0
+
+
+def test_the_target_itself_drafts_through_another_copy_of_its_vocabulary(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, captions: SentencePieceVocabulary
+) -> None:
+    """Where text is enough to go by, what it says as a draft is what it says as a target."""
+    target, prompt = make_llama(3, vocabulary=captions.size), played_rounds.prompt_of(3)
+    expected = played_rounds.plain(target, prompt, Limits(24), sink)
+    canonical = captions.encode(captions.decode(expected))
+    one = played_rounds.cached(target, "draft")
+    one.prefill(one.decoder.embed(prompt), threading.Event())
+    drafter = ReencodingDrafter("draft", one, captions, captions)
+    played = played_rounds.play(target, drafter, prompt, Limits(24), sink, gamma=3)
+    assert played.ids == expected
+    assert canonical != expected  # random ids never are what text is encoded to: only losslessness is to be had here
