@@ -31,7 +31,10 @@ Tell = Callable[[str, Any], None]
 
 class Prefilling:
     """What stage prefill does between its spans: all positions, then the answer's first token where a `sampler` is
-    given. Whoever does something besides prefilling puts it here."""
+    given. Whoever does something besides prefilling puts it here. `beside` are positions of the cache that the prompt's
+    embeddings do not fill."""
+
+    beside = 0
 
     def __init__(self, answer: Answer, sampler: Sampler | None) -> None:
         self.answer = answer
@@ -120,7 +123,7 @@ class ModelPass:
                 part.output("embeddings", embeddings)
             span.input("embeddings", embeddings)
             with self._clock.child("set cache aside"):
-                self._open_cache(embeddings.shape[1])
+                self._open_cache(embeddings.shape[1] + work.beside)
             with self._clock.child("language model"):
                 logits = work.compute(self.cached, embeddings, self._stop)
             span.output("logits", logits)
@@ -185,7 +188,7 @@ class ModelPass:
 
 def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
     """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it."""
-    return prompt_length + settings.max_new_tokens + settings.gamma + 1
+    return prompt_length + settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1
 
 
 def taken_cache(asked: str) -> str:

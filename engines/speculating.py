@@ -58,13 +58,15 @@ class Speculating:
         """The rounds of the run, once the target has prefilled."""
         settings, cached, inputs = self._settings, target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
+        # A tree's levels are its length; the answer's limit alone makes it shorter.
+        gamma = len(settings.speculation.widths) or settings.gamma
         context = PromptContext(text, cached.prompt_embeddings, cached.features, target.visual)
         return Rounds(
             cached,
             self.drafter,
             answer,
             limits,
-            length=draft_length(settings.speculation.length, settings.gamma),
+            length=draft_length(settings.speculation.length, gamma),
             verifier=self.verifier,
             clock=clock,
             stop=stop,

@@ -85,6 +85,15 @@ class SpeculationSettings(Plain):
         """Children of a node by level; empty for a chain."""
         return tuple(map(int, self.tree.split(","))) if self.tree else ()
 
+    @property
+    def nodes(self) -> int:
+        """Drafted tokens of a whole tree; 0 for a chain."""
+        nodes, level = 0, 1
+        for width in self.widths:
+            level *= width
+            nodes += level
+        return nodes
+
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing or need each other."""
         for option, value, known in (
@@ -115,13 +124,9 @@ class SpeculationSettings(Plain):
                 "out.",
                 exit_code=USAGE,
             )
-        nodes = level = 1
-        for width in self.widths:
-            level *= width
-            nodes += level
-        if nodes - 1 > MOST_NODES:
+        if self.nodes > MOST_NODES:
             raise UserError(
-                f"--draft-tree {self.tree} has {nodes - 1} nodes; {MOST_NODES} is the most.", exit_code=USAGE
+                f"--draft-tree {self.tree} has {self.nodes} nodes; {MOST_NODES} is the most.", exit_code=USAGE
             )
 
 
