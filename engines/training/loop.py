@@ -6,8 +6,8 @@ It knows trainees by their protocol alone, and neither models nor files.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -193,24 +193,34 @@ class Training:
 
 
 def judged(trainee: Trainee, examples: Sequence[Example], batch: int) -> Figures:
-    """Figures over many examples, a batch at a time, each answer token counting alike."""
-    total = Figures(0.0, 0.0)
-    weight, cosine, has_cosine = 0, 0.0, True
-    for start in range(0, len(examples), batch):
-        part = [examples[index] for index in range(start, min(start + batch, len(examples)))]
-        found = trainee.figures(part)
-        tokens = sum(int(example.answer_ids.shape[0]) for example in part)
-        if not math.isfinite(found.match):
+    """Figures over many examples, a batch at a time."""
+    parts = (
+        [examples[index] for index in range(start, min(start + batch, len(examples)))]
+        for start in range(0, len(examples), batch)
+    )
+    return mean_figures(
+        (trainee.figures(part), sum(int(example.answer_ids.shape[0]) for example in part)) for part in parts
+    )
+
+
+def mean_figures(found: Iterable[tuple[Figures, int]]) -> Figures:
+    """Figures of several batches with their numbers of answer tokens -> of all together, each token counting alike.
+
+    Raises UserError when no answer has a token that could be drafted.
+    """
+    loss = match = cosine = 0.0
+    weight, has_cosine = 0, True
+    for each, tokens in found:
+        if not math.isfinite(each.match):
             continue  # answers of a single token have nothing to draft
-        total = replace(total, loss=total.loss + tokens * found.loss, match=total.match + tokens * found.match)
-        weight += tokens
-        if found.cosine is None:
-            has_cosine = False
-        else:
-            cosine += tokens * found.cosine
+        loss, match, weight = loss + tokens * each.loss, match + tokens * each.match, weight + tokens
+        has_cosine = has_cosine and each.cosine is not None
+        cosine += tokens * (each.cosine or 0.0)
     if not weight:
-        raise UserError("None of the held-back answers has a second token; collect longer ones.")
-    return Figures(total.loss / weight, total.match / weight, cosine / weight if has_cosine else None)
+        raise UserError(
+            "None of the held-out answers has a second token, so there is nothing to draft; ask for longer ones."
+        )
+    return Figures(loss / weight, match / weight, cosine / weight if has_cosine else None)
 
 
 def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:

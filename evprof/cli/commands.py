@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evprof.cli.adapter import Adapter
 from evprof.cli.bench import Bench
 from evprof.cli.command import Command
 from evprof.cli.compare import Compare
@@ -31,6 +32,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Compare,
     Report,
     Export,
+    Adapter,
     Bench,
     Doctor,
 )

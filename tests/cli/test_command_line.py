@@ -18,7 +18,7 @@ from evprof.cli.commands import COMMANDS
 from evprof.cli.display import missing_display
 from evprof.cli.show import Show
 
-NOT_BUILT = ("trace", "adapter")
+NOT_BUILT = ("trace",)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -23,12 +23,19 @@ def commands_in(page: str) -> list[str]:
 
 
 def options_of() -> dict[str, set[str]]:
-    parser = build_parser()
-    choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return {
-        name: {word for action in entry._actions for word in action.option_strings}
-        for name, entry in choices.choices.items()
-    }
+    return {name: words_of(entry) for name, entry in parts_of(build_parser()).items()}
+
+
+def parts_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands of a parser, none where it has none."""
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def words_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Options of a command and of the commands below it."""
+    words = {word for action in parser._actions for word in action.option_strings}
+    return words.union(*(words_of(part) for part in parts_of(parser).values()))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,112 @@
+"""What an adapter would draft on held-out samples, told without running it: token match and cosine, teacher-forced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from engines.adapters.folder import description, load_tensors
+from engines.loading import load_model
+from engines.model import VisionLanguageModel
+from engines.threads import use_threads
+from engines.training.card import card_of
+from engines.training.kinds import SIZES, TAKES_DRAFT, TraineeSide, make_trainee
+from engines.training.loop import mean_figures
+from engines.training.observing import Observer
+from engines.training.trainee import Figures, Trainee
+from engines.warm_models import Loader, free_memory
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.protocols import StopFlag
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.sample import Sample
+from evprof.core.whole_file import whole_file
+from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
+from evprof.loaders.paths import reason
+
+
+@dataclass(frozen=True)
+class ForcedPlan:
+    """An adapter, the models it hangs on, and the samples it is judged on with their own prompts."""
+
+    adapter: AdapterInfo
+    samples: Sequence[Sample]
+    target: ModelChoice
+    draft: ModelChoice
+    settings: GenerationSettings
+
+
+def forced_figures(
+    plan: ForcedPlan, stop: StopFlag, done: Callable[[int, int], None] = lambda *_: None, *, loader: Loader = load_model
+) -> dict[str, Any]:
+    """`token_match`, `loss` and `cosine` (None for kinds that predict no states), each answer token counting alike.
+
+    Of examples one is held at a time. Raises UserError for models or tensors that do not suit, Cancelled when stopped.
+    """
+    models = _models(plan, stop, loader)
+    trainee = _trained(plan.adapter, models)
+    observer = Observer(models[TARGET], models.get(DRAFT), plan.settings)
+    found = mean_figures(_judged(trainee, observer, plan, stop, done))
+    del trainee, observer, models
+    free_memory()
+    return {"token_match": found.match, "loss": found.loss, "cosine": found.cosine}
+
+
+def write_evaluation(adapter: AdapterInfo, evaluation: dict[str, Any]) -> None:
+    """Puts what was measured into the adapter's description and model card. Raises UserError when it cannot."""
+    measured = replace(adapter, evaluation=evaluation)
+    try:
+        with whole_file(adapter.folder / DESCRIPTION) as stream:
+            stream.write(_json(description(measured)))
+        with whole_file(adapter.folder / CARD) as stream:
+            stream.write(card_of(measured))
+    except OSError as error:
+        raise UserError(
+            f"{adapter.folder}: cannot be written ({reason(error)}); check its permissions, or add --no-write."
+        ) from None
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=1, sort_keys=True) + "\n"
+
+
+def _models(plan: ForcedPlan, stop: StopFlag, loader: Loader) -> dict[str, VisionLanguageModel]:
+    choices = {TARGET: plan.target} | ({DRAFT: plan.draft} if plan.adapter.kind in TAKES_DRAFT else {})
+    models = {role: loader(choice, role, lambda *_: None, stop) for role, choice in choices.items()}
+    use_threads(models.values())
+    return models
+
+
+def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Trainee:
+    """The trainee as it was when its state was stored. Raises UserError where tensors and sizes do not fit."""
+    known = SIZES[adapter.kind]
+    told = {name: value for name in known if type(value := adapter.config.get(_OTHER_NAMES.get(name, name))) is int}
+    trainee = make_trainee(adapter.kind, TraineeSide(models[TARGET], models.get(DRAFT), told))
+    try:
+        trainee.load(load_tensors(adapter))
+    except (KeyError, RuntimeError, ValueError):
+        raise UserError(
+            f"Adapter {adapter.name} does not fit {models[TARGET].facts.name}; name the models it was trained for with "
+            "--target and --draft."
+        ) from None
+    return trainee
+
+
+_OTHER_NAMES = {"steps": "trained_steps"}
+"""Sizes that adapter.json tells under another name."""
+
+
+def _judged(
+    trainee: Trainee, observer: Observer, plan: ForcedPlan, stop: StopFlag, done: Callable[[int, int], None]
+) -> Iterable[tuple[Figures, int]]:
+    for number, sample in enumerate(plan.samples, start=1):
+        if stop.is_set():
+            raise Cancelled
+        example = observer.example(sample, stop)
+        with torch.no_grad():
+            yield trainee.figures([example]), int(example.answer_ids.shape[0])
+        done(number, len(plan.samples))

@@ -1,0 +1,185 @@
+"""`evprof adapter evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evprof.cli.adapter_collect import lasting, samples_of
+from evprof.cli.adapter_progress import WorkProgress
+from evprof.cli.console import Console
+from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
+from evprof.run.demo import BUNDLED_DRAFT
+
+if TYPE_CHECKING:
+    from evprof.loaders.adapters import AdapterInfo
+    from evprof.run.benches.adapter import AdapterPlan
+
+_DEFAULT_TOKENS = 128
+
+
+def evaluate(options: argparse.Namespace, console: Console) -> int:
+    """Measures an adapter and writes what was measured beside it; 130 when stopped, then nothing is written."""
+    from evprof.loaders.adapters import read_adapter
+    from evprof.run.interrupts import first_interrupt
+
+    adapter = read_adapter(options.adapter)
+    samples, problems = _samples(options)
+    samples, left_out = unseen(samples, adapter)
+    for sentence in [*problems, *(f"'{name}' was trained on and is left out." for name in left_out[:5])]:
+        console.note(sentence)
+    if left_out:
+        console.note(f"{len(left_out)} of {len(left_out) + len(samples)} samples were trained on; they are left out.")
+    plan = _plan(adapter, samples, options)
+    stop = threading.Event()
+    try:
+        with first_interrupt(stop.set):
+            forced = _forced(plan, console, stop)
+            environment, found = _measured(plan, console, stop)
+    except Cancelled:
+        found = {}
+    if not found or found["samples"] < len(samples):
+        console.note("stopped; the adapter's folder is as it was")
+        return CANCELLED
+    found = forced | found | {"left_out": len(left_out), "target": plan.target.name, "draft": None}
+    if adapter.draft is not None:
+        found["draft"] = plan.draft.name
+    if not options.no_write:
+        from engines.training.evaluating import write_evaluation
+
+        write_evaluation(adapter, found)
+    _tell(adapter, found, environment, options, console)
+    return 0
+
+
+def unseen(samples: Sequence[Sample], adapter: AdapterInfo) -> tuple[list[Sample], list[str]]:
+    """Samples whose content the adapter was not trained on, and the names of the others.
+
+    Raises UserError when none is left, and for a file that cannot be read.
+    """
+    from evprof.loaders.collection import scene_of
+
+    training = adapter.training
+    known = {scene for scene in training.get("seen") or () if isinstance(scene, str)}
+    has_draft = training.get("draft_identity") is not None
+    kept, names = [], []
+    for sample in samples:
+        if known and scene_of(sample, has_draft=has_draft) in known:
+            names.append(sample.name)
+        else:
+            kept.append(sample)
+    if not kept:
+        raise UserError(
+            f"All {len(names)} samples were trained on by {adapter.name}, so they say nothing about others; name "
+            "samples it has not seen."
+        )
+    return kept, names
+
+
+def _samples(options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
+    """Of a list, or of collected examples, whose files must still be where they were."""
+    from evprof.loaders.collection import is_collection, read_collection
+
+    if not is_collection(options.samples):
+        return samples_of(options.samples, options)
+    if options.limit is not None and options.limit < 1:
+        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    examples = read_collection(options.samples).examples[: options.limit]
+    if not examples:
+        raise UserError(f"{options.samples}: holds no whole shard of examples; let evprof adapter collect finish.")
+    return [Sample.from_facts(example.sample) for example in examples], []
+
+
+def _plan(adapter: AdapterInfo, samples: Sequence[Sample], options: argparse.Namespace) -> AdapterPlan:
+    from evprof.run.benches.adapter import AdapterPlan
+
+    training = adapter.training
+    names = training.get("models")
+    plan = AdapterPlan(
+        adapter,
+        samples,
+        _choice(options.draft or _lying(names, DRAFT) or adapter.draft or BUNDLED_DRAFT, options),
+        _choice(options.target or _lying(names, TARGET) or adapter.target, options),
+        options.gamma,
+        options.repeat,
+        options.max_new_tokens or _count(training, "max_new_tokens") or _DEFAULT_TOKENS,
+        _count(training, "frames"),
+        _count(training, "event_frames"),
+    )
+    plan.validate()
+    return plan
+
+
+def _lying(names: object, role: str) -> str | None:
+    """Where a model lay when the adapter was trained, if it still does: adapters travel, folders stay."""
+    found = names.get(role) if isinstance(names, dict) else None
+    return found if isinstance(found, str) and Path(found).is_dir() else None
+
+
+def _count(training: dict[str, Any], name: str) -> int | None:
+    found = training.get(name)
+    return found if type(found) is int and found > 0 else None
+
+
+def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
+    return ModelChoice(lasting(name), options.device, options.dtype)
+
+
+def _forced(plan: AdapterPlan, console: Console, stop: threading.Event) -> dict[str, Any]:
+    from engines.training.evaluating import ForcedPlan, forced_figures
+
+    settings = plan.requests(plan.samples[0])[0].settings
+    with WorkProgress(console, "predicting answers", "samples") as progress:
+        progress.start(len(plan.samples))
+        asked = ForcedPlan(plan.adapter, plan.samples, plan.target, plan.draft, settings)
+        return forced_figures(asked, stop, lambda done, _: progress.reach(done))
+
+
+def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tuple[dict[str, Any], dict[str, Any]]:
+    from evprof.cli import recorded_session
+    from evprof.run.benches.adapter import measure_adapter
+
+    engine = recorded_session.make_engine()
+    try:
+        with WorkProgress(console, "measuring", "pairs of runs") as progress:
+            progress.start(len(plan.samples) * plan.repeat)
+            return measure_adapter(engine, plan, stop, lambda done, _: progress.reach(done))
+    finally:
+        engine.close()
+
+
+def _tell(
+    adapter: AdapterInfo,
+    found: dict[str, Any],
+    environment: dict[str, Any],
+    options: argparse.Namespace,
+    console: Console,
+) -> None:
+    if console.is_json:
+        console.document(
+            {
+                "schema_version": 1,
+                "adapter": str(adapter.folder),
+                "name": adapter.name,
+                "kind": adapter.kind,
+                "evaluation": found,
+                "environment": environment,
+                "written": not options.no_write,
+            }
+        )
+        return
+    from engines.training.card import evaluation_rows
+
+    console.print(
+        f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
+        f"each, {found['device']}, {found['dtype']}"
+    )
+    console.table(("", "value"), [(name, text) for name, text in evaluation_rows(found) if text is not None], left=1)
+    if not options.no_write:
+        console.note(f"saved: {adapter.folder}")

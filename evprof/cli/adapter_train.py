@@ -1,0 +1,114 @@
+"""`evprof adapter train`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from evprof.cli.adapter_collect import lasting
+from evprof.cli.adapter_progress import TrainProgress
+from evprof.cli.console import Console
+from evprof.core.errors import CANCELLED, USAGE, UserError
+from evprof.core.records import DRAFT, TARGET
+
+
+def train(options: argparse.Namespace, console: Console) -> int:
+    """Trains and writes the adapter; 130 when stopped, with the best state so far kept where there is one."""
+    from evprof.run.interrupts import first_interrupt
+    from evprof.session.training import TrainingEntry
+
+    plan = _plan(options)
+    stop = threading.Event()
+    with contextlib.ExitStack() as stack:
+        keep: Callable[[dict[str, Any]], None] = lambda _: None  # noqa: E731 - replaced where there is a session
+        if options.session is not None:
+            keep = stack.enter_context(TrainingEntry(options.session)).put
+        progress = stack.enter_context(TrainProgress(console))
+
+        def stops() -> None:
+            stop.set()
+            progress.stopping()
+
+        with first_interrupt(stops):
+            end = _carry_out(plan, progress, stop, keep)
+    _tell(end, options, console)
+    return CANCELLED if end.is_stopped else 0
+
+
+def _carry_out(
+    plan: Any, progress: TrainProgress, stop: threading.Event, keep: Callable[[dict[str, Any]], None]
+) -> Any:
+    from engines.training.making import train_adapter
+
+    return train_adapter(plan, progress, stop, keep=keep)
+
+
+def _plan(options: argparse.Namespace) -> Any:
+    from engines.training.loop import TrainingOptions
+    from engines.training.making import TrainPlan
+
+    chosen = TrainingOptions(
+        steps=options.steps,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        validation=options.validation,
+        patience=options.patience,
+        every=options.validate_every,
+        seed=options.seed,
+    )
+    chosen.validate()
+    models = {role: lasting(name) for role in (DRAFT, TARGET) if (name := getattr(options, role)) is not None}
+    return TrainPlan(
+        options.data,
+        options.kind,
+        options.output,
+        chosen,
+        dict(_size(text) for text in options.size),
+        options.name or "",
+        models,
+        options.device,
+        options.dtype,
+        options.overwrite,
+    )
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), int(value)
+    except ValueError:
+        raise UserError(
+            f"--size must be a name and a whole number such as rank=32, not '{text}'.", exit_code=USAGE
+        ) from None
+
+
+def _tell(end: Any, options: argparse.Namespace, console: Console) -> None:
+    curves = end.curves
+    if end.adapter is None:
+        console.note("stopped before anything was learned; no adapter was written")
+    elif not console.is_json:
+        best = curves.validation_steps.index(curves.best_step)
+        early = ", stopped early" if curves.stopped_early else ""
+        console.print(
+            f"{options.kind} adapter: {curves.validation_match[best]:.1%} of held-back tokens right at step "
+            f"{curves.best_step:,}{early}: {end.adapter.folder}"
+        )
+    if end.is_stopped:
+        console.note("stopped; the best state so far was kept" if end.adapter is not None else "stopped")
+    if options.session is not None:
+        console.note(f"saved: {options.session}")
+    if console.is_json:
+        console.document(
+            {
+                "schema_version": 1,
+                "adapter": None if end.adapter is None else str(end.adapter.folder),
+                "kind": options.kind,
+                "name": options.name or options.output.name,
+                "training": curves.to_json(),
+                "session": None if options.session is None else str(options.session),
+                "is_complete": not end.is_stopped,
+            }
+        )

@@ -1,0 +1,133 @@
+"""What one adapter is worth on given samples: runs with it beside plain runs of the same questions, in turns.
+
+It asks an engine for runs and reads their records; what the adapter predicts without running is the engines' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import Engine, StopFlag
+from evprof.core.records import TARGET
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.loaders.adapters import AdapterInfo
+from evprof.metrics.speculation import draft_depth
+from evprof.run.benches.drafting import Contender, contenders, plain_request
+from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match
+from evprof.run.single_run import finished_run
+
+
+@dataclass(frozen=True)
+class AdapterPlan:
+    """`samples` are asked their own prompts, `repeat` pairs of runs each."""
+
+    adapter: AdapterInfo
+    samples: Sequence[Sample]
+    draft: ModelChoice
+    target: ModelChoice
+    gamma: int = 5
+    repeat: int = 3
+    max_new_tokens: int = 128
+    frames: int | None = None
+    event_frames: int | None = None
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for numbers that mean nothing."""
+        if self.repeat < 1:
+            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
+        if not self.samples:
+            raise UserError("There is no sample to evaluate on.")
+        self.requests(self.samples[0])[1].settings.validate()
+
+    def requests(self, sample: Sample) -> tuple[RunRequest, RunRequest]:
+        """The plain run of a sample, and the one with the adapter."""
+        plain = plain_request(sample, self.draft, self.target, self.max_new_tokens)
+        plain = replace(plain, settings=replace(plain.settings, frames=self.frames, event_frames=self.event_frames))
+        return plain, contender_of(self.adapter).request(plain, self.gamma)
+
+
+def contender_of(adapter: AdapterInfo) -> Contender:
+    """The adapter as one that drafts a chain, or for kv as the mode that takes it."""
+    return next(one for one in contenders([adapter]) if one.key == adapter.kind)
+
+
+def measure_adapter(
+    engine: Engine, plan: AdapterPlan, stop: StopFlag, done: Callable[[int, int], None] = lambda *_: None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Environment and figures over all samples; `done` hears so many of so many pairs.
+
+    Raises UserError when a run fails, Cancelled when stopped before a single sample was measured; stopped later, the
+    figures are of the samples so far, and `samples` says how many.
+    """
+    plan.validate()
+    turns: list[Turn] = []
+    total = len(plan.samples) * plan.repeat
+    samples = 0
+    plain, drafted = plan.requests(plan.samples[0])
+    for request in (plain, drafted):  # so that loading and first calls are in no measured run
+        first = finished_run(engine, request, stop)
+    try:
+        for sample in plan.samples:
+            made = []
+            for repeat in range(plan.repeat):
+                made.append(_turn(engine, plan.requests(sample), stop, plain_first=repeat % 2 == 0))
+                done(len(turns) + len(made), total)
+            turns += made
+            samples += 1
+    except Cancelled:
+        if not turns:
+            raise
+    return first.info.environment, _figures(plan, turns, samples)
+
+
+def _turn(engine: Engine, requests: tuple[RunRequest, RunRequest], stop: StopFlag, *, plain_first: bool) -> Turn:
+    plain, drafted = requests
+    if plain_first:
+        return Turn(finished_run(engine, plain, stop), finished_run(engine, drafted, stop))
+    second = finished_run(engine, drafted, stop)
+    return Turn(finished_run(engine, plain, stop), second)
+
+
+def _figures(plan: AdapterPlan, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
+    runs = [turn.drafted for turn in turns]
+    costs = costs_of(turns)
+    facts = turns[0].plain.info.models[TARGET]
+    is_lossless = contender_of(plan.adapter).is_lossless
+    return {
+        "samples": samples,
+        "repeat": plan.repeat,
+        "gamma": plan.gamma if is_lossless else None,
+        "max_new_tokens": plan.max_new_tokens,
+        "device": facts.device,
+        "dtype": facts.dtype,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "is_lossless": is_lossless,
+        **acceptance_of(runs),
+        "acceptance_per_position": per_position(runs),
+        "draft_cost": None if costs is None else costs.draft,
+        "verify_cost": None if costs is None else costs.verify,
+        "step_ms": None if costs is None else costs.step_ms,
+        **measured(turns),
+        "agreement": None if is_lossless else token_match(turns),
+    }
+
+
+def per_position(runs: Sequence[RunLog]) -> list[float]:
+    """Of the rounds that drafted so many tokens in a row the share in which all of them stood, from the first on."""
+    asked: list[int] = []
+    stood: list[int] = []
+    for run in runs:
+        for entry in run.rounds:
+            depth = draft_depth(run, entry)
+            asked += [0] * (depth - len(asked))
+            stood += [0] * (depth - len(stood))
+            for place in range(depth):
+                asked[place] += 1
+                stood[place] += entry.accepted > place
+    return [count / rounds for count, rounds in zip(stood, asked, strict=True)]
