@@ -95,7 +95,7 @@ def _window_sentence(window: Window, measured: Sequence[Measured]) -> str:
     hidden = (
         f"{window.accepted} of {window.drafted} tokens drafted inside the target's prefill were accepted"
         if window.drafted
-        else "the window left no time to draft inside the target's prefill"
+        else "nothing was drafted inside the target's prefill"
     )
     spans = []
     if window.prefill_ms is not None:
@@ -112,6 +112,8 @@ def _window_sentence(window: Window, measured: Sequence[Measured]) -> str:
     if window.drafted:
         if window.break_even_alpha is None:
             said += "; at this cost it cannot pay at any acceptance"
+        elif window.break_even_alpha == 0:
+            said += "; it pays at any acceptance"
         else:
             said += f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
         if window.ceiling is not None:

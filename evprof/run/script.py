@@ -5,8 +5,10 @@ Plausible figures that nobody measured; `scripted_engine` plays them back.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 
+from evprof.core.records import DRAFT
 from evprof.core.run_info import LengthFacts, ModelFacts
 
 
@@ -92,9 +94,43 @@ SCRIPTED_TARGET = ScriptedModel(
 
 @dataclass(frozen=True)
 class Script:
-    """Who plays, and how many tokens of each round the target accepts, over and over."""
+    """Who plays, and how many tokens of each round the target accepts, over and over.
+
+    `hidden` is how many tokens are drafted inside a prefill at most, and how many of them are accepted.
+    """
 
     draft: ScriptedModel = SCRIPTED_DRAFT
     target: ScriptedModel = SCRIPTED_TARGET
     accepted: tuple[int, ...] = (3, 5, 1, 4, 0, 2)
+    hidden: tuple[int, int] = (8, 5)
     setup_ms: float = 300
+
+
+def token_id_of(piece: str) -> int:
+    """An id for a piece: the same for the same text."""
+    return sum(ord(letter) * (place + 3) for place, letter in enumerate(piece)) % 997
+
+
+def picture_of(role: str, index: int, count: int) -> bytes:
+    """A road with something on it that comes nearer: red and blue on white for events, in colours for video."""
+    from PIL import Image, ImageDraw
+
+    is_events = role == DRAFT
+    image = Image.new("RGB", (160, 120), (255, 255, 255) if is_events else (150, 190, 235))
+    pen = ImageDraw.Draw(image)
+    road = (200, 40, 40) if is_events else (90, 90, 95)
+    if not is_events:
+        pen.rectangle((0, 70, 160, 120), fill=(70, 130, 70))
+        pen.polygon([(75, 70), (85, 70), (130, 120), (30, 120)], fill=road)
+    else:
+        pen.line([(75, 70), (30, 120)], fill=road, width=2)
+        pen.line([(85, 70), (130, 120)], fill=(40, 40, 200), width=2)
+    size = 6 + 22 * index // max(count - 1, 1)
+    box = (80 - size, 78 - size // 2, 80 + size, 78 + size)
+    if is_events:
+        pen.rectangle(box, outline=(40, 40, 200), width=2)
+    else:
+        pen.rectangle(box, fill=(190, 40, 40))
+    stream = io.BytesIO()
+    image.save(stream, format="PNG")
+    return stream.getvalue()

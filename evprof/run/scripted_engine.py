@@ -6,12 +6,12 @@ pace of a person reading. Names, models and environment say that it is a script.
 
 from __future__ import annotations
 
-import io
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from typing import Any
 
 from evprof.core.clock import monotonic_ns
@@ -29,6 +29,7 @@ from evprof.core.records import (
     SETTLED,
     TARGET,
     FrameRecord,
+    JudgementRecord,
     KvRecord,
     RoundRecord,
     SpanRecord,
@@ -45,9 +46,11 @@ from evprof.core.run_info import (
     RunInfo,
     SetupFacts,
 )
+from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
 from evprof.core.text import join_pieces
 from evprof.core.units import NS_PER_MS
-from evprof.run.script import Script, ScriptedModel
+from evprof.run.script import Script, ScriptedModel, picture_of, token_id_of
+from evprof.run.scripted_drafts import facts_of, judgements_of, proposal_of
 
 ENVIRONMENT: dict[str, Any] = {
     "device": "scripted",
@@ -74,15 +77,10 @@ class ScriptedEngine:
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Plays the runs of `request.mode`, warm-up and repetitions included."""
-        plays = {
-            "side-by-side": ((DRAFT, "side-by-side"), (TARGET, "side-by-side")),
-            "speculative": ((TARGET, "speculative"),),
-            "draft": ((DRAFT, "draft"),),
-            "target": ((TARGET, "target"),),
-        }[request.mode]
+        plays = (DRAFT, TARGET) if request.mode == "side-by-side" else (DRAFT,) if request.mode == DRAFT else (TARGET,)
         run_id = request.first_run_id
         for repeat in range(-request.warmup, request.repeat):
-            for role, _mode in plays:
+            for role in plays:
                 play = _Play(self._script, self._speed, request, run_id, role, repeat, sink, stop)
                 is_over = play.perform(self._warm)
                 run_id += 1
@@ -112,27 +110,64 @@ class _Play:
     _pieces: list[str] = field(default_factory=list)
     _lengths: dict[str, int] = field(default_factory=dict)
     _rolled_back: int = 0
+    _rounds: int = 0
+    _proposals: dict[int, list[str]] = field(default_factory=dict)
+    _judgements: list[JudgementRecord] = field(default_factory=list)
+    _prefilled: set[str] = field(default_factory=set)
+    _hidden: int = 0
+    _hidden_start_ns: int = 0
+    _hidden_draft_ns: int = 0
 
     def perform(self, warm: set[str]) -> bool:
         """Plays it; False when it was stopped."""
-        roles = (DRAFT, TARGET) if self.request.mode == "speculative" else (self.role,)
+        mode = self.request.mode
+        roles = self.request.roles if mode in PAIRED_MODES else (self.role,)
         self.sink.post(RunStarted(self.run_id, self._info()))
         status, error = FINISHED, None
         try:
             for role in roles:
                 self._set_up(role, warm)
+            if mode in PAIRED_MODES:
+                self.sink.post(RunDescribed(self.run_id, {"speculation": facts_of(self.request, self.script)}))
             self.sink.post(RunDescribed(self.run_id, {"start_ns": monotonic_ns()}))
-            for role in roles:
-                self._read_and_prefill(role)
-            with self._stage(self.role, "decode"):
-                if len(roles) == 2:
+            if mode == PARALLEL_PREFILL:
+                self._prefill_both()
+            else:
+                for role in roles:
+                    self._together(self._read_and_prefill(role))
+            with self._stage(self.role, "decode") as span_id:
+                if mode == PARALLEL_PREFILL:
+                    self._verify_hidden(span_id)
+                if mode == SPECULATIVE or (mode == PARALLEL_PREFILL and self._speculation.afterwards == "rounds"):
                     self._speculate()
                 else:
                     self._decode()
         except Cancelled:
             status, error = CANCELLED, None
+        if self._speculation.judges:
+            for record in self._judgements:
+                self.sink.append(record)
         self.sink.post(RunEnded(self.run_id, status, error, self._outcome(roles)))
         return status == FINISHED
+
+    @property
+    def _speculation(self) -> SpeculationSettings:
+        return self.request.settings.speculation
+
+    def _together(self, *tracks: Generator[float, None, None]) -> None:
+        """Plays what each track does between the times it gives, in ms; several go on side by side."""
+        waiting = [(0.0, number, track) for number, track in enumerate(tracks)]
+        now = 0.0
+        with ExitStack() as stack:
+            for track in tracks:
+                stack.enter_context(closing(track))
+            while waiting:
+                at, number, track = heappop(waiting)
+                self._pass(at - now)
+                now = max(now, at)
+                duration = next(track, None)
+                if duration is not None:
+                    heappush(waiting, (now + duration, number, track))
 
     def _model(self, role: str) -> ScriptedModel:
         return self.script.draft if role == DRAFT else self.script.target
@@ -165,53 +200,97 @@ class _Play:
             warm.add(facts.name)
         self.sink.post(RunDescribed(self.run_id, {"models": {role: facts}, "setup": {role: setup}}))
 
-    def _read_and_prefill(self, role: str) -> None:
+    def _read_and_prefill(self, role: str) -> Generator[float, None, None]:
         model = self._model(role)
         facts, lengths = model.facts, model.lengths
         with self._stage(role, "load") as span_id, self._span(role, "read", span_id):
-            self._pass(model.load_ms)
+            yield model.load_ms
         with self._stage(role, "preprocess") as span_id:
-            self._pass(model.preprocess_ms)
+            yield model.preprocess_ms
             self._show_pictures(role, model)
             self._tensor(span_id, "out", "pixel_values", (model.pictures, 3, 64, 64))
         self.sink.post(RunDescribed(self.run_id, {"lengths": {role: lengths}}))
         with self._stage(role, "vision") as span_id:
             with self._span(role, "tower", span_id) as child_id:
                 self._tensor(child_id, "in", "pixel_values", (model.pictures, 3, 64, 64))
-                self._pass(model.vision_ms * 0.8)
+                yield model.vision_ms * 0.8
             with self._span(role, "projector", span_id):
-                self._pass(model.vision_ms * 0.2)
+                yield model.vision_ms * 0.2
             self._tensor(span_id, "out", "visual_embeddings", (1, lengths.visual, 512))
         with self._stage(role, "prefill") as span_id:
             self._tensor(span_id, "in", "embeddings", (1, lengths.input, 512))
             with self._span(role, "embeddings", span_id):
-                self._pass(model.prefill_ms * 0.05)
-            self._pass(model.prefill_ms * 0.95)
+                yield model.prefill_ms * 0.05
+            yield model.prefill_ms * 0.95
         self._grow(role, facts, lengths.input)
-        if role == self.role:
+        if role == self.role and self.request.mode != PARALLEL_PREFILL:
             self._token(ORIGIN_TARGET, model.answer[0])
+        self._prefilled.add(role)
+
+    def _prefill_both(self) -> None:
+        """The draft beside the target, from its load or its prefill on; it drafts until the target has prefilled."""
+        target = self.script.target
+        late_ms = target.load_ms + target.preprocess_ms + target.vision_ms if self._speculation.begins != "load" else 0
+        self._together(self._read_and_prefill(TARGET), self._draft_beside(late_ms))
+
+    def _draft_beside(self, late_ms: float) -> Generator[float, None, None]:
+        yield late_ms
+        yield from self._read_and_prefill(DRAFT)
+        answer, forced = self._answer(), self._speculation.hidden
+        most = min(self.script.hidden[0] if forced is None else forced, len(answer) - 1)
+        with self._stage(DRAFT, "decode"):
+            self._hidden_start_ns = monotonic_ns()
+            while self._hidden < most and (forced is not None or TARGET not in self._prefilled):
+                yield self.script.draft.token_ms
+                self._hidden += 1
+                self._grow(DRAFT, self.script.draft.facts, 1)
+            self._hidden_draft_ns = monotonic_ns() - self._hidden_start_ns
+
+    def _verify_hidden(self, span_id: int) -> None:
+        """The block that was drafted inside the prefill; it holds the answer's first token."""
+        answer, target = self._answer(), self.script.target
+        if not self._hidden:
+            self._token(ORIGIN_TARGET, answer[0])
+            return
+        start_ns = monotonic_ns()
+        if self._speculation.verify == "after":
+            with self._span(TARGET, "verify", span_id):
+                self._pass(target.token_ms)
+        verify_ns = monotonic_ns() - start_ns if self._speculation.verify == "after" else 0
+        accepted = min(self.script.hidden[1], self._hidden, len(answer) - 1)
+        emitted = self._take(0, answer, self._hidden, accepted)
+        self._grow(TARGET, target.facts, emitted - 1)
+        self._grow(DRAFT, self.script.draft.facts, accepted - self._hidden)
+        spent_ns = (self._hidden_start_ns, self._hidden_draft_ns, verify_ns, 0)
+        self._note_round(0, spent_ns, (self._hidden, accepted, emitted), hidden=True)
+        self._rounds = 1
+
+    def _answer(self) -> tuple[str, ...]:
+        """What is to be said; through an adapted cache every seventh piece is another one."""
+        answer = self._model(self.role).answer[: self.request.settings.max_new_tokens]
+        if self.request.mode != KV_ADAPTED:
+            return answer
+        return tuple(" maybe" if place % 7 == 6 else piece for place, piece in enumerate(answer))
 
     def _decode(self) -> None:
         model = self._model(self.role)
-        for piece in model.answer[1 : self.request.settings.max_new_tokens]:
+        for piece in self._answer()[len(self._pieces) :]:
             self._pass(model.token_ms)
             self._grow(self.role, model.facts, 1)
             self._token(ORIGIN_TARGET, piece)
 
     def _speculate(self) -> None:
         gamma = self.request.settings.gamma
-        answer = self.script.target.answer[: self.request.settings.max_new_tokens]
-        index = 0
+        answer = self._answer()
         while len(self._pieces) < len(answer):
             left = len(answer) - len(self._pieces)
             drafted = min(gamma, left)
-            accepted = min(self.script.accepted[index % len(self.script.accepted)], drafted)
-            self._play_round(index, answer, drafted, accepted)
-            index += 1
+            accepted = min(self.script.accepted[self._rounds % len(self.script.accepted)], drafted)
+            self._play_round(self._rounds, answer, drafted, accepted)
+            self._rounds += 1
 
     def _play_round(self, index: int, answer: tuple[str, ...], drafted: int, accepted: int) -> None:
         draft, target = self.script.draft, self.script.target
-        place = len(self._pieces)
         start_ns = monotonic_ns()
         self._pass(draft.token_ms * 0.2 * drafted)
         self._grow(DRAFT, draft.facts, drafted)
@@ -219,11 +298,21 @@ class _Play:
         self._pass(target.token_ms)
         self._grow(TARGET, target.facts, drafted + 1)
         rollback_ns = monotonic_ns()
-        rejected = drafted - accepted
-        self._rolled_back += rejected
-        self._grow(DRAFT, draft.facts, -rejected)
-        end_ns = monotonic_ns()
-        proposal = [*answer[place : place + accepted], *(" maybe" for _ in range(rejected))]
+        self._grow(DRAFT, draft.facts, accepted - drafted)
+        spent_ns = (start_ns, verify_ns - start_ns, rollback_ns - verify_ns, monotonic_ns() - rollback_ns)
+        emitted = self._take(index, answer, drafted, accepted)
+        self._grow(TARGET, target.facts, emitted - drafted - 1)
+        self._note_round(index, spent_ns, (drafted, accepted, emitted))
+
+    def _take(self, index: int, answer: tuple[str, ...], drafted: int, accepted: int) -> int:
+        """Puts a round's tokens into the answer, and the rejected ones beside it; returns how many it gave."""
+        place = len(self._pieces)
+        self._rolled_back += drafted - accepted
+        proposal = proposal_of(answer, place, drafted, accepted, index)
+        self._proposals[index] = proposal
+        self._judgements += judgements_of(
+            self.run_id, index, place, answer=answer, proposal=proposal, accepted=accepted
+        )
         for piece in proposal[:accepted]:
             self._token(ORIGIN_ACCEPTED, piece, index)
         for offset, piece in enumerate(proposal[accepted:]):
@@ -231,22 +320,14 @@ class _Play:
         has_bonus = len(self._pieces) < len(answer)
         if has_bonus:
             self._token(ORIGIN_BONUS, answer[len(self._pieces)], index)
-        self._grow(TARGET, target.facts, -(drafted + 1 - accepted - has_bonus))
-        self.sink.append(
-            RoundRecord(
-                self.run_id,
-                index,
-                start_ns,
-                verify_ns - start_ns,
-                rollback_ns - verify_ns,
-                end_ns - rollback_ns,
-                drafted,
-                accepted,
-                accepted + has_bonus,
-                ",".join(str(_token_id(piece)) for piece in proposal),
-                0,
-            )
-        )
+        return accepted + has_bonus
+
+    def _note_round(
+        self, index: int, spent_ns: tuple[int, int, int, int], counts: tuple[int, int, int], *, hidden: bool = False
+    ) -> None:
+        """`spent_ns`: start, drafting, verifying, rolling back; `counts`: drafted, accepted, emitted."""
+        ids = ",".join(str(token_id_of(piece)) for piece in self._proposals[index])
+        self.sink.append(RoundRecord(self.run_id, index, *spent_ns, *counts, ids, int(hidden)))
 
     def _outcome(self, roles: tuple[str, ...]) -> dict[str, Any]:
         kv: dict[str, KvFacts] = {}
@@ -304,44 +385,15 @@ class _Play:
         place = len(self._pieces) if position is None else position
         role = DRAFT if origin == ORIGIN_REJECTED else self.role
         self.sink.append(
-            TokenRecord(self.run_id, role, place, _token_id(piece), origin, round_index, monotonic_ns(), piece)
+            TokenRecord(self.run_id, role, place, token_id_of(piece), origin, round_index, monotonic_ns(), piece)
         )
         if origin != ORIGIN_REJECTED:
             self._pieces.append(piece)
 
     def _show_pictures(self, role: str, model: ScriptedModel) -> None:
         for index in range(model.pictures):
-            png = _picture(role, index, model.pictures)
+            png = picture_of(role, index, model.pictures)
             start_us = index * 20_000
             end_us = start_us + (20_000 if role == DRAFT else 0)
             label = f"frame {index + 1}"
             self.sink.append(FrameRecord(self.run_id, role, index, start_us, end_us, label, png))
-
-
-def _token_id(piece: str) -> int:
-    return sum(ord(letter) * (place + 3) for place, letter in enumerate(piece)) % 997
-
-
-def _picture(role: str, index: int, count: int) -> bytes:
-    """A road with something on it that comes nearer: red and blue on white for events, in colours for video."""
-    from PIL import Image, ImageDraw
-
-    is_events = role == DRAFT
-    image = Image.new("RGB", (160, 120), (255, 255, 255) if is_events else (150, 190, 235))
-    pen = ImageDraw.Draw(image)
-    road = (200, 40, 40) if is_events else (90, 90, 95)
-    if not is_events:
-        pen.rectangle((0, 70, 160, 120), fill=(70, 130, 70))
-        pen.polygon([(75, 70), (85, 70), (130, 120), (30, 120)], fill=road)
-    else:
-        pen.line([(75, 70), (30, 120)], fill=road, width=2)
-        pen.line([(85, 70), (130, 120)], fill=(40, 40, 200), width=2)
-    size = 6 + 22 * index // max(count - 1, 1)
-    box = (80 - size, 78 - size // 2, 80 + size, 78 + size)
-    if is_events:
-        pen.rectangle(box, outline=(40, 40, 200), width=2)
-    else:
-        pen.rectangle(box, fill=(190, 40, 40))
-    stream = io.BytesIO()
-    image.save(stream, format="PNG")
-    return stream.getvalue()

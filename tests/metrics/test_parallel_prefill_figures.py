@@ -139,7 +139,7 @@ def test_no_window_means_no_drafts(script: Callable) -> None:
     found = window_of(listed[1], listed)
     assert found is not None
     assert (found.drafted, found.ceiling, found.break_even_alpha) == (0, None, None)
-    assert "no time to draft" in speculation_sentence(listed[1], listed)
+    assert "nothing was drafted" in speculation_sentence(listed[1], listed)
     assert window_of(listed[0], listed) is None
 
 
