@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from engines.llama import LlamaDecoder
 from engines.shards import StoredTensor, read_tensors, safetensors_header
@@ -87,7 +87,8 @@ def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: s
             )
             (unfinished / CARD).write_text(card, "utf-8")
             kept = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
-            save_file(kept, unfinished / TENSORS, metadata={"format": "pt"})
+            # Through bytes: safetensors' own files can be read by nobody but their writer.
+            (unfinished / TENSORS).write_bytes(save(kept, metadata={"format": "pt"}))
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}.") from None
     return replace(info, folder=folder)
