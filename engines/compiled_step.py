@@ -40,7 +40,7 @@ class CompiledStep:
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
         self._compiled = compiled(_pure_step(decoder))
-        self._ready: set[tuple[str, int, bool]] = set()
+        self._ready: set[tuple[str, int, bool, int]] = set()
         self.problem: str | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
@@ -48,7 +48,9 @@ class CompiledStep:
 
         Returns the ms it took, None where everything was there. Raises RuntimeError when it cannot be compiled.
         """
-        wanted = {(self._decoder.attention, min(block, 2), batch > 1) for block in blocks} - self._ready
+        # What is generated for a CPU is for so many threads.
+        threads = torch.get_num_threads()
+        wanted = {(self._decoder.attention, min(block, 2), batch > 1, threads) for block in blocks} - self._ready
         if not wanted:
             return None
         check_headers()
@@ -56,7 +58,7 @@ class CompiledStep:
         began_ns = monotonic_ns()
         device, dtype = self._decoder.device, self._decoder.embed_tokens.weight.dtype
         with torch.inference_mode():
-            for _, block, is_batch in sorted(wanted):
+            for _, block, is_batch, _ in sorted(wanted):
                 rows = max(batch, 2) if is_batch else 1
                 scratch = StaticKv(self._decoder.config, _SCRATCH_CAPACITY, batch=rows, device=device, dtype=dtype)
                 scratch.length = _SCRATCH_START

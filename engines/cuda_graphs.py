@@ -41,12 +41,14 @@ class GraphStep:
     """The steps of one decoder as graphs, each captured when first needed. Only for CUDA, rows of one prompt.
 
     The logits it returns are a buffer of the graph's: good until the next step of the same kind is launched on the
-    stream. `problem` says why it fell back to the decoder's own pass, once that happened.
+    stream. `problem` says why it fell back to the decoder's own pass, once that happened. While `captures` is False
+    what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
     """
 
     def __init__(self, decoder: LlamaDecoder, *, body: Body = bucket_pass, kind: str = "graphs") -> None:
         self.kind = kind
         self.problem: str | None = None
+        self.captures = True
         self._decoder = decoder
         self._body = body
         self._blocks: tuple[int, ...] = (1,)
@@ -93,7 +95,8 @@ class GraphStep:
                 if isinstance(problem, torch.OutOfMemoryError):
                     raise
                 self.problem = str(problem).strip().splitlines()[0].rstrip(". ")
-            else:
+                captured = None
+            if captured is not None:
                 # A shorter block is filled up with what follows nothing: those positions are not counted.
                 captured.ids[:, :new].copy_(ids, non_blocking=True)
                 captured.start.fill_(start)
@@ -103,11 +106,11 @@ class GraphStep:
         logits: torch.Tensor = self._decoder(self._decoder.embed(ids), cache, keep=keep)
         return logits
 
-    def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured:
+    def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured | None:
         bucket = bucket_of(start, block, cache.capacity)
         key = (block, bucket, self._decoder.attention)
         found = self._graphs.get(key)
-        if found is None:
+        if found is None and self.captures:
             found = self._graphs[key] = self._capture(block, cache, bucket, start)
         return found
 

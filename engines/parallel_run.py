@@ -13,7 +13,9 @@ import torch
 
 from engines.answer import Answer
 from engines.attention import FLASH
+from engines.compiled_step import CompiledStep
 from engines.concurrency import Concurrency, LinkedStop
+from engines.cuda_graphs import GraphStep
 from engines.decoding import DecodeStep
 from engines.draft_thread import DraftThread
 from engines.drafters.model_drafter import ModelDrafter
@@ -79,6 +81,7 @@ class ParallelRun:
             step=steps[TARGET],
         )
         self.passes = {DRAFT: draft, TARGET: target}
+        self._step = self._made_ready(steps[DRAFT])
         self._thread: DraftThread | None = None
         self._block: HiddenBlock | None = None
         self._work: ParallelPrefill | None = None
@@ -175,10 +178,22 @@ class ParallelRun:
             self._raise_failure()
             raise
 
+    def _made_ready(self, step: DecodeStep | None) -> DecodeStep | None:
+        """The draft's step as its thread will find it: compiled for that many CPU threads, captured or never."""
+        if isinstance(step, CompiledStep) and self._concurrency.draft_threads is not None:
+            with self._concurrency.draft_side():
+                step.compile_for((1, 2))
+            self._concurrency.leave_target()
+        elif isinstance(step, GraphStep):
+            step.captures = False
+        return step
+
     def close(self) -> None:
         """Ends the draft's thread, whatever it is at, and settles its spans. Raises nothing."""
         if self._thread is not None:
             self._thread.abandon()
+        if isinstance(self._step, GraphStep):
+            self._step.captures = True
         self._concurrency.leave_target()
         self._branch.finish()
 
