@@ -40,16 +40,17 @@ class Verifier:
     def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
         """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read."""
         ids = proposal.ids.to(logits.device)
-        if self._law is None or proposal.laws is None:
+        laws = _drawn_from(proposal)
+        if self._law is None or laws is None:
             return torch.cat([ids, self.sample(logits)[:, 0]])
-        return torch.cat([ids, self._reject(proposal.laws.to(logits.device), ids, self._law(logits))])
+        return torch.cat([ids, reject(ids, laws.to(logits.device), self._law(logits), self._generator)])
 
     def conclude(self, proposal: Proposal, read: list[int], eos_ids: frozenset[int]) -> Judged:
         """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing behind
         it stands and no token of the target's own follows."""
         count = proposal.size
         drafted, told = read[:count], read[count:]
-        if self._law is None or proposal.laws is None:
+        if self._law is None or _drawn_from(proposal) is None:
             path, following = _walk(drafted, told, proposal.parents)
         else:
             path, following = tuple(range(told[0] + 1)), told[1]
@@ -59,20 +60,34 @@ class Verifier:
                 return Judged(path[: number + 1], tuple(accepted[:number]))
         return Judged(path, (*accepted, following))
 
-    def _reject(self, drafted: torch.Tensor, ids: torch.Tensor, law: torch.Tensor) -> torch.Tensor:
-        """Laws of draft [k, V] and target [k + 1, V] -> how many of a chain stand, and the token that follows, [2]."""
-        count = ids.shape[0]
-        chances = law[:count].gather(1, ids[:, None])[:, 0]
-        claimed = drafted.gather(1, ids[:, None])[:, 0]
-        dice = torch.rand(count, device=law.device, generator=self._generator)
-        # u < p/q without the quotient: what was drawn has q > 0.
-        stands = (dice * claimed < chances).long().cumprod(0).sum()
-        padded = torch.cat([drafted, torch.zeros_like(law[:1])])
-        residual = (law - padded).clamp(min=0).index_select(0, stands[None])
-        own = law.index_select(0, stands[None])
-        # p = q up to rounding leaves nothing over; then p itself is as right.
-        rest = torch.where(residual.sum() > 0, residual, own)
-        return torch.cat([stands[None], draw(rest, self._generator)[0]])
+
+def reject(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, generator: torch.Generator | None
+) -> torch.Tensor:
+    """Ids [..., k] drawn from `drafted` [..., k, V], under the target's `law` [..., k + 1, V] -> [..., 2].
+
+    That is how many of each chain stand, and the token that follows them.
+    """
+    count = ids.shape[-1]
+    chances = law[..., :count, :].gather(-1, ids[..., None])[..., 0]
+    claimed = drafted.gather(-1, ids[..., None])[..., 0]
+    dice = torch.rand(ids.shape, device=law.device, generator=generator)
+    # u < p/q without the quotient: what was drawn has q > 0.
+    stands = (dice * claimed < chances).long().cumprod(-1).sum(-1, keepdim=True)
+    row = stands[..., None].expand(*stands.shape, law.shape[-1])
+    own = law.gather(-2, row)
+    # Behind a chain that stands as a whole nothing was drafted, and what is left over is all of the target's law.
+    over = torch.nn.functional.pad(drafted, (0, 0, 0, 1)).gather(-2, row)
+    residual = (own - over).clamp(min=0)
+    # p = q up to rounding leaves nothing over; then p itself is as right.
+    rest = torch.where(residual.sum(-1, keepdim=True) > 0, residual, own)
+    return torch.cat([stands, draw(rest, generator)[..., 0]], dim=-1)
+
+
+def _drawn_from(proposal: Proposal) -> torch.Tensor | None:
+    """The laws of a drawn chain. A drawn tree is held against draws of the target's own as if proposed for certain,
+    which is as exact."""
+    return proposal.laws if proposal.parents is None else None
 
 
 def _walk(drafted: list[int], choices: list[int], parents: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:

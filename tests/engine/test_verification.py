@@ -1,0 +1,339 @@
+"""What speculation emits is distributed as what the target draws alone; slightly wrong samplers are found out.
+
+Emitted tokens are held against the target's law by chi-square: the first by itself, the second given the first, the
+third given both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from engines.decoding import Limits
+from engines.drafters.drafter import Proposal
+from engines.sampling import distribution, draw
+from engines.verification import Verifier, reject
+from evprof.core.request import GenerationSettings
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+V, DRAWS = 16, 40_000
+NO_EOS: frozenset[int] = frozenset()
+WORST = 1e-4
+"""Chance of a right sampler being refused by one test; seeds are fixed, so that it happens now or never."""
+
+Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
+"""As `engines.verification.reject`."""
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@dataclass
+class Pair:
+    """Logits of target and draft for three tokens: [V], [V, V] by the first, [V, V, V] by the first two."""
+
+    target: list[torch.Tensor]
+    draft: list[torch.Tensor]
+    settings: GenerationSettings
+
+    def laws(self, tables: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [distribution(table, self.settings) for table in tables]
+
+
+def pair(kind: str, **settings: Any) -> Pair:
+    """How draft and target differ: "near", "far", "same", or "disjoint" (nothing that one says the other says)."""
+    drawn = seeded(5)
+    target = [1.2 * torch.randn((V,) * depth, generator=drawn) for depth in (1, 2, 3)]
+    if kind == "same":
+        draft = target
+    elif kind == "disjoint":
+        apart = torch.arange(V) % 2 == 0
+        draft = [table.masked_fill(apart, -torch.inf) for table in target]
+        target = [table.masked_fill(~apart, -torch.inf) for table in target]
+    else:
+        by = 0.7 if kind == "near" else 2.0
+        draft = [table + by * torch.randn(table.shape, generator=drawn) for table in target]
+    return Pair(target, draft, GenerationSettings(**{"temperature": 1.0, **settings}))
+
+
+def blocks(given: Pair, drawn: torch.Generator, count: int = DRAWS) -> tuple[torch.Tensor, ...]:
+    """Two drafted tokens a draw: ids [N, 2], what they were drawn from [N, 2, V], the target's laws [N, 3, V]."""
+    own, theirs = given.laws(given.draft), given.laws(given.target)
+    first = draw(own[0].expand(count, V), drawn)[:, 0]
+    second = draw(own[1][first], drawn)[:, 0]
+    drafted = torch.stack([own[0].expand(count, V), own[1][first]], dim=1)
+    law = torch.stack([theirs[0].expand(count, V), theirs[1][first], theirs[2][first, second]], dim=1)
+    return torch.stack([first, second], dim=1), drafted, law
+
+
+def chi_square(said: list[np.ndarray], tables: list[torch.Tensor]) -> tuple[float, int]:
+    """Statistic and degrees of freedom of tokens [N, depth + 1] under tables [V, ...], cells below 5 expected pooled.
+
+    The last of them is held against the law that the ones before it give, those being taken as they are.
+    """
+    statistic, freedom = 0.0, 0
+    for tokens, table in zip(said, tables, strict=True):
+        law = table.double().numpy().reshape(-1, V)
+        rows = np.ravel_multi_index(tuple(tokens[:, :-1].T), (V,) * (tokens.shape[1] - 1)) if tokens.shape[1] > 1 else 0
+        seen = np.zeros_like(law)
+        np.add.at(seen, (rows + np.zeros(len(tokens), dtype=int), tokens[:, -1]), 1)
+        for counts, chances in zip(seen, law / law.sum(-1, keepdims=True), strict=True):
+            expected = counts.sum() * chances
+            if counts[chances == 0].any():
+                return float("inf"), 1
+            is_rare = expected < 5
+            cells = np.append(counts[~is_rare], counts[is_rare].sum())
+            means = np.append(expected[~is_rare], expected[is_rare].sum())
+            cells, means = cells[means > 0], means[means > 0]
+            if len(cells) > 1 and means.min() >= 5:
+                statistic += float(((cells - means) ** 2 / means).sum())
+                freedom += len(cells) - 1
+    return statistic, freedom
+
+
+def assert_is_the_targets_law(emitted: list[tuple[int, ...]], given: Pair) -> tuple[float, int]:
+    """Sequences of one to three tokens against the target's law. At least 20,000 of them."""
+    assert len(emitted) >= 20_000
+    said = [np.array([tokens[:depth] for tokens in emitted if len(tokens) >= depth]) for depth in (1, 2, 3)]
+    tables = given.laws(given.target)
+    for depth, (tokens, table) in enumerate(zip(said, tables, strict=True), 1):
+        if not len(tokens):
+            continue
+        statistic, freedom = chi_square([tokens], [table])
+        critical = chi2.isf(WORST, max(1, freedom))
+        assert statistic <= critical, f"token {depth}: chi-square {statistic:.0f} > {critical:.0f} (df {freedom})"
+    return chi_square([tokens for tokens in said if len(tokens)], tables[: sum(map(bool, map(len, said)))])
+
+
+def emitted_by(rule: Rule, given: Pair, seed: int = 1) -> list[tuple[int, ...]]:
+    """What a rule makes of drawn blocks."""
+    drawn = seeded(seed)
+    ids, drafted, law = blocks(given, drawn)
+    told = rule(ids, drafted, law, drawn)
+    return [
+        (*tokens[:stands], following) for tokens, (stands, following) in zip(ids.tolist(), told.tolist(), strict=True)
+    ]
+
+
+CASES = {
+    "near": pair("near"),
+    "far": pair("far"),
+    "same": pair("same"),
+    "disjoint": pair("disjoint"),
+    "cold": pair("near", temperature=0.4),
+    "hot": pair("far", temperature=2.5),
+    "top-k": pair("near", top_k=4),
+    "top-p": pair("near", top_p=0.7),
+    "all three": pair("near", temperature=0.7, top_k=6, top_p=0.8),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_drawn_proposals_leave_the_targets_law(case: str, record_property: Any) -> None:
+    emitted = emitted_by(reject, CASES[case])
+    statistic, freedom = assert_is_the_targets_law(emitted, CASES[case])
+    record_property("chi-square", f"{statistic:.1f} (df {freedom})")
+    lengths = {len(tokens) for tokens in emitted}
+    assert lengths == {"same": {3}, "disjoint": {1}}.get(case, {1, 2, 3})
+
+
+@pytest.mark.parametrize("case", ["near", "far", "top-k", "all three"])
+def test_acceptance_is_one_minus_the_total_variation(case: str) -> None:
+    given = CASES[case]
+    emitted = emitted_by(reject, given)
+    own, theirs = given.laws(given.draft)[0].double(), given.laws(given.target)[0].double()
+    overlap = float(torch.minimum(own, theirs).sum())
+    share = sum(len(tokens) > 1 for tokens in emitted) / len(emitted)
+    assert abs(share - overlap) < 4 * (overlap * (1 - overlap) / len(emitted)) ** 0.5
+
+
+def resamples_the_law(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
+) -> torch.Tensor:
+    """Wrong: behind a rejection draws from p, not from what is left over."""
+    told = reject(ids, drafted, law, drawn)
+    row = told[:, :1, None].expand(-1, -1, V)
+    return torch.cat([told[:, :1], draw(law.gather(1, row)[:, 0], drawn)], dim=1)
+
+
+def accepts_the_other_way(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
+) -> torch.Tensor:
+    """Wrong: stands with min(1, q/p)."""
+    chances, claimed = (table[:, :2].gather(2, ids[..., None])[..., 0] for table in (law, drafted))
+    return _told(torch.rand(ids.shape, generator=drawn) * chances < claimed, drafted, law, drawn)
+
+
+def accepts_what_is_likeliest(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
+) -> torch.Tensor:
+    """Wrong: stands where the target thinks it likeliest."""
+    return _told(law[:, :2].argmax(-1) == ids, drafted, law, drawn)
+
+
+def draws_the_bonus_from_the_draft(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
+) -> torch.Tensor:
+    """Wrong: behind a block that stands as a whole draws from q."""
+    told = reject(ids, drafted, law, drawn)
+    return torch.where((told[:, :1] == 2) & torch.tensor([[False, True]]), draw(drafted[:, 1], drawn), told)
+
+
+def takes_rounded_laws(
+    ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
+) -> torch.Tensor:
+    """Wrong: judges by a draft whose chances were rounded to two digits."""
+    return reject(ids, (drafted * 20).round() / 20 + 1e-6, law, drawn)
+
+
+def _told(stands: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator) -> torch.Tensor:
+    count = stands.long().cumprod(-1).sum(-1, keepdim=True)
+    row = count[..., None].expand(-1, -1, V)
+    own, over = law.gather(1, row)[:, 0], torch.nn.functional.pad(drafted, (0, 0, 0, 1)).gather(1, row)[:, 0]
+    rest = (own - over).clamp(min=0)
+    return torch.cat([count, draw(torch.where(rest.sum(-1, keepdim=True) > 0, rest, own), drawn)], dim=1)
+
+
+@pytest.mark.parametrize("case", ["near", "far", "all three"])
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        resamples_the_law,
+        accepts_the_other_way,
+        accepts_what_is_likeliest,
+        draws_the_bonus_from_the_draft,
+        takes_rounded_laws,
+    ],
+)
+def test_wrong_samplers_are_found_out(mutant: Rule, case: str) -> None:
+    with pytest.raises(AssertionError, match="chi-square"):
+        assert_is_the_targets_law(emitted_by(mutant, CASES[case]), CASES[case])
+
+
+@pytest.mark.parametrize("case", ["top-k", "top-p", "all three"])
+@pytest.mark.parametrize("side", ["draft", "target"])
+def test_truncating_one_side_only_is_found_out(case: str, side: str) -> None:
+    """Wrong: drawn from a truncated law and judged by the whole one, or the other way about."""
+    given = CASES[case]
+    whole = GenerationSettings(temperature=given.settings.temperature)
+    drawn = seeded(2)
+    ids, drafted, law = blocks(given, drawn)
+    if side == "draft":
+        tables = [distribution(table, whole) for table in given.draft]
+        drafted = torch.stack([tables[0].expand(DRAWS, V), tables[1][ids[:, 0]]], dim=1)
+    else:
+        tables = [distribution(table, whole) for table in given.target]
+        law = torch.stack([tables[0].expand(DRAWS, V), tables[1][ids[:, 0]], tables[2][ids[:, 0], ids[:, 1]]], dim=1)
+    told = reject(ids, drafted, law, drawn)
+    emitted = [(*t[:stands], last) for t, (stands, last) in zip(ids.tolist(), told.tolist(), strict=True)]
+    with pytest.raises(AssertionError, match="chi-square"):
+        assert_is_the_targets_law(emitted, given)
+
+
+TREES = {
+    "chain": (-1, 0),
+    "fork": (-1, -1, -1),
+    "two levels": (-1, -1, -1, 0, 0, 1),
+    "comb": (-1, -1, 1, 1, 0),
+}
+
+
+def ways_of(parents: tuple[int, ...], tokens: list[int]) -> list[tuple[int, ...]]:
+    """The tokens on the way to the block's places, the last token's first."""
+    ways: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tokens, parents, strict=False):
+        ways.append((*ways[parent + 1], token))
+    return ways
+
+
+def likely(given: Pair, parents: tuple[int, ...]) -> list[int]:
+    """A token for each node: of siblings the first says the likeliest, the next the second likeliest."""
+    laws, tokens = given.laws(given.target), []
+    for node, parent in enumerate(parents):
+        way = ways_of(parents, tokens)[parent + 1]
+        rank = parents[:node].count(parent)
+        tokens.append(int(laws[len(way)][way].argsort(descending=True)[rank]))
+    return tokens
+
+
+def walked(given: Pair, parents: tuple[int, ...], tokens: list[int], *, mutant: bool = False) -> list[tuple[int, ...]]:
+    """What certain proposals give: one and the same tree, held against as many draws of the target's own."""
+    count = 20_000
+    logits = torch.stack([given.target[len(way)][way] for way in ways_of(parents, tokens)])
+    verifier = Verifier(partial(distribution, settings=given.settings), seeded(3))
+    choices = verifier.sample(logits.repeat(count, 1)).reshape(count, -1)
+    if mutant:  # wrong: what was drafted first stands one time in four, whatever the target drew
+        choices[torch.rand(count, generator=seeded(4)) < 0.25, 0] = tokens[0]
+    is_chain = parents == tuple(range(-1, len(parents) - 1))
+    proposal = Proposal(torch.tensor(tokens), parents=None if is_chain else parents)
+    return [verifier.conclude(proposal, [*tokens, *row], NO_EOS).emitted for row in choices.tolist()]
+
+
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize("case", ["near", "all three"])
+def test_certain_proposals_leave_the_targets_law(case: str, shape: str) -> None:
+    given, parents = CASES[case], TREES[shape]
+    tokens = likely(given, parents)
+    emitted = walked(given, parents, tokens)
+    assert_is_the_targets_law(emitted, given)
+    assert max(map(len, emitted)) == (2 if shape == "fork" else 3)
+    assert case != "near" or min(map(len, emitted)) == 1
+    with pytest.raises(AssertionError, match="chi-square"):
+        assert_is_the_targets_law(walked(given, parents, tokens, mutant=True), given)
+
+
+def test_look_and_conclude_do_it_one_round_at_a_time() -> None:
+    """The same law through the calls that a round makes."""
+    given = CASES["near"]
+    drawn = seeded(7)
+    ids, drafted, _ = blocks(given, drawn, 20_000)
+    verifier = Verifier(partial(distribution, settings=given.settings), drawn)
+    emitted = []
+    for chain, laws in zip(ids, drafted, strict=True):
+        one, two = chain.tolist()
+        logits = torch.stack([given.target[0], given.target[1][one], given.target[2][one, two]])
+        proposal = Proposal(chain, laws)
+        emitted.append(verifier.conclude(proposal, verifier.look(proposal, logits).tolist(), NO_EOS).emitted)
+    assert_is_the_targets_law(emitted, given)
+
+
+@pytest.mark.parametrize("who", ["model", "certain"])
+def test_whole_answers_are_drawn_from_the_targets_law(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, who: str
+) -> None:
+    """Rounds over caches: all three tokens of an answer against the laws that fresh passes give."""
+    rows, prompt, settings = 6, torch.tensor([[1, 4, 2]]), GenerationSettings(temperature=1.0)
+    model, other = (make_llama(seed, layers=1, hidden=16, vocabulary=rows, kv_heads=4) for seed in (1, 2))
+    law = partial(distribution, settings=settings)
+    verifier, drawn = Verifier(law, seeded(1)), seeded(2)
+    target, draft = played_rounds.cached(model), played_rounds.cached(other, "draft")
+    counts: dict[tuple[int, ...], int] = {}
+    for _ in range(1000):
+        target.crop(0)
+        draft.crop(0)
+        if who == "model":
+            drafter = played_rounds.drafting(draft, prompt, rows, law=law, generator=drawn)
+        else:
+            drafter = scripted_drafters.guesser(3, rows)
+        said = played_rounds.play(target, drafter, prompt, Limits(3), sink, gamma=2, verifier=verifier).ids
+        counts[tuple(said)] = counts.get(tuple(said), 0) + 1
+        sink.records.clear()
+    every = torch.cartesian_prod(*[torch.arange(rows)] * 3)
+    laws = law(model(torch.cat([prompt.expand(len(every), -1), every], dim=1)).logits[:, 2:5].flatten(0, 1))
+    chances = laws.reshape(len(every), 3, rows).gather(2, every[..., None])[..., 0].prod(-1).double().numpy()
+    seen = np.array([counts.get(tuple(row), 0) for row in every.tolist()])
+    expected = chances / chances.sum() * seen.sum()
+    is_rare = expected < 5
+    cells, means = (np.append(part[~is_rare], part[is_rare].sum()) for part in (seen, expected))
+    assert ((cells - means) ** 2 / means).sum() < chi2.isf(WORST, len(cells) - 1)
+    assert len(cells) > 15
