@@ -16,7 +16,7 @@ from evprof.core.speculation import (
     VERIFICATIONS,
     SpeculationSettings,
 )
-from evprof.loaders.adapters import UNTRAINED, AdapterInfo, drafter_of
+from evprof.loaders.adapters import UNTRAINED, AdapterInfo, check_mode, drafter_of
 
 
 def add_speculation_options(parser: argparse.ArgumentParser) -> None:
@@ -86,9 +86,5 @@ def _check_mode(options: argparse.Namespace, info: AdapterInfo | None) -> None:
         return
     if options.mode not in PAIRED_MODES:
         raise UserError(f"--{asked} says who drafts, and in mode {options.mode} nobody does.", exit_code=USAGE)
-    if info is not None and (info.kind == KV) != (options.mode == KV_ADAPTED):
-        fitting = KV_ADAPTED if info.kind == KV else SPECULATIVE
-        raise UserError(
-            f"Adapter {info.name} is of kind {info.kind}, of no use in mode {options.mode}; choose --mode {fitting}.",
-            exit_code=USAGE,
-        )
+    if info is not None:
+        check_mode(info, options.mode)

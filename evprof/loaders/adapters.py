@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.speculation import ADAPTER_KINDS, DRAFTERS, KV, MODEL
+from evprof.core.speculation import ADAPTER_KINDS, DRAFTERS, KV, KV_ADAPTED, MODEL, PAIRED_MODES, SPECULATIVE
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
@@ -93,6 +93,16 @@ def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterIn
             f"Adapter {info.name} is of kind {info.kind}, not {drafter}; leave --drafter out.", exit_code=USAGE
         )
     return kind, replace(info, folder=info.folder.resolve())
+
+
+def check_mode(info: AdapterInfo, mode: str) -> None:
+    """Raises UserError (exit code 2) where a paired mode has no use for an adapter: only `kv-adapted` maps caches."""
+    if mode in PAIRED_MODES and (info.kind == KV) != (mode == KV_ADAPTED):
+        fitting = KV_ADAPTED if info.kind == KV else SPECULATIVE
+        raise UserError(
+            f"Adapter {info.name} is of kind {info.kind}, of no use in mode {mode}; choose --mode {fitting}.",
+            exit_code=USAGE,
+        )
 
 
 def _bundled_root() -> Path:

@@ -161,7 +161,7 @@ def test_the_examples_of_the_page_are_grids() -> None:
     text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(toml|json)\n(.*?)```", text, re.DOTALL)
     specs = [parsed(tomllib.loads(body) if form == "toml" else json.loads(body)) for form, body in blocks]
-    assert [len(spec.cells) for spec in specs] == [7, 4]
+    assert [len(spec.cells) for spec in specs] == [7, 4, 9]
     assert specs[0].data == "dataset.csv"
 
 
@@ -180,3 +180,78 @@ def test_what_only_videos_have_use_for_makes_no_cells_of_those_that_read_events(
     axes = {"frame_cache": ["off", "disk"], "video_decoder": ["pyav", "torchcodec"]}
     assert len(parsed({"settings": {"mode": "draft"}, "axes": axes}).cells) == 1
     assert len(parsed({"settings": {"mode": "target"}, "axes": axes}).cells) == 4
+
+
+SPECULATING = {"mode": "speculative"}
+
+
+def test_drafters_are_an_axis_with_names_of_their_own() -> None:
+    grid = {"settings": SPECULATING, "axes": {"drafter": ["model", "lookup", "self"], "gamma": [2, 4]}}
+    assert labels(grid)[:3] == ["γ 2 · model drafter", "γ 4 · model drafter", "γ 2 · lookup drafter"]
+    cells = parsed(grid).cells
+    assert [cell.settings.speculation.drafter for cell in cells] == ["model"] * 2 + ["lookup"] * 2 + ["self"] * 2
+    assert [cell.roles for cell in cells[1:3]] == [("draft", "target"), ("target",)]
+    assert cells[2].draft is None
+
+
+def test_an_adapter_is_named_in_either_place_and_its_kind_is_the_drafter(tmp_path: Path) -> None:
+    folder = adapter_in(tmp_path / "my-counts", "ngram")
+    for name in ("drafter", "adapter"):
+        (cell,) = parsed({"settings": {**SPECULATING, name: str(folder)}}).cells
+        asked = cell.settings.speculation
+        assert (asked.drafter, asked.adapter, cell.roles) == ("ngram", str(folder), ("target",))
+    grid = {"settings": SPECULATING, "axes": {"drafter": ["lookup", str(folder)], "length": ["fixed", "heuristic"]}}
+    assert labels(grid)[1:3] == ["lookup drafter · heuristic length", "my-counts · fixed length"]
+    cache_map = adapter_in(tmp_path / "my-map", "kv")
+    (cell,) = parsed({"settings": {"mode": "kv-adapted", "adapter": str(cache_map)}}).cells
+    assert (cell.settings.speculation.drafter, cell.settings.speculation.adapter) == ("model", str(cache_map))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"drafter": "lookpu"}, "lookup, self"),
+        ({"length": "long"}, "length must be one of fixed, heuristic, budgeted"),
+        ({"hidden": "many"}, "hidden must be a whole number"),
+        ({"tree": "3,2"}, "Only an EAGLE-style head"),
+        ({"adapter": "nowhere"}, "is no trained adapter"),
+        ({"mode": "parallel-prefill", "drafter": "lookup"}, "Parallel prefill drafts with the draft model"),
+        ({"mode": "kv-adapted"}, "needs a trained map"),
+    ],
+)
+def test_what_cannot_draft_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        parsed({"settings": {**SPECULATING, **settings}})
+
+
+def test_a_map_of_caches_is_of_use_in_its_own_mode_only(tmp_path: Path) -> None:
+    folder = adapter_in(tmp_path / "map", "kv")
+    with pytest.raises(UserError, match="choose --mode kv-adapted"):
+        parsed({"settings": {**SPECULATING, "adapter": str(folder)}})
+    with pytest.raises(UserError, match="choose --mode speculative"):
+        parsed({"settings": {"mode": "kv-adapted", "adapter": str(adapter_in(tmp_path / "n", "ngram"))}})
+
+
+def test_what_has_no_effect_on_drafting_makes_no_cells() -> None:
+    """The window's settings outside parallel prefill; gamma and length where nothing is drafted in rounds."""
+    spec = parsed({"settings": SPECULATING, "axes": {"hidden": [0, 4, "none"], "afterwards": ["plain", "rounds"]}})
+    assert len(spec.cells) == 1
+    window = {"mode": "parallel-prefill"}
+    assert len(parsed({"settings": window, "axes": {"gamma": [2, 3], "length": ["fixed", "heuristic"]}}).cells) == 1
+    both = {"gamma": [2, 3], "afterwards": ["plain", "rounds"]}
+    assert labels({"settings": window, "axes": both}) == ["then plain", "γ 2 · then rounds", "γ 3 · then rounds"]
+    assert labels({"settings": window, "axes": {"hidden": ["none", 0, 4]}}) == [
+        "hidden as time allows",
+        "0 hidden",
+        "4 hidden",
+    ]
+    assert len(parsed({"settings": {"mode": "target"}, "axes": {"drafter": ["lookup", "self"]}}).cells) == 1
+
+
+def adapter_in(folder: Path, kind: str) -> Path:
+    """The description of an adapter; nothing here reads its tensors."""
+    folder.mkdir()
+    values = {"format": 1, "kind": kind, "name": folder.name, "target": "t", "draft": None, "hidden_size": 8}
+    values |= {"draft_hidden_size": None, "vocabulary": 9, "config": {}, "training": {}, "evaluation": None}
+    (folder / "adapter.json").write_text(json.dumps(values), encoding="utf-8")
+    return folder

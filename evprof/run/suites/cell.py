@@ -11,7 +11,14 @@ from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of, roles_of
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
+from evprof.core.speculation import (
+    KV_ADAPTED,
+    PAIRED_MODES,
+    PARALLEL_PREFILL,
+    SPECULATIVE,
+    SPECULATIVE_MODES,
+    SpeculationSettings,
+)
 from evprof.core.switches import InputSettings, Switches
 
 FILE, PNG = "file", "png"
@@ -90,10 +97,9 @@ def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
     plain, roles = GenerationSettings(), cell.roles
     asked, inputs, switches = cell.settings, cell.settings.input, cell.settings.switches
     changes: dict[str, Any] = {}
-    if cell.mode not in SPECULATIVE_MODES:
+    changes["speculation"] = _meaningful_speculation(cell.mode, asked.speculation)
+    if not _has_rounds(cell.mode, changes["speculation"]) or changes["speculation"].tree:
         changes["gamma"] = plain.gamma
-    if cell.mode not in PAIRED_MODES:
-        changes["speculation"] = plain.speculation
     if asked.temperature == 0:
         changes |= {"top_p": plain.top_p, "top_k": plain.top_k, "seed": plain.seed}
     kinds = {wants(choice.name) for role in roles if (choice := cell.choice(role)) is not None}
@@ -123,6 +129,29 @@ def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
         settings=replace(asked, **changes),
         event_source=cell.event_source if reads_events else FILE,
     )
+
+
+def _has_rounds(mode: str, asked: SpeculationSettings) -> bool:
+    """Whether tokens are drafted again and again behind the first ones."""
+    return mode == SPECULATIVE or (mode == PARALLEL_PREFILL and asked.afterwards == "rounds")
+
+
+def _meaningful_speculation(mode: str, asked: SpeculationSettings) -> SpeculationSettings:
+    """The same for what concerns drafting."""
+    plain = SpeculationSettings()
+    if mode not in PAIRED_MODES:
+        return plain
+    if mode == KV_ADAPTED:
+        return replace(plain, adapter=asked.adapter)
+    reset: dict[str, Any] = {}
+    if mode != PARALLEL_PREFILL:
+        reset = {name: getattr(plain, name) for name in _OF_PARALLEL_PREFILL}
+    if not _has_rounds(mode, asked) or asked.tree:
+        reset["length"] = plain.length
+    return replace(asked, **reset)
+
+
+_OF_PARALLEL_PREFILL = ("begins", "hidden", "verify", "afterwards")
 
 
 def flat_values(cell: SuiteCell) -> dict[str, Any]:
@@ -187,11 +216,28 @@ def _merged(flats: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
     """Whether a varying field is worth naming here: not one that `meaningful` has set to its default."""
-    if name == "gamma":
-        return cell.mode in SPECULATIVE_MODES
+    if name in ("gamma", "length"):
+        asked = cell.settings.speculation
+        return _has_rounds(cell.mode, asked) and not asked.tree
+    if name in _OF_SPECULATION:
+        return _counts_in_speculation(name, flat, cell.mode)
     if name in ("frames", "event_frames"):
         return flat[name] is not None
     return not (name == "event_source" and flat[name] == FILE and "events" not in _inputs(cell))
+
+
+_OF_SPECULATION = frozenset(SpeculationSettings.__dataclass_fields__)
+
+
+def _counts_in_speculation(name: str, flat: Mapping[str, Any], mode: str) -> bool:
+    if name in _OF_PARALLEL_PREFILL:
+        return mode == PARALLEL_PREFILL
+    if name in ("adapter", "tree"):
+        return bool(flat[name])
+    if name == "drafter":
+        # An adapter's name says more than its kind.
+        return mode in SPECULATIVE_MODES and not flat["adapter"]
+    return mode in PAIRED_MODES
 
 
 def _inputs(cell: SuiteCell) -> set[str]:
@@ -225,6 +271,14 @@ _SPOKEN: dict[str, Callable[[Any], str]] = {
     "draft_input": lambda value: f"draft reads {value}",
     "target_input": lambda value: f"target reads {value}",
     "quantization": lambda value: value or "no quantization",
+    "drafter": lambda value: f"{value} drafter",
+    "adapter": _model_name,
+    "length": lambda value: f"{value} length",
+    "judges": lambda value: "judgements" if value else "no judgements",
+    "begins": lambda value: f"from {value}",
+    "hidden": lambda value: "hidden as time allows" if value is None else f"{value} hidden",
+    "verify": lambda value: "verified after" if value == "after" else f"verified in the {value.replace('-', ' ')}",
+    "afterwards": lambda value: f"then {value}",
 }
 
 

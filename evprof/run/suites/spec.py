@@ -13,8 +13,9 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.speculation import AFTERWARDS, BEGINNINGS, DRAFT_LENGTHS, VERIFICATIONS, SpeculationSettings
 from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
+from evprof.loaders.adapters import check_mode, drafter_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.suites.cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
 
@@ -36,10 +37,17 @@ _SETTINGS: dict[str, tuple[str, Any]] = {
 }
 """Field of the settings -> the group it stands in and its default."""
 
-_WHOLE_OR_NONE = ("frames", "event_frames", "early_exit")
+_WHOLE_OR_NONE = ("frames", "event_frames", "early_exit", "hidden")
+_NOTHING = {**dict.fromkeys((*_WHOLE_OR_NONE, "adapter")), "tree": ""}
+"""What the word "none" means in settings that are no choice."""
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": MODES,
     "event_source": EVENT_SOURCES,
+    "length": DRAFT_LENGTHS,
+    "begins": BEGINNINGS,
+    "verify": VERIFICATIONS,
+    "afterwards": AFTERWARDS,
     **{f"{role}dtype": DTYPES for role in ("", "draft_", "target_")},
     **{f"{role}quantization": ("none", *QUANTIZATIONS) for role in ("", "draft_", "target_")},
 }
@@ -223,6 +231,7 @@ def _cell(values: Mapping[str, Any]) -> SuiteCell:
     for name, (group, _) in _SETTINGS.items():
         if name in values:
             groups[group][name] = values[name]
+    groups["speculation"] |= _drafter(values)
     settings = replace(
         GenerationSettings(**groups[""]),
         input=InputSettings(**groups["input"]),
@@ -238,6 +247,14 @@ def _cell(values: Mapping[str, Any]) -> SuiteCell:
         prompt=values.get("prompt"),
         event_source=values.get("event_source", "file"),
     )
+
+
+def _drafter(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Who drafts and the adapter's folder, by what either field names; as `--drafter` and `--adapter` do."""
+    kind, info = drafter_of(values.get("drafter"), values.get("adapter"))
+    if info is not None:
+        check_mode(info, values.get("mode", "side-by-side"))
+    return {"drafter": kind, "adapter": None if info is None else str(info.folder)}
 
 
 def _choice(values: Mapping[str, Any], role: str, default: str) -> ModelChoice:
@@ -266,11 +283,11 @@ def _value(name: str, value: Any, where: str) -> Any:
         if not isinstance(value, str) or value not in known:
             raise _wrong(where, name, f"one of {', '.join(known)}", value)
         return None if value == "none" else value
+    if value == "none" and name in _NOTHING:
+        return _NOTHING[name]
     if name in _WHOLE_OR_NONE:
-        if value == "none":
-            return None
         wanted: type = int
-    elif name in _SETTINGS:
+    elif name in _SETTINGS and _SETTINGS[name][1] is not None:
         wanted = type(_SETTINGS[name][1])
     else:
         wanted = str
