@@ -149,6 +149,7 @@ class MainWindow(QMainWindow):
         self.timeline.run_requested.connect(self.run_chosen)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
+        self.session.opened.connect(self.dialogs.offer_training)
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)

@@ -59,7 +59,18 @@ class WindowDialogs:
 
         window = self._window
         shown = _visible(window, ClinicDialog)
-        _bring(shown or ClinicDialog(window.controller, window.selection, window.holder, window))
+        if shown is None:
+            shown = ClinicDialog(window.controller, window.selection, window.holder, window)
+            shown.run_asked.connect(self._run_once)
+        _bring(shown)
+
+    def _run_once(self, mode: str) -> None:
+        """Runs what is open in a mode; the one that was chosen stays chosen."""
+        toolbar = self._window.toolbar
+        before = toolbar.form.wanted_mode
+        toolbar.choose_mode(mode)
+        toolbar.run()
+        toolbar.choose_mode(before)
 
     def show_training(self) -> None:
         """Loss curves of trained adapters."""
@@ -68,6 +79,15 @@ class WindowDialogs:
         window = self._window
         shown = _visible(window, TrainingDialog)
         _bring(shown or TrainingDialog(window.session, window.holder, window))
+
+    def offer_training(self, *_: object) -> None:
+        """Says of a session that was opened that it holds loss curves."""
+        from ui.models.training_curves import training_curves
+
+        count = len(training_curves(self._window.session.facts))
+        if count:
+            what = "the training of an adapter" if count == 1 else f"{count} trainings of adapters"
+            self._window.messages.post(f"This session holds {what}.", "info", "Show curves", self.show_training)
 
     def show_comparison(self) -> None:
         """Configurations of any number of sessions."""

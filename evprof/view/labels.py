@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evprof.core.records import COVERS, STAGES
+from evprof.core.records import COVERS, DRAFT, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 
@@ -47,6 +47,11 @@ def model_title(run: RunLog, role: str) -> str:
     return NAMES_OF_FAMILIES.get(facts.family, facts.name)
 
 
+def is_drafting(run: RunLog, role: str, name: str) -> bool:
+    """Whether a stage of a draft that only helps is its free drafting: the draft's decode in a parallel prefill."""
+    return name == "decode" and role == DRAFT != run.info.role
+
+
 def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[str]:
     """Wordings for a stage's bar, longest first: what it handled, how long it took, its name."""
     duration_ms = duration_ns / 1e6
@@ -54,6 +59,10 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
     titles = short_stage_titles(name)
     # One stage has no shorter name worth reading on its bar; several do.
     wordings = [f"{titles[0]}  {took}", *(titles if len(stages_in(name)) > 1 else titles[:1])]
+    if is_drafting(run, role, name):
+        drafted = sum(entry.drafted for entry in run.rounds if entry.hidden)
+        counted = [f"draft · {drafted} hidden tokens"] if drafted else []
+        return [*(f"{words}  {took}" for words in counted), *counted, f"draft  {took}", "draft"]
     lengths = run.info.lengths.get(role)
     if name == "prefill" and lengths is not None:
         wordings.insert(0, f"{name}  {took} · {lengths.input} tokens")

@@ -18,6 +18,9 @@ from evprof.view.columns import Column
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+VERIFY = "verify"
+"""The name of the part in which the target checks drafts."""
+
 RUNNING, PROVISIONAL, SETTLED = 0, 1, 2
 """States of a bar: begun; ended on the host's clock; device times known."""
 
@@ -155,7 +158,8 @@ class Track:
         self.is_answer = column.is_answer
         self.stages = SpanTable()
         self.parts = SpanTable()
-        self._rounds = Table(7)
+        self._rounds = Table(8)
+        self._verify_starts: dict[int, int] = {}
         self._tokens = Table(3)
         self._kv = Table(2)
         self._memory = Table(3)
@@ -181,6 +185,8 @@ class Track:
                 self.stages.put(span, span.name)
             elif parent is not None and parent.is_stage:
                 self.parts.put(span, parent.name)
+                if span.name == VERIFY:
+                    self._verify_starts[span.span_id] = span.start_ns
             self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
             found = True
         self.stages.flush()
@@ -200,6 +206,7 @@ class Track:
                     row.drafted,
                     row.accepted,
                     row.round_index,
+                    row.hidden,
                 )
                 for row in new
             ]
@@ -296,7 +303,23 @@ class Track:
         return self._memory.column(0)[has] - self.zero_ns, self._memory.column(2)[has].astype(np.float64)
 
     def rounds(self) -> tuple[Ints, ...]:
-        """Per round: draft start, draft end, verify end, rollback end (from zero), drafted, accepted, round_index."""
+        """Per round: draft start, draft end, verify end, rollback end, drafted, accepted, round_index, verify start.
+
+        Moments count from the run's zero. Verification follows drafting at once, except of what was drafted inside the
+        target's prefill: that waits for its end.
+        """
         zero = self.zero_ns
         columns = [self._rounds.column(index) for index in range(7)]
-        return (*(column - zero for column in columns[:4]), *columns[4:])
+        starts, drafts, verifies, ends = (column - zero for column in columns[:4])
+        waits = self._waits()
+        return (starts, drafts, verifies + waits, ends + waits, *columns[4:], drafts + waits)
+
+    def _waits(self) -> Ints:
+        """How long each round's verification began after its drafting ended; 0 outside the prefill, or unverified."""
+        waits = np.zeros(len(self._rounds), dtype=np.int64)
+        drafts, verifies, hidden = (self._rounds.column(index) for index in (1, 2, 7))
+        for place in np.flatnonzero((hidden != 0) & (verifies > drafts)).tolist():
+            ready = int(drafts[place])
+            later = [start for start in self._verify_starts.values() if start >= ready]
+            waits[place] = min(later, default=ready) - ready
+        return waits

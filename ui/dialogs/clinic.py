@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer
+from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from evprof.core.records import TARGET
+from evprof.core.speculation import SPECULATIVE
 from evprof.metrics.failure_modes import Rejection
 from ui.models.clinic import Clinic, around, clinic_of, key_of, round_range, speculative_run
 from ui.models.run_text import is_lossy
@@ -23,8 +25,8 @@ INTERVAL_MS = 500
 """The clinic changes at most this often while a run goes on."""
 
 _PLACES = (
-    "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted; it falls with every place, "
-    "because nothing stands after a rejection. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
+    "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
+    "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
 )
 _HISTOGRAM = "Share of the rounds that accepted so many tokens; above the bars, how many rounds."
 _NO_ROUNDS = "The first verified round fills this."
@@ -61,7 +63,13 @@ class PlacesPage(QWidget):
 
 
 class ClinicDialog(QDialog):
-    """Follows the run that speculates in the window's columns. Does not block the window."""
+    """Follows the run that speculates in the window's columns. Does not block the window.
+
+    Signals:
+        run_asked(str): a run of the sample that is open is wanted, in that mode.
+    """
+
+    run_asked = Signal(str)
 
     def __init__(
         self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
@@ -92,6 +100,7 @@ class ClinicDialog(QDialog):
             "Here stand every figure that is called acceptance with what it divides, acceptance by place and round, "
             "why drafts were rejected, and from which acceptance on speculation pays. Run a sample in a speculative "
             "mode, or choose such a run on the left of the window.",
+            "Run this sample speculatively",
         )
         self.title = QLabel()
         self.title.setProperty("role", "title")
@@ -127,6 +136,8 @@ class ClinicDialog(QDialog):
         ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         ground.addWidget(self.empty)
         ground.addWidget(self.body, 1)
+        self.empty.activated.connect(lambda: self.run_asked.emit(SPECULATIVE))
+        self.break_even.empty.activated.connect(lambda: self.run_asked.emit(TARGET))
         self.failures.round_chosen.connect(self._show_round)
 
     def _note(self, _run_ids: object) -> None:

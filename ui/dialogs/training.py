@@ -74,7 +74,7 @@ class TrainingDialog(QDialog):
         self.choice.blockSignals(True)
         self.choice.clear()
         for curve in self.curves:
-            self.choice.addItem(" · ".join(filter(None, (curve.title, curve.started_at))))
+            self.choice.addItem(" · ".join(filter(None, (curve.title, curve.began))))
         self.choice.setCurrentIndex(len(self.curves) - 1)
         self.choice.blockSignals(False)
         self.empty.setVisible(not self.curves)

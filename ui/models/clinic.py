@@ -21,6 +21,8 @@ from evprof.metrics.failure_modes import KINDS, Rejection, first_rejections
 from evprof.metrics.payoff import Expected, Prediction, expected_table, prediction_of
 from evprof.metrics.speculation import repeats_of
 from evprof.metrics.speculation_text import speculation_sentence
+from evprof.view.columns import Column
+from evprof.view.lanes import Track
 from ui.models.figures import NOTHING
 from ui.models.run_text import run_title
 
@@ -114,7 +116,7 @@ def chance_text(chance: float | None) -> str:
     """A probability in percent; a dash where a model gives none."""
     if chance is None:
         return NOTHING
-    return "< 0.1 %" if 0 < chance < 0.0005 else f"{100 * chance:.1f} %"
+    return "< 0.1 %" if chance < 0.0005 else f"{100 * chance:.1f} %"
 
 
 def piece_text(piece: str) -> str:
@@ -123,13 +125,12 @@ def piece_text(piece: str) -> str:
 
 
 def round_range(run: RunLog, round_index: int) -> tuple[int, int] | None:
-    """Start and end of a round in ns from the run's zero; None where it is not known."""
-    zero = run.info.start_ns
-    entry = next((entry for entry in run.rounds if entry.round_index == round_index), None)
-    if zero is None or entry is None:
-        return None
-    start = entry.start_ns - zero
-    return start, start + entry.draft_ns + entry.verify_ns + entry.rollback_ns
+    """Start and end of a round in ns from the run's zero, as the timeline draws it; None where it is not known."""
+    track = Track(Column(run, run.info.role))
+    track.update()
+    starts, _, _, ends, _, _, numbers, _ = track.rounds()
+    found = [place for place, number in enumerate(numbers.tolist()) if number == round_index]
+    return (int(starts[found[0]]), int(ends[found[0]])) if found else None
 
 
 def around(chosen: tuple[int, int], view: tuple[int, int]) -> tuple[int, int] | None:

@@ -54,6 +54,11 @@ class RequestForm:
             return self._wanted_mode
         return next((mode for mode in MODES if not self.mode_problem(mode)), self._wanted_mode)
 
+    @property
+    def wanted_mode(self) -> str:
+        """The mode that was asked for, whether or not it can run."""
+        return self._wanted_mode
+
     def choose_mode(self, mode: str) -> None:
         """Asks for a mode."""
         self._wanted_mode = mode

@@ -15,7 +15,6 @@ from evprof.metrics.decoding import decode_throughput_tok_s
 from evprof.metrics.kv_cache import live_bytes
 from evprof.view.columns import Column
 from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
-from ui.models.drafter_choice import KIND_WORDS
 
 MODE_NAMES = {
     "side-by-side": "Side by side",
@@ -62,15 +61,10 @@ def run_title(run: RunLog) -> str:
 
 
 def _drafting(run: RunLog) -> str:
-    """` · lookup γ=5`: who drafts unless that is the event model, and how much per round where rounds are fixed."""
-    asked = asked_of(run)
-    kind = drafter_kind(run)
-    words = "" if kind == MODEL else f" · {KIND_WORDS.get(kind, kind)}"
+    """` γ=5`: how much is drafted per round, where rounds have one number for it; who drafts, the run's label says."""
+    asked, gamma = asked_of(run), run.info.settings.get("gamma")
     has_rounds = run.info.mode != PARALLEL_PREFILL or asked.get("afterwards") == "rounds"
-    gamma, tree = run.info.settings.get("gamma"), asked.get("tree")
-    if tree:
-        return f"{words} tree {tree}"
-    return f"{words} γ={gamma}" if gamma and has_rounds else words
+    return f" γ={gamma}" if gamma and has_rounds and not asked.get("tree") else ""
 
 
 def asked_of(run: RunLog) -> dict[str, Any]:

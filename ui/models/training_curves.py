@@ -46,6 +46,11 @@ class TrainingCurve:
         return f"{KIND_WORDS.get(self.kind, self.kind)} · {self.adapter}" if self.kind else self.adapter
 
     @property
+    def began(self) -> str:
+        """When it began, to the minute."""
+        return self.started_at.replace("T", " ")[:16]
+
+    @property
     def best_loss(self) -> float | None:
         """The validation loss at the step that was kept; None where it was not looked at then."""
         pairs = zip(self.validation_steps, self.validation_loss, strict=True)

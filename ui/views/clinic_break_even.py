@@ -12,8 +12,8 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
 
-from evprof.core.units import ms_text
-from evprof.metrics.break_even import GAMMAS
+from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
+from evprof.metrics.break_even import GAMMAS, steady_rounds
 from evprof.metrics.payoff import DECODE, SLIP_002, Expected, Measured, Prediction
 from ui.models.clinic import Clinic
 from ui.models.figures import NOTHING
@@ -27,14 +27,19 @@ from ui.views.panel_parts import ToneLabel, section_head, sentence
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
     "Here stands how many times as fast decoding would be for any number of drafted tokens, beside what was measured. "
-    "It takes a run with rounds and a plain run of the same target on the same sample: choose the mode Video model and "
-    "press Run."
+    "It takes a run with rounds, and a plain run of the same target on the same sample: then choose this run again."
 )
+_RUN_ALONE = "Run the target alone"
+_WITHOUT_ROUNDS = {
+    PARALLEL_PREFILL: "No rounds follow this prefill",
+    KV_ADAPTED: "Nothing is drafted in this run",
+}
 _CAPTION = (
     "Line: decoding; dots: with the draft's own stages counted. Square: measured, with its 95 % interval from three "
     "repeats on. Circle: where the sliders stand."
 )
-_HEADS = ("alone", "rounds", "parallel", "002 alone", "002 parallel")
+_TABLE_PX = 80 * GRID
+_HEADS = ("alone", "rounds", "parallel", "alone *", "parallel *")
 
 
 class Scale(NamedTuple):
@@ -153,11 +158,12 @@ class BreakEvenPage(QWidget):
         super().__init__(parent)
         self.state: WhatIf | None = None
         self._clinic: Clinic | None = None
-        self.empty = EmptyState(_NOTHING_HEAD, _NOTHING)
+        self.empty = EmptyState(_NOTHING_HEAD, _NOTHING, _RUN_ALONE)
         self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.plot = BreakEvenPlot(themes)
         self.sliders = WhatIfSliders()
         self.table = FigureTable(themes)
+        self.table.setMaximumWidth(_TABLE_PX)
         self.table.setAccessibleName("Expected answer times by output length")
         self.slip = sentence("small")
         self.caption = sentence("small")
@@ -195,11 +201,20 @@ class BreakEvenPage(QWidget):
         self.body.setVisible(found is not None)
         if clinic is None or found is None:
             self.state = None
+            self._explain(clinic)
             return
         kept = self.state if is_same else None
         self.state = WhatIf(found) if kept is None else WhatIf(found, kept.gamma, kept.alpha, kept.tokens, kept.verify)
         self._show_table(clinic.expected)
         self._show()
+
+    def _explain(self, clinic: Clinic | None) -> None:
+        """What is missing; where no round ever comes, what can be said without."""
+        head = None if clinic is None or steady_rounds(clinic.run) else _WITHOUT_ROUNDS.get(clinic.run.info.mode)
+        if clinic is None or head is None:
+            self.empty.say(_NOTHING_HEAD, _NOTHING)
+        else:
+            self.empty.say(head, clinic.sentence)
 
     def _move(self, name: str, value: float) -> None:
         if self.state is not None:
@@ -225,7 +240,7 @@ class BreakEvenPage(QWidget):
         self.table.show_rows([_table_row(entry) for entry in rows], _HEADS)
         for part in (self.table, self.table_head):
             part.setVisible(bool(rows))
-        self.slip.setText(f"002: printed values contain a unit slip. {SLIP_002}")
+        self.slip.setText(f"* As document 002 prints it: printed values contain a unit slip. {SLIP_002}")
         self.slip.setVisible(any(entry.printed_ms is not None for entry in rows))
 
     def restyle(self) -> None:
@@ -242,7 +257,7 @@ def _table_row(entry: Expected) -> TableRow:
     known = (entry.plain_ms, entry.rounds_ms, entry.parallel_ms)
     printed = (entry.printed_ms, entry.printed_parallel_ms)
     cells = (
-        *(NOTHING if value is None else ms_text(value) for value in known),
-        *(NOTHING if value is None else f"{value:,} ms" for value in printed),
+        *(NOTHING if value is None else f"{value:,.0f}" for value in known),
+        *(NOTHING if value is None else f"{value:,}" for value in printed),
     )
     return TableRow(f"{entry.tokens} tokens", cells, roles=("", "", "", "dim", "dim"))

@@ -19,7 +19,7 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
 
 
 class DefinitionList(QWidget):
-    """Rows of a grid: a box with the name, what is divided by what, both counts, the value; the note is a tool tip.
+    """Rows of a grid: a box with the name, what is divided by what, both counts, the value.
 
     Signals:
         chosen(object): the names of the figures that are ticked, in order of ticking.
@@ -32,11 +32,12 @@ class DefinitionList(QWidget):
         self._definitions: tuple[Definition, ...] = ()
         self._chosen: list[str] = []
         self.boxes: dict[str, QCheckBox] = {}
+        self._formulas: dict[str, tuple[QLabel, ...]] = {}
         self._cells: list[QWidget] = []
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, GRID, 0)
         self._grid.setHorizontalSpacing(2 * GRID)
-        self._grid.setVerticalSpacing(GRID - 2)
+        self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(1, 1)
 
     def show_definitions(self, definitions: Sequence[Definition]) -> None:
@@ -57,6 +58,7 @@ class DefinitionList(QWidget):
             cell.deleteLater()
         self._cells.clear()
         self.boxes.clear()
+        self._formulas.clear()
         self._make_rows()
         self._write()
 
@@ -66,9 +68,10 @@ class DefinitionList(QWidget):
             head.setAlignment(_RIGHT if column > 1 else Qt.AlignmentFlag.AlignLeft)
             self._put(head, 0, column)
         for place, entry in enumerate(self._definitions):
-            row = 2 * place + 2
+            row = 3 * place + 2
             line = rule()
-            self._grid.addWidget(line, row - 1, 0, 1, 4)
+            self._grid.addWidget(line, row - 1, 0, 1, 4, Qt.AlignmentFlag.AlignVCenter)
+            self._grid.setRowMinimumHeight(row - 1, GRID)
             self._cells.append(line)
             box = QCheckBox(entry.name)
             box.setAccessibleName(f"Compare the {entry.name}")
@@ -76,11 +79,9 @@ class DefinitionList(QWidget):
             box.toggled.connect(lambda is_on, name=entry.name: self._tick(name, is_on))
             self.boxes[entry.name] = box
             self._put(box, row, 0)
-            formula = QLabel()
-            formula.setProperty("role", "dim")
-            formula.setWordWrap(True)
-            formula.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-            self._put(formula, row, 1)
+            self._formulas[entry.name] = tuple(self._wrapped(role) for role in ("", "small"))
+            for below, label in enumerate(self._formulas[entry.name]):
+                self._grid.addWidget(label, row + below, 1)
             for column, role in ((2, "dim"), (3, "title")):
                 label = QLabel()
                 label.setProperty("role", role)
@@ -88,26 +89,33 @@ class DefinitionList(QWidget):
                 label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
                 self._put(label, row, column)
 
+    def _wrapped(self, role: str) -> QLabel:
+        label = QLabel()
+        label.setProperty("role", role)
+        label.setWordWrap(True)
+        label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self._cells.append(label)
+        return label
+
     def _put(self, cell: QWidget, row: int, column: int) -> None:
-        self._grid.addWidget(cell, row, column)
+        self._grid.addWidget(cell, row, column, Qt.AlignmentFlag.AlignTop)
         self._cells.append(cell)
 
     def _write(self) -> None:
         for place, entry in enumerate(self._definitions):
-            row = 2 * place + 2
-            for column, text in ((1, entry.formula), (2, counts_text(entry)), (3, value_text(entry))):
+            row = 3 * place + 2
+            for column, text in ((2, counts_text(entry)), (3, value_text(entry))):
                 item = self._grid.itemAtPosition(row, column)
                 label = None if item is None else item.widget()
                 if isinstance(label, QLabel):
                     label.setText(text)
-            tip = f"{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
-            for column in range(4):
-                item = self._grid.itemAtPosition(row, column)
-                cell = None if item is None else item.widget()
-                if cell is not None:
-                    cell.setToolTip(tip)
+            note = f"{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
+            formula, below = self._formulas[entry.name]
+            formula.setText(entry.formula)
+            below.setText(note)
+            below.setVisible(bool(note))
             self.boxes[entry.name].setAccessibleDescription(
-                f"{entry.formula}: {counts_text(entry)} = {value_text(entry)}. {tip}"
+                f"{entry.formula}: {counts_text(entry)} = {value_text(entry)}. {note}"
             )
 
     def _tick(self, name: str, is_on: bool) -> None:
@@ -128,7 +136,7 @@ class DefinitionList(QWidget):
 
 
 class DefinitionsPage(QWidget):
-    """The list, and below it the bar that warns of two figures that divide different counts."""
+    """The list, and above it the bar that warns of two figures that divide different counts."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -141,17 +149,24 @@ class DefinitionsPage(QWidget):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         ground = QWidget()
+        # Its least height would be that of its least width; the height at its own width is asked for anyway.
+        ground.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         inner = QVBoxLayout(ground)
         inner.setContentsMargins(0, 0, 0, 0)
         inner.addWidget(self.list)
         inner.addStretch(1)
         area.setWidget(ground)
         column = QVBoxLayout(self)
-        column.setContentsMargins(0, 2 * GRID, 0, 0)
+        column.setContentsMargins(0, GRID, 0, 0)
         column.setSpacing(GRID)
+        slot = QWidget()
+        slot.setMinimumHeight(4 * GRID + 2)
+        words = QVBoxLayout(slot)
+        words.setContentsMargins(0, 0, 0, 0)
+        words.addWidget(self.warning)
+        words.addWidget(self.hint)
+        column.addWidget(slot)
         column.addWidget(area, 1)
-        column.addWidget(self.warning)
-        column.addWidget(self.hint)
         self.list.chosen.connect(self._judge)
         self._judge()
 

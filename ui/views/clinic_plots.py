@@ -126,7 +126,7 @@ class HistogramPlot(BarPlot):
         step = next(step for step in (2, 5, 10, 20, 25, 50) if top / step <= 5)
         self.left.setTicks([[(float(share), f"{share} %") for share in range(0, int(top) + 1, step)]])
         self._bars(list(self.counts), shares, 0.62, self.theme.stage("verify"))
-        words = [f"{rounds:,}" for rounds in self.counts.values()]
+        words = [f"{rounds:,}" if rounds else "" for rounds in self.counts.values()]
         self._words(list(self.counts), shares, words, last + 1.2)
 
 

@@ -13,7 +13,7 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.run_log import Span
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import Column
-from evprof.view.labels import short_stage_titles, stage_title
+from evprof.view.labels import is_drafting, short_stage_titles, stage_title
 from ui.models.run_text import stages_in_order
 from ui.selection import Selection
 from ui.theme import RADIUS, SMALL_PX, ThemeHolder
@@ -122,12 +122,15 @@ class StageStrip(QWidget):
 
     def _paint_segment(self, painter: QPainter, segment: Segment) -> None:
         theme, span = self._themes.theme, segment.span
-        color = theme.stage(span.stage_name)
+        drafts = self._drafts(span)
+        color = theme.stage("draft" if drafts else span.stage_name)
         box = QRectF(segment.left, 0, segment.width, HEIGHT)
         running = span.end_ns is None and self._column is not None and not self._column.run.info.is_over
         provisional = not span.is_settled
         # Provisional times are drawn lighter; they take their full colour once the device has said them.
-        painter.fillRect(box, stage_brush(theme, span.name, box, 0.55 if provisional and not running else 1.0))
+        painter.fillRect(
+            box, stage_brush(theme, "draft" if drafts else span.name, box, 0.55 if provisional and not running else 1.0)
+        )
         chosen = self._selection.span
         if running:
             painter.fillRect(QRectF(box.left(), HEIGHT - 3, box.width(), 3), theme.text)
@@ -142,10 +145,13 @@ class StageStrip(QWidget):
             painter.setPen(theme.text)
         painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
 
+    def _drafts(self, span: Span) -> bool:
+        return self._column is not None and is_drafting(*self._column, span.name)
+
     def _fitting(self, segment: Segment, room: float, painter: QPainter) -> str:
         """Name and time, or the name, or its first letters, or nothing: what fits."""
         metrics = QFontMetricsF(painter.font())
-        titles = short_stage_titles(segment.span.name)
+        titles = ["draft"] if self._drafts(segment.span) else short_stage_titles(segment.span.name)
         for text in (f"{titles[0]} {ms_text(ms_from_ns(segment.duration_ns))}", *titles):
             if metrics.horizontalAdvance(text) <= room:
                 return text
@@ -168,11 +174,9 @@ class StageStrip(QWidget):
             else:
                 whole = sum(part.duration_ns for part in self.segments())
                 share = f"{segment.duration_ns / whole:.1%} of this model's stages"
-                QToolTip.showText(
-                    event.globalPos(),
-                    f"{stage_title(segment.span.name)}   {ms_text(ms_from_ns(segment.duration_ns))}\n{share}",
-                    self,
-                )
+                title = "draft" if self._drafts(segment.span) else stage_title(segment.span.name)
+                took = ms_text(ms_from_ns(segment.duration_ns))
+                QToolTip.showText(event.globalPos(), f"{title}   {took}\n{share}", self)
             return True
         return super().event(event)
 

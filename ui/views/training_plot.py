@@ -43,7 +43,7 @@ class TrainingPlot(Plot):
         low, high = min(losses), max(losses)
         margin = 0.06 * (high - low) or max(abs(high), 1.0) * 0.1
         floor_y = max(0.0, low - margin) if low >= 0 else low - margin
-        self.box.setRange(xRange=(0, last * 1.02), yRange=(floor_y, high + margin), padding=0)
+        self.box.setRange(xRange=(-0.01 * last, last * 1.02), yRange=(floor_y, high + margin), padding=0)
         self.bottom.setTicks([_ticks(0.0, last)])
         self.left.setTicks([_ticks(floor_y, high + margin)])
         if curve.best_step is not None:

@@ -41,7 +41,7 @@ class RoundLane(Lane):
         track = self.track
         if track is None:
             return "Speculation", "no round yet"
-        *_, drafted, accepted, _ = track.rounds()
+        *_, drafted, accepted, _, _ = track.rounds()
         return "Speculation", f"{int(accepted.sum())} of {int(drafted.sum())} accepted"
 
     def wants(self, column: int, news: News) -> bool:
@@ -55,7 +55,7 @@ class RoundLane(Lane):
             self.paint_hint(painter, "Rounds appear when the draft model starts to propose tokens.")
             return
         paint_overlap_ground(painter, self.scene, self.height())
-        starts, drafts, verifies, ends, drafted, accepted, _ = track.rounds()
+        starts, drafts, verifies, ends, drafted, accepted, _, begins = track.rounds()
         bars = merged_bars(starts, ends, self.scene.scale, narrow_px=3.0)
         proposed, taken = (_sums(bars.firsts, bars.counts, column) for column in (drafted, accepted))
         parts = (bars.x0.tolist(), bars.x1.tolist(), bars.rows.tolist(), bars.counts.tolist(), proposed, taken)
@@ -65,7 +65,7 @@ class RoundLane(Lane):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
             if count == 1 and x1 - x0 >= 3:
-                edges = [self.scene.scale.x(int(times[index])) for times in (starts, drafts, verifies, ends)]
+                edges = [self.scene.scale.x(int(times[index])) for times in (starts, drafts, begins, verifies, ends)]
                 self._paint_round(painter, edges)
             else:
                 painter.fillRect(QRectF(x0, BAR_TOP, max(1.0, x1 - x0), BAR_HEIGHT), self.scene.theme.stage("verify"))
@@ -74,10 +74,17 @@ class RoundLane(Lane):
     def _paint_round(self, painter: QPainter, edges: list[float]) -> None:
         theme = self.scene.theme
         painter.setPen(Qt.PenStyle.NoPen)
-        colors = (theme.stage("draft"), theme.stage("verify"), theme.text_dim)
+        colors = (theme.stage("draft"), None, theme.stage("verify"), theme.text_dim)
         for left, right, color in zip(edges, edges[1:], colors, strict=False):
             width = right - left
             if width <= 0.2:
+                continue
+            if color is None:
+                # What was drafted early waits to be checked: a thin line joins the two.
+                middle = BAR_TOP + BAR_HEIGHT / 2
+                painter.setPen(QPen(theme.alpha(theme.stage("draft"), 0.8), 1, Qt.PenStyle.DotLine))
+                painter.drawLine(QPointF(left, middle), QPointF(right - 1, middle))
+                painter.setPen(Qt.PenStyle.NoPen)
                 continue
             gap = 1.0 if width > 4 else 0.0
             painter.setBrush(color)
@@ -118,7 +125,7 @@ class RoundLane(Lane):
         track = self.track
         if track is None:
             return None
-        starts, drafts, verifies, ends, drafted, accepted, numbers = track.rounds()
+        starts, drafts, verifies, ends, drafted, accepted, numbers, begins = track.rounds()
         t_ns = self.scene.scale.t(pos.x())
         slack = 2 * self.scene.scale.ns_per_px
         index = int(np.searchsorted(starts, t_ns + slack, side="right")) - 1
@@ -131,7 +138,7 @@ class RoundLane(Lane):
             ("accepted", f"{int(accepted[index])}  (rejected {rejected})"),
             ("emitted", str(record.emitted)),
             ("draft", time_text(int(drafts[index] - starts[index]))),
-            ("verify", time_text(int(verifies[index] - drafts[index]))),
+            ("verify", time_text(int(verifies[index] - begins[index]))),
             ("rollback", time_text(int(ends[index] - verifies[index]))),
         ]
         note = "drafted inside the target's prefill" if record.hidden else ""

@@ -11,7 +11,7 @@ from evprof.core.run_log import Span
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import bytes_text
 from evprof.view.decimate import joined_bars, merged_bars
-from evprof.view.labels import stage_labels, stage_title, stages_in, widest_that_fits
+from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
 from ui.selection import SpanRef
@@ -87,12 +87,13 @@ class StageLane(Lane):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
             name = track.stages.names[int(row.names[index])]
-            color = self.scene.theme.stage(stages_in(name)[-1])
+            drafts = is_drafting(track.run, track.role, name)
+            color = self.scene.theme.stage("draft" if drafts else stages_in(name)[-1])
             state = int(row.states[index])
             rect = QRectF(x0, BAR_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), BAR_HEIGHT)
             ref = SpanRef(track.run.run_id, int(row.ids[index]))
             self._paint_bar(painter, rect, (name, color), state, ref)
-            if name == "decode" and count == 1:
+            if name == "decode" and count == 1 and not drafts:
                 self._paint_token_ticks(painter, track, rect, color)
             if count == 1:
                 labels = stage_labels(track.run, track.role, name, int(row.ends[index] - row.starts[index]))
@@ -262,9 +263,10 @@ class StageLane(Lane):
         if is_striped(span.name):
             note = note or "one measurement for all of these; the file does not tell them apart"
         title = stage_title(span.name) if span.name == stage else f"{stage_title(stage)} › {span.name}"
+        drafts = is_drafting(track.run, track.role, span.name)
         return Hit(
-            title=f"{title} · {self.scene.title(self.column)}",
-            color=theme.stage(color_name(span.stage_name, stage)),
+            title=f"{'draft' if drafts else title} · {self.scene.title(self.column)}",
+            color=theme.stage("draft" if drafts else color_name(span.stage_name, stage)),
             facts=facts,
             note=note,
             span=SpanRef(track.run.run_id, span.span_id),
