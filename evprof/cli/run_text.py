@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.cli.console import Console
+from evprof.cli.speculation_lines import clinic_lines, round_lines
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
@@ -14,20 +15,24 @@ from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
 from evprof.metrics.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.speculation import acceptance
-from evprof.metrics.speculation_text import speculation_sentence
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
 from evprof.view.settings_text import run_label
 
 
-def print_runs(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog] | None = None) -> None:
-    """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline."""
+def print_runs(
+    runs: Sequence[RunLog], console: Console, known: Sequence[RunLog] | None = None, *, has_rounds: bool = False
+) -> None:
+    """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline.
+
+    `has_rounds`: every round of speculation has a line of its own.
+    """
     for index, run in enumerate(runs):
         if index:
             console.print()
-        print_run(run, list(known or runs), console)
+        print_run(run, list(known or runs), console, has_rounds=has_rounds)
 
 
-def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
+def print_run(run: RunLog, known: list[RunLog], console: Console, *, has_rounds: bool = False) -> None:
     """One run."""
     console.print(heading(run))
     if run.info.error:
@@ -47,8 +52,11 @@ def print_run(run: RunLog, known: list[RunLog], console: Console) -> None:
         console.print(f"  {line}")
     for name, value in _figures(run):
         console.print(f"  {name:<22}{value}")
-    if acceptance(run) is not None:
-        console.print(f"  {speculation_sentence(run, known)}")
+    for line in clinic_lines(run, known):
+        console.print(f"  {line}")
+    if has_rounds:
+        for line in round_lines(run):
+            console.print(f"  {line}")
     console.print(f'  "{decoding.answer_text(run).strip()}"')
 
 

@@ -19,6 +19,7 @@ class Show(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The session."""
         parser.add_argument("session", metavar="S.evprof")
+        parser.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -31,7 +32,7 @@ class Show(Command):
         if console.is_json:
             console.document(session_document(runs, read_environment(options.session) or None))
         elif runs:
-            print_runs(runs, console)
+            print_runs(runs, console, has_rounds=options.rounds)
         else:
             console.print("The session holds no runs.")
         return 0
