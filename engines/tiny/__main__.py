@@ -1,4 +1,4 @@
-"""Command line of the bundled pair's workshop: ``python -m engines.tiny samples|train|evaluate``."""
+"""Command line of the bundled pair's workshop: ``python -m engines.tiny samples|train|evaluate|scenes|adapters``."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def main() -> int:
     evaluate.add_argument("--scenes", type=int, default=200)
     evaluate.add_argument("--models", type=Path, default=ASSETS / "models")
     evaluate.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    scenes = commands.add_parser("scenes", help="write scenes and a list of them, to try evprof adapter on")
+    scenes.add_argument("--count", type=int, default=40, help="default: %(default)s")
+    scenes.add_argument("--held-out", action="store_true", help="scenes that nothing was trained on")
+    scenes.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
+    scenes.add_argument("-o", "--out", type=Path, required=True)
+    adapters = commands.add_parser("adapters", help="train and evaluate the bundled adapters: 25 minutes on one core")
+    adapters.add_argument("--out", type=Path, default=ASSETS / "adapters")
+    adapters.add_argument("--work", type=Path, default=Path("build/adapters"), help="scenes and examples are kept here")
+    adapters.add_argument("--kinds", nargs="+", help="default: all")
     arguments = parser.parse_args()
     if arguments.command == "samples":
         from engines.tiny.samples import write_samples
@@ -37,6 +46,17 @@ def main() -> int:
         from engines.tiny.training import train_pair
 
         train_pair(arguments.out, arguments.work, arguments.seed)
+    elif arguments.command == "scenes":
+        from engines.tiny.scene_files import write_scene_files
+
+        options = {"held_out": arguments.held_out, "workers": arguments.workers}
+        print(write_scene_files(arguments.out, max(1, arguments.count), arguments.seed, **options))
+    elif arguments.command == "adapters":
+        from engines.tiny.adapters import RECIPES, make_adapters
+
+        kinds = arguments.kinds or list(RECIPES)
+        for path in make_adapters(arguments.out, arguments.work, arguments.seed, kinds=kinds):
+            print(path)
     else:
         from engines.tiny.evaluation import evaluate_pair
 

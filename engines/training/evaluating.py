@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,28 +20,44 @@ from engines.training.observing import Observer
 from engines.training.trainee import Figures, Trainee
 from engines.warm_models import Loader, free_memory
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.protocols import StopFlag
+from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.sample import Sample
 from evprof.core.whole_file import whole_file
 from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
 from evprof.loaders.paths import reason
+from evprof.run.benches.adapter import AdapterPlan, measure_adapter
+
+Done = Callable[[int, int], None]
+"""Told how many of how many are done."""
 
 
-@dataclass(frozen=True)
-class ForcedPlan:
-    """An adapter, the models it hangs on, and the samples it is judged on with their own prompts."""
+def evaluate_adapter(
+    plan: AdapterPlan,
+    make_engine: Callable[[], Engine],
+    stop: StopFlag,
+    *,
+    predicted: Done = lambda *_: None,
+    measured: Done = lambda *_: None,
+    loader: Loader = load_model,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Environment, and what adapter.json is to say: `forced_figures` and those of runs beside plain ones.
 
-    adapter: AdapterInfo
-    samples: Sequence[Sample]
-    target: ModelChoice
-    draft: ModelChoice
-    settings: GenerationSettings
+    `predicted` and `measured` hear how many samples and pairs of runs are done. Raises UserError for models or tensors
+    that do not suit, Cancelled when stopped before a sample was measured.
+    """
+    plan.validate()
+    forced = forced_figures(plan, stop, predicted, loader=loader)
+    engine = make_engine()
+    try:
+        environment, found = measure_adapter(engine, plan, stop, measured)
+    finally:
+        engine.close()
+    draft = plan.draft.name if plan.adapter.draft is not None else None
+    return environment, forced | found | {"target": plan.target.name, "draft": draft}
 
 
 def forced_figures(
-    plan: ForcedPlan, stop: StopFlag, done: Callable[[int, int], None] = lambda *_: None, *, loader: Loader = load_model
+    plan: AdapterPlan, stop: StopFlag, done: Done = lambda *_: None, *, loader: Loader = load_model
 ) -> dict[str, Any]:
     """`token_match`, `loss` and `cosine` (None for kinds that predict no states), each answer token counting alike.
 
@@ -49,7 +65,8 @@ def forced_figures(
     """
     models = _models(plan, stop, loader)
     trainee = _trained(plan.adapter, models)
-    observer = Observer(models[TARGET], models.get(DRAFT), plan.settings)
+    settings = plan.requests(plan.samples[0])[0].settings
+    observer = Observer(models[TARGET], models.get(DRAFT), settings)
     found = mean_figures(_judged(trainee, observer, plan, stop, done))
     del trainee, observer, models
     free_memory()
@@ -74,7 +91,7 @@ def _json(values: dict[str, Any]) -> str:
     return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
 
-def _models(plan: ForcedPlan, stop: StopFlag, loader: Loader) -> dict[str, VisionLanguageModel]:
+def _models(plan: AdapterPlan, stop: StopFlag, loader: Loader) -> dict[str, VisionLanguageModel]:
     choices = {TARGET: plan.target} | ({DRAFT: plan.draft} if plan.adapter.kind in TAKES_DRAFT else {})
     models = {role: loader(choice, role, lambda *_: None, stop) for role, choice in choices.items()}
     use_threads(models.values())
@@ -101,7 +118,7 @@ _OTHER_NAMES = {"steps": "trained_steps"}
 
 
 def _judged(
-    trainee: Trainee, observer: Observer, plan: ForcedPlan, stop: StopFlag, done: Callable[[int, int], None]
+    trainee: Trainee, observer: Observer, plan: AdapterPlan, stop: StopFlag, done: Done
 ) -> Iterable[tuple[Figures, int]]:
     for number, sample in enumerate(plan.samples, start=1):
         if stop.is_set():

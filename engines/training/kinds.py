@@ -56,6 +56,7 @@ SIZES: dict[str, dict[str, tuple[int, int]]] = {
     HIDDEN: {"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},
     LORA: {"rank": (1, 512)},
     NGRAM: {"order": (1, 8)},
+    KV: {"bottleneck": (1, 16384)},
 }
 """Sizes one may ask for, with the least and the most of each."""
 
@@ -102,9 +103,21 @@ def _ngram(side: TraineeSide) -> Trainee:
     return NgramTrainee(side.target.language_model.rows, order=side.size("order", ORDER))
 
 
+def _kv(side: TraineeSide) -> Trainee:
+    from engines.training.kv_trainee import KvTrainee
+
+    return KvTrainee(
+        side.paired.language_model,
+        side.target.language_model,
+        bottleneck=side.size("bottleneck", 64),
+        seed=side.seed,
+    )
+
+
 _MAKERS: dict[str, Callable[[TraineeSide], Trainee]] = {
     EAGLE: _eagle,
     HIDDEN: _hidden,
     LORA: _lora,
     NGRAM: _ngram,
+    KV: _kv,
 }

@@ -40,16 +40,13 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
     stop = threading.Event()
     try:
         with first_interrupt(stop.set):
-            forced = _forced(plan, console, stop)
             environment, found = _measured(plan, console, stop)
     except Cancelled:
         found = {}
     if not found or found["samples"] < len(samples):
         console.note("stopped; the adapter's folder is as it was")
         return CANCELLED
-    found = forced | found | {"left_out": len(left_out), "target": plan.target.name, "draft": None}
-    if adapter.draft is not None:
-        found["draft"] = plan.draft.name
+    found["left_out"] = len(left_out)
     if not options.no_write:
         from engines.training.evaluating import write_evaluation
 
@@ -131,27 +128,25 @@ def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
     return ModelChoice(lasting(name), options.device, options.dtype)
 
 
-def _forced(plan: AdapterPlan, console: Console, stop: threading.Event) -> dict[str, Any]:
-    from engines.training.evaluating import ForcedPlan, forced_figures
+def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tuple[dict[str, Any], dict[str, Any]]:
+    from engines.training.evaluating import evaluate_adapter
+    from evprof.cli import recorded_session
 
-    settings = plan.requests(plan.samples[0])[0].settings
     with WorkProgress(console, "predicting answers", "samples") as progress:
         progress.start(len(plan.samples))
-        asked = ForcedPlan(plan.adapter, plan.samples, plan.target, plan.draft, settings)
-        return forced_figures(asked, stop, lambda done, _: progress.reach(done))
 
+        def predicted(done: int, total: int) -> None:
+            progress.reach(done)
+            if done == total:
+                progress.turn_to("measuring", "pairs of runs", len(plan.samples) * plan.repeat)
 
-def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tuple[dict[str, Any], dict[str, Any]]:
-    from evprof.cli import recorded_session
-    from evprof.run.benches.adapter import measure_adapter
-
-    engine = recorded_session.make_engine()
-    try:
-        with WorkProgress(console, "measuring", "pairs of runs") as progress:
-            progress.start(len(plan.samples) * plan.repeat)
-            return measure_adapter(engine, plan, stop, lambda done, _: progress.reach(done))
-    finally:
-        engine.close()
+        return evaluate_adapter(
+            plan,
+            recorded_session.make_engine,
+            stop,
+            predicted=predicted,
+            measured=lambda done, _: progress.reach(done),
+        )
 
 
 def _tell(

@@ -10,7 +10,7 @@ from evprof.cli.console import Console
 from evprof.cli.progress import REFRESH_S, Bar, PlainLines, TerminalBar
 from evprof.cli.suite_progress import time_text
 
-LINE_S = 2.0
+LINE_S = 5.0
 
 
 class WorkProgress:
@@ -36,6 +36,11 @@ class WorkProgress:
         """So many there are to be, of which some are there."""
         self._total, self._before, self._done = total, before, 0
         self._began = self._shown_at = time.monotonic()
+
+    def turn_to(self, title: str, unit: str, total: int) -> None:
+        """Something else is counted from now on."""
+        self._title, self._unit = title, unit
+        self.start(total)
 
     def reach(self, done: int, note: str = "") -> None:
         """So many are done, those there before not counted; `note` stands behind the count."""
