@@ -113,7 +113,10 @@ class ParallelRun:
         settings, target, draft = self._settings, self.passes[TARGET], self.passes[DRAFT]
         drafter, limits = speculating.drafter, target.limits()
         if not isinstance(drafter, ModelDrafter):
-            raise RuntimeError("parallel prefill drafts with a model")
+            raise UserError(
+                f"Too few ids of {draft.model.facts.name} mean the same to {target.model.facts.name} for drafts inside "
+                "its prefill; choose --mode speculative, which passes text between them."
+            )
         window = Window.of(settings.speculation, limits)
         begins_early = settings.speculation.begins == "load"
 

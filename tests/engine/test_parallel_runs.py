@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from engines.draft_thread import NAME
+from engines.drafters.model_drafter import ModelDrafter
 from engines.engine import LocalEngine
+from engines.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, STAGES
@@ -198,6 +200,21 @@ def test_records_of_both_threads_are_whole(engine: Any, sample: Any) -> None:
     for phase in (BEGIN, END):
         ids = [record.span_id for record in spans if record.phase == phase]
         assert sorted(ids) == list(range(len(ids)))
+
+
+def test_drafters_are_shown_what_the_target_sees(engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+    monkeypatch.setattr(ModelDrafter, "see", lambda self, visual: seen.append(tuple(visual.shape)))
+    run = carry_out(engine, request_for(sample, hidden=2))
+    assert seen == [(run.info.lengths["target"].visual, 32)]
+
+
+def test_pairs_that_share_no_ids_are_refused(engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alignment, "kind", "re-encoded")
+    run = carry_out(engine, request_for(sample))
+    assert run.info.status == "failed"
+    assert "--mode speculative" in run.info.error
+    assert_both_ended(run)
 
 
 def test_drafters_without_a_model_are_refused(engine: Any, sample: Any) -> None:
