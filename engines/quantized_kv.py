@@ -78,10 +78,11 @@ class Fp8Kv:
         self.length = min(self.length, length)
 
     def gather(self, start: int, path: Sequence[int]) -> None:
-        """Moves packed positions in place."""
+        """Moves packed positions in place, as the bytes they are: not every device indexes 8-bit floats."""
+        chosen = torch.tensor(path, device=self._keys[0].packed.device) + start
         for held in (*self._keys, *self._values):
-            chosen = torch.tensor(path, device=held.packed.device) + start
-            held.packed[:, :, start : start + len(path)] = held.packed[:, :, chosen]
+            packed = held.packed.view(torch.uint8)
+            packed[:, :, start : start + len(path)] = packed.index_select(2, chosen)
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """The filled part of a layer's packed keys and values, and their scales."""

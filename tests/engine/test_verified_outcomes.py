@@ -1,4 +1,4 @@
-"""What a verifier decides, case by case: ends of sequence, trees, temperatures near nothing, seeds, chances of nought."""
+"""What a verifier decides, case by case: ends of sequence, trees, cold temperatures, seeds, chances of nought."""
 
 from __future__ import annotations
 
