@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from evprof.cli.console import Console
 
 _LABEL = 24
+_WIDTH = 110
 
 _MEANING = {
     "same": "every id means the same in both",
@@ -30,9 +32,20 @@ def print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:
         ("  same number, other", f"{vocabulary['differing_count']:,}"),
     ]
     for name, text in rows:
-        console.print(f"{name:<{_LABEL}}{text}".rstrip())
+        console.print(_wrapped(name, text))
     for entry in vocabulary["differing"]:
         console.print(f"{'':<{_LABEL}}{entry['id']}: {_quoted(entry['draft'])}, {_quoted(entry['target'])}")
+
+
+def _wrapped(name: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=f"{name:<{_LABEL}}",
+        subsequent_indent=" " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _listed(entries: list[dict[str, Any]], count: int) -> str:

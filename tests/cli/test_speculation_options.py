@@ -1,0 +1,222 @@
+"""Who drafts, how much and when, asked for on the command line: what is understood, refused, computed and told."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.cli import build_parser
+from evprof.cli.run_options import request_of
+from evprof.core.request import RunRequest
+from evprof.core.speculation import SpeculationSettings
+
+pytest.importorskip("torch")
+
+
+def adapter_in(folder: Path, kind: str) -> Path:
+    """The description of an adapter, without its tensors."""
+    folder.mkdir()
+    values = {"format": 1, "kind": kind, "name": folder.name, "target": "t", "draft": None, "hidden_size": 8}
+    values |= {"draft_hidden_size": None, "vocabulary": 9, "config": {}, "training": {}, "evaluation": None}
+    (folder / "adapter.json").write_text(json.dumps(values), encoding="utf-8")
+    return folder
+
+
+def asked(*words: object) -> RunRequest:
+    return request_of(build_parser().parse_args(["run", *map(str, words)]))
+
+
+def test_by_itself_the_draft_model_drafts_as_ever() -> None:
+    assert asked("--mode", "speculative").settings.speculation == SpeculationSettings()
+    assert asked().mode == "side-by-side"
+
+
+@pytest.mark.parametrize("drafter", ["model", "lookup", "self"])
+def test_naming_a_drafter_asks_for_speculation(drafter: str) -> None:
+    request = asked("--drafter", drafter)
+    assert (request.mode, request.settings.speculation.drafter) == ("speculative", drafter)
+    assert request.roles == (("draft", "target") if drafter == "model" else ("target",))
+
+
+def test_every_option_reaches_its_setting(tmp_path: Path) -> None:
+    head = adapter_in(tmp_path / "head", "eagle")
+    words = ["--drafter", head, "--draft-length", "budgeted", "--draft-tree", "3,2,1", "--no-judgements"]
+    assert asked(*words).settings.speculation == SpeculationSettings(
+        drafter="eagle", adapter=str(head), length="budgeted", tree="3,2,1", judges=False
+    )
+    words = ["--mode", "parallel-prefill", "--draft-begins", "prefill", "--hidden-tokens", 0]
+    words += ["--verify", "last-chunk", "--afterwards", "rounds"]
+    assert asked(*words).settings.speculation == SpeculationSettings(
+        begins="prefill", hidden=0, verify="last-chunk", afterwards="rounds"
+    )
+
+
+def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, maps = adapter_in(tmp_path / "counts", "ngram"), adapter_in(tmp_path / "maps", "kv")
+    for words in (["--drafter", counts], ["--adapter", counts], ["--drafter", "ngram", "--adapter", counts]):
+        request = asked(*words)
+        assert request.mode == "speculative"
+        assert (request.settings.speculation.drafter, request.settings.speculation.adapter) == ("ngram", str(counts))
+    request = asked("--adapter", maps)
+    assert (request.mode, request.settings.speculation.drafter) == ("kv-adapted", "model")
+    # A run may be repeated from any place.
+    monkeypatch.chdir(tmp_path)
+    assert asked("--adapter", "counts").settings.speculation.adapter == str(counts)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ("--drafter lookpu", 2, "must be one of model, lookup, self"),
+        ("--drafter ngram", 2, "name its folder with --adapter"),
+        ("--drafter lookup --mode draft", 2, "in mode draft nobody does"),
+        ("--adapter nowhere", 1, "is no trained adapter"),
+        ("--drafter eagle --adapter COUNTS", 2, "of kind ngram, not eagle"),
+        ("--drafter MAPS --adapter COUNTS", 2, "leave one of them out"),
+        ("--mode speculative --adapter MAPS", 2, "choose --mode kv-adapted"),
+        ("--mode kv-adapted --adapter COUNTS", 2, "choose --mode speculative"),
+        ("--mode kv-adapted", 2, "needs a trained map"),
+        ("--mode parallel-prefill --drafter lookup", 2, "Parallel prefill drafts with the draft model"),
+        ("--mode speculative --draft-tree 3,2", 2, "Only an EAGLE-style head"),
+        ("--mode parallel-prefill --hidden-tokens -1", 2, "--hidden-tokens must be 0 or more"),
+        ("--drafter lookup --early-exit 2", 2, "Early exit changes the answer"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    evprof: Callable[..., Any], tmp_path: Path, words: str, code: int, sentence: str
+) -> None:
+    places = {"COUNTS": adapter_in(tmp_path / "counts", "ngram"), "MAPS": adapter_in(tmp_path / "maps", "kv")}
+    found = evprof("run", *(places.get(word, word) for word in words.split()))
+    assert (found.code, found.output) == (code, "")
+    assert sentence in found.errors
+    assert found.errors.count("\n") == 1
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Path:
+    """An adapter that knows some of what the bundled target says."""
+    import threading
+
+    import torch
+
+    from engines.adapters.folder import save_adapter
+    from engines.loading import load_model
+    from engines.training.example import Example
+    from engines.training.ngram_trainee import NgramTrainee
+    from evprof.core.request import ModelChoice
+    from evprof.loaders.adapters import AdapterInfo
+    from evprof.run.demo import BUNDLED_TARGET
+
+    model = load_model(ModelChoice(BUNDLED_TARGET), "target", lambda *_: None, threading.Event())
+    said = [
+        f"A {vehicle} is approaching on a road that curves to the {side}, with trees on both sides."
+        for vehicle in ("truck", "car")
+        for side in ("left", "right")
+    ]
+    nothing = torch.empty(0, 1)
+    rows = model.language_model.rows
+    trainee = NgramTrainee(rows)
+    trainee.fit(
+        [
+            Example(
+                text, "?", torch.tensor([*model.vocabulary.encode(text), 2]), torch.empty(0), nothing, nothing, (0, 0)
+            )
+            for text in said
+        ]
+    )
+    hidden = model.language_model.config.hidden_size
+    info = AdapterInfo(tmp_path / "counts", "ngram", "counts", BUNDLED_TARGET, None, hidden, None, rows)
+    info = AdapterInfo(**{**vars(info), "config": trainee.config()})
+    return save_adapter(info, trainee.tensors(), "# Counts of a few sentences\n").folder
+
+
+@pytest.mark.usefixtures("computed")
+def test_drafters_without_a_model_say_what_the_target_says(
+    evprof: Callable[..., Any], tmp_path: Path, counted: Path
+) -> None:
+    """On the bundled sample, really computed; settings are told, and the report's command asks the same again."""
+    path = tmp_path / "s.evprof"
+    common = ("--max-new-tokens", 40, "-o", path, "--json")
+    (plain,) = evprof("run", "--mode", "target", *common).document["runs"]
+    found = {}
+    for words in (["--drafter", "lookup", "--no-judgements"], ["--drafter", counted, "--draft-length", "heuristic"]):
+        document = evprof("run", *words, "--gamma", 6, *common).document
+        (run,) = document["runs"]
+        assert run["status"] == "finished", run["error"]
+        assert run["token_ids"] == plain["token_ids"]
+        assert run["draft"] is None
+        found[run["settings"]["speculation"]["drafter"]] = run
+    assert found["lookup"]["settings"]["speculation"]["judges"] is False
+    told = found["ngram"]["settings"]["speculation"]
+    assert (told["adapter"], told["length"]) == (str(counted), "heuristic")
+    assert "speculation" not in plain["settings"]
+    assert found["ngram"]["speculation"]["accepted"] >= 8
+    report = tmp_path / "r.md"
+    assert evprof("report", path, "-o", report).code == 0
+    lines = [line for line in report.read_text(encoding="utf-8").splitlines() if line.startswith("evprof run")]
+    requests = [request_of(build_parser().parse_args(shlex.split(line)[1:])) for line in lines]
+    assert [one.settings.speculation for one in requests] == [
+        SpeculationSettings(),
+        SpeculationSettings(drafter="lookup", judges=False),
+        SpeculationSettings(drafter="ngram", adapter=str(counted), length="heuristic"),
+    ]
+    assert [one.settings.gamma for one in requests[1:]] == [6, 6]
+
+
+@pytest.mark.usefixtures("computed")
+def test_an_adapter_of_another_model_is_refused_by_its_run(
+    evprof: Callable[..., Any], tmp_path: Path, counted: Path
+) -> None:
+    (counted / "adapter.json").write_text(
+        (counted / "adapter.json").read_text("utf-8").replace('"vocabulary": 768', '"vocabulary": 900'), "utf-8"
+    )
+    found = evprof("run", "--drafter", counted, "--max-new-tokens", 4, "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 1
+    assert "vocabulary 900" in found.document["runs"][0]["error"]
+
+
+def test_vocabularies_of_a_pair_are_compared(evprof: Callable[..., Any]) -> None:
+    words = ("inspect", "evprof-tiny-eventgpt", "--against", "evprof-tiny-video-llava")
+    vocabulary = evprof(*words, "--json").document["vocabulary"]
+    assert vocabulary["target"] == "evprof-tiny-video-llava"
+    assert (vocabulary["alignment"], vocabulary["shared_ids"], vocabulary["same_number"]) == ("shared", 765, True)
+    assert (vocabulary["only_draft_count"], vocabulary["only_target_count"]) == (0, 3)
+    text = evprof(*words).output
+    assert "shared                765, under the same numbers; 100.0%" in text
+    assert "765 “<special>”" in text
+
+
+def test_vocabularies_that_only_text_connects(evprof: Callable[..., Any]) -> None:
+    words = ("inspect", "random:160m-eventgpt", "--against", "evprof-tiny-video-llava")
+    vocabulary = evprof(*words, "--json").document["vocabulary"]
+    assert (vocabulary["alignment"], vocabulary["same_number"]) == ("re-encoded", False)
+    assert vocabulary["differing"][0] == {"id": 259, "draft": " ", "target": " a"}
+    assert len(vocabulary["differing"]) == 10 < vocabulary["differing_count"]
+    text = evprof(*words).output
+    assert "text passes between the models" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("road.npy", "--against", "evprof-tiny-eventgpt"), 2, "--against asks about a model's vocabulary"),
+        (("evprof-tiny-eventgpt", "--against", "nosuch"), 1, "no model of that name"),
+        (("evprof-tiny-eventgpt", "--against", "random:nosuch"), 2, "random:nosuch"),
+    ],
+)
+def test_what_has_no_vocabulary_is_refused(
+    evprof: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    import numpy as np
+
+    path = tmp_path / "road.npy"
+    np.save(path, {"x": np.zeros(4), "y": np.zeros(4), "t": np.arange(4), "p": np.ones(4)}, allow_pickle=True)
+    found = evprof("inspect", *(path if word == "road.npy" else word for word in words))
+    assert found.code == code
+    assert sentence in found.errors
