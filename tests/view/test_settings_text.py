@@ -10,10 +10,12 @@ import pytest
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
 from evprof.view.settings_text import (
+    SPECULATION_KEYS,
     difference_sentence,
     differences,
     flat,
@@ -180,3 +182,62 @@ def test_what_may_change_the_text() -> None:
     assert may_change_text("visual_keep", 0.9)
     assert not may_change_text("visual_keep", 1.0)
     assert not may_change_text("step", "compiled")
+
+
+def speculating(mode: str = "speculative", **asked: Any) -> dict[str, str]:
+    """Key -> row of what concerns drafting in a run that asks for it."""
+    gamma = asked.pop("gamma", 5)
+    made = run(GenerationSettings(gamma=gamma, speculation=SpeculationSettings(**asked)), mode=mode)
+    return {setting.key: setting.text for setting in settings_of(made, "target") if setting.key in SPECULATION_KEYS}
+
+
+def test_only_what_means_something_is_said_of_drafting() -> None:
+    assert speculating("target", drafter="lookup") == {}
+    assert speculating() == {"drafter": "model", "gamma": "5", "length": "fixed"}
+    assert speculating(hidden=3, verify="last-chunk", afterwards="rounds") == speculating()
+    assert speculating(drafter="eagle", adapter="/some/where/head/", tree="3,2") == {
+        "drafter": "eagle head",
+        "tree": "3,2",
+    }
+    window = {"begins": "with load", "hidden": "as time allows", "verify": "after prefill", "afterwards": "plain"}
+    assert speculating("parallel-prefill", length="heuristic") == {"drafter": "model", **window}
+    assert speculating("parallel-prefill", afterwards="rounds", hidden=0, verify="last-chunk") == {
+        **speculating(),
+        "begins": "with load",
+        "hidden": "0",
+        "verify": "in the last chunk",
+        "afterwards": "rounds",
+    }
+    assert speculating("kv-adapted", adapter="maps") == {"adapter": "maps"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "label"),
+    [
+        ("speculative", {}, ""),
+        ("speculative", {"drafter": "lookup"}, "lookup"),
+        (
+            "speculative",
+            {"drafter": "ngram", "adapter": "/a/counts", "length": "budgeted"},
+            "ngram counts · budgeted length",
+        ),
+        ("speculative", {"drafter": "eagle", "adapter": "head", "tree": "2,2"}, "eagle head · tree 2,2"),
+        ("parallel-prefill", {}, ""),
+        (
+            "parallel-prefill",
+            {"hidden": 4, "begins": "prefill", "verify": "last-chunk"},
+            "from prefill · 4 hidden · last-chunk",
+        ),
+        ("parallel-prefill", {"hidden": 0, "afterwards": "rounds"}, "0 hidden · then rounds"),
+        ("kv-adapted", {"adapter": "maps"}, "maps"),
+    ],
+)
+def test_drafting_that_is_not_as_ever_is_in_the_label(mode: str, asked: dict[str, Any], label: str) -> None:
+    assert run_label([run(GenerationSettings(speculation=SpeculationSettings(**asked)), mode=mode)]) == label
+
+
+def test_sessions_from_before_drafters_read_as_the_draft_model() -> None:
+    made = run(mode="speculative")
+    del made.info.settings["speculation"]
+    assert {setting.text for setting in settings_of(made, "target") if setting.key == "drafter"} == {"model"}
+    assert flat(made.info.settings)["length"] == "fixed"
