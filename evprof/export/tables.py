@@ -1,4 +1,4 @@
-"""Runs as flat tables, one row per run, stage, tensor, token, round, cache length or memory sample, for data frames.
+"""Runs as flat tables for data frames: one row per run, stage, tensor, token, round, judged draft and so on.
 
 Written one run at a time. Every run is there, failed ones with their error.
 """
@@ -17,6 +17,7 @@ from evprof.core.units import ms_from_ns
 from evprof.core.whole_file import whole_file
 from evprof.metrics import kv_cache, stages
 from evprof.metrics.document import metrics_document
+from evprof.metrics.failure_modes import Rejection, first_rejections
 from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
 
@@ -223,6 +224,7 @@ def _token_rows(run: RunLog) -> list[Row]:
 
 
 def _round_rows(run: RunLog) -> list[Row]:
+    rejections = {entry.round_index: entry for entry in first_rejections(run)}
     return [
         {
             "round": entry.round_index,
@@ -235,9 +237,49 @@ def _round_rows(run: RunLog) -> list[Row]:
             "emitted": entry.emitted,
             "drafted_ids": entry.drafted_ids.replace(",", " "),
             "hidden": bool(entry.hidden),
+            **_rejection(rejections.get(entry.round_index)),
         }
         for entry in run.rounds
     ]
+
+
+def _rejection(entry: Rejection | None) -> Row:
+    """Why a round ended: the first rejected token, what stands in its place, and the kind of difference."""
+    found = {} if entry is None else entry.to_json()
+    return {column: found.get(name) for column, name in _REJECTION.items()}
+
+
+_REJECTION = {
+    "rejected_at": "position",
+    "rejected_piece": "draft_piece",
+    "instead": "target_piece",
+    "rejected_kind": "kind",
+}
+
+
+def _judgement_rows(run: RunLog) -> list[Row]:
+    """What both models thought of every judged token; an unknown probability is an empty cell."""
+    return [
+        {
+            "round": entry.round_index,
+            "place": entry.place,
+            "position": entry.position,
+            "draft_id": entry.draft_id,
+            "target_id": entry.target_id,
+            "accepted": bool(entry.accepted),
+            "draft_chance": _chance(entry.draft_ppm),
+            "cross_chance": _chance(entry.cross_ppm),
+            "target_chance": _chance(entry.target_ppm),
+            "overlap": _chance(entry.overlap_ppm),
+            "draft_piece": entry.draft_piece,
+            "target_piece": entry.target_piece,
+        }
+        for entry in run.judgements
+    ]
+
+
+def _chance(ppm: int) -> float | None:
+    return None if ppm < 0 else ppm / 1_000_000
 
 
 def _kv_rows(run: RunLog) -> list[Row]:
@@ -272,6 +314,7 @@ _ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
     "tensors": _tensor_rows,
     "tokens": _token_rows,
     "rounds": _round_rows,
+    "judgements": _judgement_rows,
     "kv_cache": _kv_rows,
     "memory": _memory_rows,
     "figures": _figure_rows,
@@ -301,6 +344,11 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "rounds": (
         *("round", "start_ms", "draft_ms", "verify_ms", "rollback_ms"),
         *("drafted", "accepted", "emitted", "drafted_ids", "hidden"),
+        *_REJECTION,
+    ),
+    "judgements": (
+        *("round", "place", "position", "draft_id", "target_id", "accepted"),
+        *("draft_chance", "cross_chance", "target_chance", "overlap", "draft_piece", "target_piece"),
     ),
     "kv_cache": ("role", "time_ms", "positions", "bytes"),
     "memory": ("time_ms", "resident_bytes", "gpu_bytes"),

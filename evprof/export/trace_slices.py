@@ -112,6 +112,9 @@ def _drafts(run: RunLog, slices: Sequence[Slice]) -> Iterator[Flow]:
     phases = {(entry.round_index, entry.name): place for place, entry in enumerate(slices) if entry.category == "phase"}
     begun = dict.fromkeys(parts, 0)
     for entry in sorted(run.rounds, key=lambda round_: round_.start_ns):
+        if entry.hidden:
+            yield from _hidden_drafts(slices, phases.get((entry.round_index, "draft")), parts["verify"])
+            continue
         ends: list[int] = []
         for name in ("draft", "verify"):
             phase = phases.get((entry.round_index, name))
@@ -121,6 +124,16 @@ def _drafts(run: RunLog, slices: Sequence[Slice]) -> Iterator[Flow]:
             ends.append(phase if part is None else part)
         if len(ends) == 2 and entry.drafted and slices[ends[0]].start_ns <= slices[ends[1]].start_ns:
             yield Flow("drafted tokens", *ends)
+
+
+def _hidden_drafts(slices: Sequence[Slice], drafted: int | None, verifications: Sequence[int]) -> Iterator[Flow]:
+    """From what was drafted inside the prefill to the first verification behind it, if it took one."""
+    if drafted is None:
+        return
+    behind = (place for place in verifications if slices[place].start_ns >= slices[drafted].end_ns)
+    place = next(behind, None)
+    if place is not None:
+        yield Flow("drafted tokens", drafted, place)
 
 
 def _part_in(slices: Sequence[Slice], places: list[int], begun: dict[str, int], name: str, phase: Slice) -> int | None:
@@ -176,14 +189,20 @@ def _tensors(tensors: list[TensorRecord]) -> Arguments:
 
 
 def _rounds(run: RunLog, zero_ns: int) -> Iterator[Slice]:
-    """A bar for each round, and within it drafting, verifying and rolling back, one after the other."""
+    """A bar for each round, and within it drafting, verifying and rolling back, one after the other.
+
+    What was drafted inside the prefill was verified only later, where the target's own spans show it: its bar holds the
+    drafting alone.
+    """
     base = THREADS["rounds"]
     for entry in run.rounds:
         at_ns = entry.start_ns - zero_ns
         index = entry.round_index
-        parts = (("draft", entry.draft_ns), ("verify", entry.verify_ns), ("rollback", entry.rollback_ns))
+        parts = [("draft", entry.draft_ns), ("verify", entry.verify_ns), ("rollback", entry.rollback_ns)]
+        if entry.hidden:
+            del parts[1:]
         end_ns = at_ns + sum(duration_ns for _, duration_ns in parts)
-        title = f"round {index}: {entry.accepted} of {entry.drafted}"
+        title = f"{'hidden ' * bool(entry.hidden)}round {index}: {entry.accepted} of {entry.drafted}"
         yield Slice(base, "rounds", title, "round", at_ns, end_ns, _round_arguments(entry), round_index=index)
         for name, duration_ns in parts:
             end_ns = at_ns + duration_ns
@@ -192,6 +211,7 @@ def _rounds(run: RunLog, zero_ns: int) -> Iterator[Slice]:
 
 
 def _round_arguments(entry: RoundRecord) -> Arguments:
+    verified: Arguments = {"verify_ns": entry.verify_ns, "rollback_ns": entry.rollback_ns} if entry.hidden else {}
     return {
         "round": entry.round_index,
         "drafted": entry.drafted,
@@ -199,4 +219,5 @@ def _round_arguments(entry: RoundRecord) -> Arguments:
         "emitted": entry.emitted,
         "drafted_ids": entry.drafted_ids,
         "hidden": bool(entry.hidden),
+        **verified,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.chrome_trace import THREADS, chrome_trace, left_out_sentences
@@ -95,10 +95,34 @@ def test_arrows_lead_from_prefill_to_decode_and_from_drafts_to_their_verificatio
 
 def test_drafts_of_models_lead_to_the_models_verification(speculative_run: RunLog) -> None:
     """The second round's parts were not recorded in time: its arrow joins the phases of the round."""
+    speculative_run.rounds[:] = [entry._replace(hidden=0) for entry in speculative_run.rounds]
     found = chrome_trace([speculative_run])["traceEvents"]
     ends = [(entry["ph"], entry["tid"], entry["ts"]) for entry in found if entry.get("name") == "drafted tokens"]
     draft, target, rounds = (THREADS[name] for name in ("draft", "target", "rounds"))
     assert sorted(ends) == [("f", target, 80), ("f", rounds, 125), ("s", draft, 60), ("s", rounds, 105)]
+
+
+def test_drafts_hidden_in_the_prefill_lead_to_the_verification_behind_it() -> None:
+    """Drafting beside the prefill, verified in decode: the round's bar is the drafting alone, and still nests."""
+    log = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", {}, {}, start_ns=0, status="finished"))
+    for span_id, parent, role, name, start, end in (
+        (0, -1, "draft", "prefill", 0, 20_000),
+        (1, -1, "target", "prefill", 5_000, 60_000),
+        (2, -1, "draft", "decode", 20_000, 50_000),
+        (3, -1, "target", "decode", 60_000, 100_000),
+        (4, 3, "target", "verify", 62_000, 70_000),
+    ):
+        log.absorb(SpanRecord(1, span_id, parent, SETTLED, role, name, start, end))
+    log.absorb(RoundRecord(1, 0, 20_000, 30_000, 8_000, 1_000, 4, 2, 3, "1,2,3,4", 1))
+    found = chrome_trace([log])["traceEvents"]
+    ends = [(entry["ph"], entry["tid"], entry["ts"]) for entry in found if entry.get("name") == "drafted tokens"]
+    assert sorted(ends) == [("f", THREADS["target"], 62), ("s", THREADS["rounds"], 20)]
+    rounds = [entry for entry in slices(found) if entry["tid"] == THREADS["rounds"]]
+    assert [(entry["name"], entry["ts"], entry["dur"]) for entry in rounds] == [
+        ("hidden round 0: 2 of 4", 20, 30),
+        ("draft", 20, 30),
+    ]
+    assert rounds[0]["args"]["verify_ns"] == 8_000
 
 
 def test_a_run_that_broke_off_says_where_and_why() -> None:

@@ -21,6 +21,7 @@ def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> 
         "tensors": 3,
         "tokens": sum(len(run.tokens) + len(run.rejected) for run in runs),
         "rounds": 2,
+        "judgements": 0,
         "kv_cache": 7,
         "memory": 2,
         "figures": 0,
