@@ -39,20 +39,31 @@ class Round:
 
 
 class Answer:
-    """`ids` are the generated tokens so far, end-of-sequence included once it came."""
+    """`ids` are the generated tokens so far, end-of-sequence included once it came; `origin` is whose they are unless
+    said otherwise."""
 
-    def __init__(self, sink: Sink, run_id: int, role: str, pieces: Sequence[str], *, now: Clock = monotonic_ns) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        run_id: int,
+        role: str,
+        pieces: Sequence[str],
+        *,
+        now: Clock = monotonic_ns,
+        origin: str = ORIGIN_TARGET,
+    ) -> None:
         self.ids: list[int] = []
         self.now = now
         self._append = sink.append
         self._run_id = run_id
         self._role = role
         self._pieces = pieces
+        self._origin = origin
 
     def add(
         self,
         token_id: int,
-        origin: str = ORIGIN_TARGET,
+        origin: str | None = None,
         round_index: int = OUTSIDE_ROUNDS,
         t_ns: int | None = None,
     ) -> None:
@@ -65,7 +76,7 @@ class Answer:
                 self._role,
                 position,
                 token_id,
-                origin,
+                origin or self._origin,
                 round_index,
                 self.now() if t_ns is None else t_ns,
                 self._piece(token_id),
@@ -117,7 +128,7 @@ class SilentAnswer(Answer):
     def add(
         self,
         token_id: int,
-        origin: str = ORIGIN_TARGET,
+        origin: str | None = None,
         round_index: int = OUTSIDE_ROUNDS,
         t_ns: int | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.speculation import PARALLEL_PREFILL, SPECULATIVE
+from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE
 
 ROLES_OF = {
     "side-by-side": (DRAFT, TARGET),
@@ -27,6 +27,7 @@ ROLES_OF = {
     PARALLEL_PREFILL: (TARGET,),
     "draft": (DRAFT,),
     "target": (TARGET,),
+    KV_ADAPTED: (TARGET,),
 }
 """Mode -> the roles whose answers are wanted, a run each, in order."""
 

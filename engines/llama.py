@@ -200,11 +200,18 @@ class LlamaDecoder(nn.Module):
         return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
 
     def trunk(
-        self, hidden: torch.Tensor, cache: CacheLike, *, stop: StopFlag | None = None, shape: BlockShape | None = None
+        self,
+        hidden: torch.Tensor,
+        cache: CacheLike,
+        *,
+        stop: StopFlag | None = None,
+        shape: BlockShape | None = None,
+        inputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S.
 
         `shape` places the S positions as a tree behind what the cache holds, without it they follow one another.
+        `inputs` is given what enters each layer.
         Raises Cancelled when `stop` is set between two layers.
         """
         start, new, padding = cache.length, hidden.shape[1], cache.padding
@@ -224,7 +231,7 @@ class LlamaDecoder(nn.Module):
             return attend(queries, keys, values, mask, is_causal=is_first, kind=self.attention)
 
         with choosing_kernel(self.attention, mask):
-            hidden = self.run_layers(hidden, cos, sin, over_cache, stop)
+            hidden = self.run_layers(hidden, cos, sin, over_cache, stop, inputs=inputs)
         cache.advance(new)
         return hidden
 
@@ -238,14 +245,17 @@ class LlamaDecoder(nn.Module):
         *,
         first: int = 0,
         last: int | None = None,
+        inputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Layers `first` up to `last`, by default all: [B, S, hidden] -> [B, S, hidden].
 
-        How keys and values are kept and seen is up to `attend`.
+        How keys and values are kept and seen is up to `attend`; `inputs` is given what enters each of them.
         """
         for index, layer in enumerate(self._ordered[first:last], first):
             if stop is not None and stop.is_set():
                 raise Cancelled
+            if inputs is not None:
+                inputs.append(hidden)
             hidden = layer(hidden, cos, sin, attend, index)
         return hidden
 

@@ -22,6 +22,7 @@ from engines.decoding import decode
 from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
+from engines.kv_adaptation import KvAdaptation
 from engines.kv_cache import weigh
 from engines.model import EVENTS, VisionLanguageModel
 from engines.parallel_run import ParallelRun
@@ -39,10 +40,10 @@ from engines.warm_models import Warm, WarmModels, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
-from evprof.core.records import DRAFT, TARGET, FrameRecord
+from evprof.core.records import DRAFT, ORIGIN_DRAFT, ORIGIN_TARGET, TARGET, FrameRecord
 from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.speculation import HIDDEN, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.speculation import HIDDEN, KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
 from evprof.loaders.page_cache import prefetch
 
@@ -116,6 +117,7 @@ class MeasuredRun:
         self._steps: dict[str, tuple[ChosenStep, DecodeSteps]] = {}
         self._speculating: Speculating | None = None
         self._parallel: ParallelRun | None = None
+        self._adapting: KvAdaptation | None = None
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -196,7 +198,8 @@ class MeasuredRun:
     def _make_files_ready(self, roles: tuple[str, ...]) -> None:
         """Before the run's zero: what reads the input is imported, its files are in memory or not, as asked for."""
         switches, sample = self._plan.settings.switches, self._request.sample
-        kinds = {input_of(self._plan.settings.input, role) for role in roles}
+        reading = set(roles) & set(self._request.reading_roles)
+        kinds = {input_of(self._plan.settings.input, role) for role in reading}
         if EVENTS in kinds and sample.events_path is not None:
             import_reader_of(sample.events_path)
         if switches.prefetch == OFF:
@@ -238,7 +241,8 @@ class MeasuredRun:
         clock = self._tools.make_clock(self._sink, plan.run_id, timers=make_timers(devices, self._tools.pools))
         memory = StageMemory(devices)
         answering = models[plan.role]
-        answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces)
+        origin = ORIGIN_DRAFT if self._request.mode == KV_ADAPTED else ORIGIN_TARGET
+        answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces, origin=origin)
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
         steps = {role: self._steps[role][0].step for role in models}
@@ -263,6 +267,10 @@ class MeasuredRun:
             self._speculating = Speculating(settings, self._passes[TARGET], self._passes.get(DRAFT))
             facts = self._speculating.facts
             self._describe({"speculation": facts if self._parallel is None else self._parallel.facts(facts)})
+        if self._request.mode == KV_ADAPTED:
+            self._adapting = KvAdaptation(settings, self._passes, clock, memory)
+            self._describe({"speculation": self._adapting.facts})
+            self._warn(self._adapting.sentence)
         try:
             self._decode(self._prefill(answer))
         finally:
@@ -277,6 +285,9 @@ class MeasuredRun:
         if self._parallel is not None and self._speculating is not None:
             tell = {role: self._teller(role) for role in self._passes}
             return self._parallel.prefill(sample, tell, self._speculating, answer, self._sampler)
+        if self._adapting is not None:
+            tell = {role: self._teller(role) for role in self._passes}
+            return self._adapting.prefill(sample, tell, answer, self._sampler)
         first: torch.Tensor | None = None
         for role, model_pass in self._passes.items():
             visual = model_pass.up_to_vision(sample, self._teller(role))

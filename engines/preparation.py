@@ -35,12 +35,15 @@ VIDEO_SETTINGS = {"frame_cache", "video_decoder"}
 """Settings that only what reads a video has a use for."""
 
 
-class _Prepared(Protocol):
+class _Spoken(Protocol):
     facts: ModelFacts
+    vocabulary: Vocabulary
+
+
+class _Prepared(_Spoken, Protocol):
     wants: str
     device: torch.device
     dtype: torch.dtype
-    vocabulary: Vocabulary
     transform: ClipTransform
     kept: KeptVision
 
@@ -81,7 +84,7 @@ def prepare(
         span.output("pixel_values", values)
     recipe = with_key(recipe, model.kept, cuts, spans)
     with spans.child("tokenize"):
-        ids, lengths, warnings = _tokenize(model, prompt, settings, layout)
+        ids, lengths, warnings = tokenize_prompt(model, prompt, settings, layout)
     text = [index for index in ids if index != SLOT]
     with spans.child("to device") as span:
         pixel_values = torch.from_numpy(values).to(model.device, model.dtype)
@@ -104,10 +107,10 @@ def prepare(
     )
 
 
-def _tokenize(
-    model: _Prepared, prompt: str, settings: GenerationSettings, layout: PromptLayout
+def tokenize_prompt(
+    model: _Spoken, prompt: str, settings: GenerationSettings, layout: PromptLayout
 ) -> tuple[tuple[int, ...], LengthFacts, list[str]]:
-    """Ids with slots, lengths, and what is to be said about them."""
+    """Ids with slots, lengths, and what is to be said about them. Raises UserError for an overlong text."""
     tokens = prompt_ids(model.vocabulary, layout.template, prompt, layout.slots)
     ids, counts = tokens.ids, layout.counts
     text = len(ids) - layout.slots

@@ -152,7 +152,7 @@ class RunRequest:
         if "target" in self.roles and self.target is None:
             raise UserError(f"Mode {self.mode} needs a target model; name one with --target.", exit_code=USAGE)
         self._check_speculation()
-        for role in self.roles:
+        for role in self.reading_roles:
             if self.input_of(role) == "events" and self.sample.events_path is None:
                 raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
             if self.input_of(role) == "video" and self.sample.video_path is None:
@@ -178,6 +178,11 @@ class RunRequest:
     def roles(self) -> tuple[str, ...]:
         """The models this mode takes, the draft first."""
         return roles_of(self.mode, self.settings.speculation)
+
+    @property
+    def reading_roles(self) -> tuple[str, ...]:
+        """Those of them that read their half of the sample; over a mapped cache the target reads nothing."""
+        return ("draft",) if self.mode == KV_ADAPTED else self.roles
 
     def choice_of(self, role: str) -> ModelChoice | None:
         """The model of a role as it is loaded: a draft with what was taught to it."""
