@@ -1,0 +1,136 @@
+"""How many tokens a round drafts: always as many, by the last round, or by what was measured."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.decoding import Limits
+from engines.draft_length import MOST_DRAFTED, Budgeted, Fixed, Heuristic, draft_length
+from evprof.core.records import RoundRecord
+from evprof.core.speculation import DRAFT_LENGTHS
+
+MS = 1_000_000
+
+ROUNDS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 50 * MS), st.integers(1, 50 * MS)))
+
+
+def play(length: Any, rounds: int, rate: float, draft_ms: float, verify_ms: Any) -> list[int]:
+    """Rounds in which each token is right with a chance of `rate`; returns what was asked for."""
+    dice, asked = random.Random(3), []
+    for _ in range(rounds):
+        count = length.next()
+        asked.append(count)
+        accepted = 0
+        while accepted < count and dice.random() < rate:
+            accepted += 1
+        length.learn(count, accepted, round(count * draft_ms * MS), round(verify_ms(count) * MS))
+    return asked
+
+
+def best(rate: float, draft_ms: float, verify_ms: Any, most: int = 16) -> tuple[int, float]:
+    """The number of most tokens per time when everything is known, and that pace."""
+    paces = {
+        count: sum(rate**place for place in range(count + 1)) / (count * draft_ms + verify_ms(count))
+        for count in range(1, most + 1)
+    }
+    count = max(paces, key=lambda one: paces[one])
+    return count, paces[count]
+
+
+@given(st.sampled_from(DRAFT_LENGTHS), st.integers(1, 40), ROUNDS)
+@settings(max_examples=200, deadline=None)
+def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: list[tuple[int, ...]]) -> None:
+    """Whatever rounds were like: fewer drafted than asked, nothing drafted, no time measurable."""
+    length = draft_length(kind, gamma)
+    assert length.next() == gamma
+    for drafted, accepted, draft_ns, verify_ns in rounds:
+        length.learn(drafted, min(accepted, drafted), draft_ns, verify_ns)
+        assert 1 <= length.next() <= max(gamma, MOST_DRAFTED)
+        assert kind != "fixed" or length.next() == gamma
+
+
+def test_names_are_policies() -> None:
+    assert [type(draft_length(kind, 5)) for kind in DRAFT_LENGTHS] == [Fixed, Heuristic, Budgeted]
+
+
+def test_the_heuristic_goes_up_by_two_and_down_by_one_within_its_bounds() -> None:
+    length = Heuristic(3, 6)
+    steps = [(3, 3, 5), (5, 4, 4), (4, 4, 6), (6, 6, 6), (6, 0, 5), (0, 0, 5), (2, 2, 6)]
+    for drafted, accepted, expected in steps:
+        length.learn(drafted, accepted, 1, 1)
+        assert length.next() == expected
+    for _ in range(9):
+        length.learn(4, 1, 1, 1)
+    assert length.next() == 1
+
+
+def test_the_budget_finds_the_best_length_for_costs_and_acceptance() -> None:
+    """Against the length that would be best if everything were known: at most a tenth slower."""
+
+    def flat(_: int) -> float:
+        return 10.0
+
+    def growing(count: int) -> float:
+        return 1.0 + 0.2 * count
+
+    for rate, draft_ms, verify_ms in (
+        (0.9, 0.1, flat),
+        (0.9, 3.0, flat),
+        (0.5, 3.0, flat),
+        (0.2, 5.0, flat),
+        (0.95, 0.0, growing),
+        (0.6, 0.05, growing),
+        (0.3, 0.4, growing),
+    ):
+        asked = play(Budgeted(5, 16), 400, rate, draft_ms, verify_ms)
+        _, pace = best(rate, draft_ms, verify_ms)
+        settled = asked[100:]
+        reached = [
+            sum(rate**place for place in range(count + 1)) / (count * draft_ms + verify_ms(count)) for count in settled
+        ]
+        assert sum(reached) / len(reached) >= 0.9 * pace, (rate, draft_ms, asked[-20:])
+
+
+def test_the_budget_drafts_more_where_more_is_accepted_and_less_where_drafting_is_dear() -> None:
+    def middle(rate: float, draft_ms: float) -> float:
+        asked = play(Budgeted(5, 16), 200, rate, draft_ms, lambda count: 10.0 + 0.5 * count)[50:]
+        return sum(asked) / len(asked)
+
+    assert middle(0.95, 0.5) > middle(0.7, 0.5) > middle(0.2, 0.5)
+    assert middle(0.8, 0.1) > middle(0.8, 2.0) > middle(0.8, 12.0)
+    assert middle(0.05, 12.0) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_budget_follows_an_answer_that_becomes_hard_to_guess() -> None:
+    length = Budgeted(5, 16)
+    easy = play(length, 60, 0.97, 0.2, lambda _: 10.0)
+    hard = play(length, 60, 0.1, 0.2, lambda _: 10.0)
+    assert sum(easy[20:]) / 40 > 10
+    assert sum(hard[20:]) / 40 < 5
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("kind", DRAFT_LENGTHS)
+def test_the_length_is_not_the_answer(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, kind: str
+) -> None:
+    target, prompt = make_llama(6, vocabulary=500), played_rounds.prompt_of(6)
+    expected = played_rounds.plain(target, prompt, Limits(60), sink)
+    for hits in ([True], [True, True, False], [False]):
+        sink.records.clear()
+        drafter = scripted_drafters.hit_and_miss(expected, hits, 500)
+        played = played_rounds.play(target, drafter, prompt, Limits(60), sink, length=draft_length(kind, 3))
+        assert played.ids == expected
+        rounds = sink.of(RoundRecord)
+        assert sum(one.emitted for one in rounds) == 59
+        drafted = [one.drafted for one in rounds]
+        if kind == "heuristic" and hits == [True]:
+            assert drafted[:6] == [3, 5, 7, 9, 11, 13]
+        if kind == "heuristic" and hits == [False]:
+            assert drafted[:10] == [3, 2, *[1] * 8]
