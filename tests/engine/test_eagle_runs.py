@@ -1,0 +1,138 @@
+"""The head in whole runs, the one that comes along on the bundled samples, and both on CUDA where there is one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import assets
+from engines.adapters.eagle import EagleHead, EagleShape
+from engines.adapters.folder import save_adapter
+from engines.decoding import Limits
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.engine import LocalEngine
+from engines.llama import LlamaDecoder
+from evprof.core.recording import Recording
+from evprof.core.records import RoundRecord
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
+from evprof.loaders.adapters import AdapterInfo
+
+BUNDLED = "evprof-tiny-eagle"
+ASSETS = Path(assets.__file__).parent
+
+
+def carry_out(engine: Any, request: RunRequest) -> RunLog:
+    recording = Recording()
+    engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    return run
+
+
+@pytest.fixture
+def adapter(engine: Any, tmp_path: Path) -> str:
+    """An untaught head for the tests' target."""
+    shape = EagleShape(32, 2, 1, 16, 64, window=8)
+    torch.manual_seed(0)
+    info = AdapterInfo(
+        tmp_path / "head", "eagle", "test-head", "tiny-target", hidden_size=32, vocabulary=32_003, config=shape.config()
+    )
+    return str(save_adapter(info, EagleHead(shape).state_dict(), "# A head\n").folder)
+
+
+def request_for(sample: Any, adapter: str, tree: str = "", mode: str = "speculative", **more: Any) -> RunRequest:
+    speculation = SpeculationSettings(drafter="eagle", adapter=adapter, tree=tree)
+    if mode == "target":
+        speculation = SpeculationSettings()
+    settings = GenerationSettings(max_new_tokens=12, speculation=speculation, **more)
+    return RunRequest(mode, sample, None, ModelChoice("tiny-target"), settings)
+
+
+@pytest.mark.parametrize("tree", ["", "3,2,2,1,1,1"])
+def test_a_run_says_who_drafted_and_says_what_the_target_says(
+    engine: Any, sample: Any, adapter: str, tree: str
+) -> None:
+    plain = carry_out(engine, request_for(sample, adapter, mode="target"))
+    run = carry_out(engine, request_for(sample, adapter, tree))
+    assert run.info.error is None
+    kept = [token.token_id for token in run.tokens if token.origin != "rejected"]
+    assert kept == [token.token_id for token in plain.tokens]
+    facts = run.info.speculation
+    assert facts is not None
+    assert (facts.kind, facts.drafter, facts.adapter, facts.tree) == ("eagle", "test-head", "test-head", tree)
+    assert facts.is_lossless
+    assert list(run.info.models) == ["target"]
+    parts = run.children(run.stage("decode", "target").span_id)
+    assert {span.name for span in parts} == {"prepare draft", "draft", "verify"}
+    assert run.judgements
+    # A whole tree, although gamma is 5: its levels are how far it drafts.
+    assert run.rounds[0].drafted == (5 if not tree else 3 + 6 + 12 + 12 + 12 + 12)
+
+
+def test_an_adapter_for_other_sizes_fails_the_run_in_a_sentence(engine: Any, sample: Any, adapter: str) -> None:
+    path = Path(adapter) / "adapter.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"hidden_size": 64}), "utf-8")
+    run = carry_out(engine, request_for(sample, adapter))
+    assert run.info.status == "failed"
+    assert run.info.error is not None
+    assert "hidden size 64" in run.info.error
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("widths", [(), (4, 3, 2)])
+@pytest.mark.usefixtures("without_gradients")
+def test_drafting_in_half_precision_runs(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, device: str, widths: tuple[int, ...]
+) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    model = make_llama(1, vocabulary=60).to(device, torch.bfloat16)
+    decoder = LlamaDecoder.take_over(model)
+    shape = EagleShape.like(decoder.config, window=4)
+    head = EagleHead(shape, device=decoder.device, dtype=torch.bfloat16).requires_grad_(False)
+    one = played_rounds.cached(decoder)
+    done = played_rounds.play(
+        one,
+        EagleDrafter("head", head, one, frozenset(), widths=widths),
+        played_rounds.prompt_of(1, 9, 60).to(device),
+        Limits(20),
+        sink,
+        gamma=3,
+    )
+    assert len(done.ids) == 20
+    assert sum(record.emitted for record in sink.of(RoundRecord)) == 19
+
+
+@pytest.fixture(scope="module")
+def product() -> Any:
+    """The engine with the models that come along."""
+    made = LocalEngine()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("tree", "gamma"), [("", 8), ("2,2,1,1", 5)])
+def test_the_bundled_head_is_right_most_of_the_time(product: Any, tree: str, gamma: int) -> None:
+    accepted = levels = 0
+    for folder in sorted(path.parent for path in (ASSETS / "samples").glob("*/sample.json")):
+        told = json.loads((folder / "sample.json").read_text("utf-8"))
+        video = Sample(None, str(folder / told["video"]), told["prompt"])
+        choice = ModelChoice("evprof-tiny-video-llava", "cpu", "float32")
+        drafted = GenerationSettings(gamma=gamma, speculation=SpeculationSettings("eagle", BUNDLED, tree=tree))
+        plain = carry_out(product, RunRequest("target", video, None, choice, GenerationSettings()))
+        run = carry_out(product, RunRequest("speculative", video, None, choice, drafted))
+        assert run.info.error is None
+        assert run.info.text == plain.info.text
+        accepted += sum(record.accepted for record in run.rounds)
+        levels += sum(min(record.drafted, 4 if tree else gamma) for record in run.rounds)
+    assert accepted > 0.6 * levels
