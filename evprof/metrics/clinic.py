@@ -168,7 +168,7 @@ def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
 
 
 def _hidden(counts: Acceptance) -> list[Definition]:
-    note = "one block per answer, drafted before the target said anything: it accepts fewer than rounds that follow"
+    note = "one block per answer, drafted before the target said anything"
     return [
         Definition(
             HIDDEN,
@@ -274,9 +274,12 @@ def _is_judged(run: RunLog, entry: RoundRecord, place: int) -> bool:
     return entry.accepted > place or (entry.accepted == place and has_rejection(run, entry))
 
 
-def round_histogram(*runs: RunLog) -> dict[int, int]:
-    """How many rounds accepted so many tokens, from 0 to the most, none left out; {} without rounds."""
-    counted = Counter(entry.accepted for run in runs for entry in run.rounds)
+def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:
+    """How many rounds accepted so many tokens, from 0 to the most, none left out; {} without rounds.
+
+    `steady_only` leaves out blocks that were drafted inside the prefill.
+    """
+    counted = Counter(entry.accepted for run in runs for entry in run.rounds if not (steady_only and entry.hidden))
     return {accepted: counted[accepted] for accepted in range(max(counted, default=-1) + 1)}
 
 

@@ -137,8 +137,14 @@ class Prediction:
 def prediction_of(run: RunLog, others: Sequence[RunLog]) -> Prediction | None:
     """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
     step = plain_step_ms(run, others)
-    runs = repeats_of(run, others) or [run]
-    costs = None if step is None else break_even.costs_of(runs, step)
+    if step is None:
+        return None
+    return prediction_over(repeats_of(run, others) or [run], step, measured_speedups(run, others))
+
+
+def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[Measured] = ()) -> Prediction | None:
+    """The same over any speculative runs of one configuration, whose target decodes a token in `step_ms` by itself."""
+    costs = break_even.costs_of(runs, step_ms)
     if costs is None:
         return None
     gamma = break_even.gammas_of(runs)
@@ -161,7 +167,7 @@ def prediction_of(run: RunLog, others: Sequence[RunLog]) -> Prediction | None:
         break_even_alpha=break_even.break_even_alpha(costs, gamma, tokens, preparation),
         break_even_rate=break_even.break_even_rate(costs, gamma, tokens, preparation),
         ceiling=None if alpha is None else acceptance_ceiling(alpha),
-        measured=tuple(measured_speedups(run, others)),
+        measured=tuple(measured),
     )
 
 

@@ -321,10 +321,12 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     found = {(row[0].text, row[1].text): [cell.text for cell in row[3:]] for row in tables(section)[0].rows}
     assert found["both", "draft acceptance rate"] == ["42", "72", "58.3 %"]
     assert found["both", "token acceptance rate"] == ["42", "54", "77.8 %"]
-    assert found["both", "prefill-hidden acceptance"] == ["12", "24", "50.0 %"]
-    assert found["both", "mean acceptance length"] == ["42", "18", "3.333"]
+    assert found["both", "hidden acceptance"] == ["12", "24", "50.0 %"]
+    assert found["both", "steady-state acceptance"] == ["30", "48", "62.5 %"]
+    assert found["both", "mean acceptance length, bonus counted"] == ["60", "18", "3.333"]
+    assert found["both", "mean accepted length, bonus left out"] == ["42", "18", "2.333"]
     assert found["draft and target", "position-wise match"] == ["72", "72", "100 %"]
-    assert "4 different shares are called acceptance" in said(section)
+    assert "5 different shares are called acceptance" in said(section)
     speed = tables(section)[1].rows[0]
     # tau = 10 / 3, gamma = 4, c = 5·3/12 of a step of 10 ms, v = 1: S = 3.33 / (0.5 + 1)... and 110 / 60 measured.
     assert [cell.text for cell in speed][1:3] == ["4.000", "3.333"]

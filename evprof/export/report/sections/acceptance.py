@@ -24,9 +24,10 @@ from evprof.export.report.figures import (
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of
 from evprof.metrics.claims.speculation import speeds
+from evprof.metrics.clinic import SHARE, definitions_over
 from evprof.metrics.comparison import column_token_match
-from evprof.metrics.configurations import Column
-from evprof.metrics.speculation import Acceptance, Verdict, acceptance, plain_step_ms, verdict
+from evprof.metrics.configurations import Column, by_sample, sample_key
+from evprof.metrics.speculation import Verdict, plain_step_ms, verdict
 from evprof.metrics.statistics import mean_interval, summarize
 
 TITLE = "Acceptance and what speculation brings"
@@ -80,9 +81,7 @@ def section(data: ReportData) -> Section:
 
 
 def _rates(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
-    counted = [counts for run in column.runs if (counts := acceptance(run)) is not None and counts.rounds]
-    if counted:
-        yield from _counted(_sum(counted), name, badge_of(column.runs))
+    yield from _counted(column, name)
     yield from _told_by_file(column, name, definitions)
 
 
@@ -115,62 +114,14 @@ def _definitions(data: ReportData) -> list[str]:
     return found
 
 
-def _sum(counted: list[Acceptance]) -> Acceptance:
-    return Acceptance(
-        rounds=sum(counts.rounds for counts in counted),
-        drafted=sum(counts.drafted for counts in counted),
-        accepted=sum(counts.accepted for counts in counted),
-        emitted=sum(counts.emitted for counts in counted),
-        bonus=sum(counts.bonus for counts in counted),
-        rejected_rounds=sum(counts.rejected_rounds for counts in counted),
-        hidden_drafted=sum(counts.hidden_drafted for counts in counted),
-        hidden_accepted=sum(counts.hidden_accepted for counts in counted),
-    )
-
-
-def _counted(counts: Acceptance, name: str, badge: Badge) -> Iterator[Rate]:
-    """The counted figures, summed over all runs of a configuration: long answers weigh more."""
-    if counts.draft_acceptance_rate is not None:
-        yield Rate(
-            name,
-            "draft acceptance rate",
-            "accepted / drafted, the bonus token left out; what follows a rejection counts as rejected",
-            counts.accepted,
-            counts.drafted,
-            counts.draft_acceptance_rate,
-            badge,
-        )
-    if counts.token_acceptance_rate is not None:
-        yield Rate(
-            name,
-            "token acceptance rate",
-            "accepted / (accepted + first rejections): what was judged; it does not depend on γ",
-            counts.accepted,
-            counts.accepted + counts.rejected_rounds,
-            counts.token_acceptance_rate,
-            badge,
-        )
-    if counts.hidden_drafted:
-        yield Rate(
-            name,
-            "prefill-hidden acceptance",
-            "accepted / drafted, of what was drafted inside the target's prefill only",
-            counts.hidden_accepted,
-            counts.hidden_drafted,
-            counts.hidden_accepted / counts.hidden_drafted,
-            badge,
-        )
-    if counts.mean_acceptance_length is not None:
-        yield Rate(
-            name,
-            "mean acceptance length",
-            "1 + accepted / rounds, the bonus token counted, from 1 to γ + 1",
-            counts.accepted,
-            counts.rounds,
-            counts.mean_acceptance_length,
-            badge,
-            is_share=False,
-        )
+def _counted(column: Column, name: str) -> Iterator[Rate]:
+    """Every definition, its counts summed over all runs of a configuration: long answers weigh more."""
+    badge = badge_of(column.runs)
+    for entry in definitions_over([(run, None) for run in column.runs if run.rounds]):
+        if entry.value is not None:
+            words = f"{entry.formula}; {entry.note}" if entry.note else entry.formula
+            is_share = entry.unit == SHARE
+            yield Rate(name, entry.name, words, entry.numerator, entry.denominator, entry.value, badge, is_share)
 
 
 def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
@@ -218,11 +169,11 @@ def _of(rate: Rate) -> Badge:
 
 def verdicts_of(data: ReportData, column: Column) -> list[tuple[RunLog, Verdict]]:
     """Every speculative run of a configuration weighed against the target alone on the same sample, where that ran."""
-    others = [run for run in data.runs if run.info.mode not in PAIRED_MODES]
+    others = by_sample(run for run in data.runs if run.info.mode not in PAIRED_MODES)
     found = []
     for run in column.runs:
         if run.info.mode in SPECULATIVE_MODES and run.info.imported is None:
-            weighed = verdict(run, plain_step_ms(run, others))
+            weighed = verdict(run, plain_step_ms(run, others.get(sample_key(run), ())))
             if weighed is not None:
                 found.append((run, weighed))
     return found

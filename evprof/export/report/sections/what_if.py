@@ -35,6 +35,7 @@ from evprof.metrics.differences import common_blocks
 from evprof.metrics.pace import pace_of
 from evprof.metrics.paired import mean_of
 from evprof.metrics.partition import measured_ms, shape_of
+from evprof.metrics.payoff import PRINTED_002
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.what_if import (
     FACTORS,
@@ -54,9 +55,6 @@ TITLE = "What if"
 
 ASSUMED_RATES = (0.5, 0.8, 0.95)
 """Acceptance rates that totals are told for; 80 % is what document 002 wants its adapter to reach."""
-
-PRINTED_002 = {5: (743, 650), 20: (1268, 850), 50: (2318, 1200), 100: (4068, 2100)}
-"""Document 002's expectations by output length, in ms: the target alone, and parallel prefill with an adapter."""
 
 _ONE_VS_EIGHT = "one-vs-eight"
 

@@ -1,0 +1,117 @@
+"""What a report says of speculation: failures, break-even with document 002 beside, drafts inside the prefill."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
+from evprof.export.report.sections import break_even, clinic, hidden_drafts
+from evprof.run.scripted_engine import ScriptedEngine
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[RunLog]:
+    """The target and the draft alone, rounds, and drafts inside the prefill, three repeats of each."""
+    recording = Recording()
+    engine = ScriptedEngine(speed=400)
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("target", {}),
+        ("draft", {}),
+        ("speculative", {}),
+        ("parallel-prefill", {"hidden": 6}),
+    ]
+    for number, (mode, speculation) in enumerate(asked):
+        request = RunRequest(
+            mode,
+            Sample("e.npy", "v.mp4", prompt="What?"),
+            ModelChoice("draft"),
+            ModelChoice("target"),
+            settings=GenerationSettings(speculation=SpeculationSettings(**speculation)),
+            first_run_id=1 + 10 * number,
+            group_id=number,
+            repeat=3,
+        )
+        engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return list(book.runs.values())
+
+
+def data_of(runs: list[RunLog]) -> ReportData:
+    return gather([Source(Path(), runs)])
+
+
+def tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def said(section: Section) -> str:
+    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
+
+
+def test_failures_by_kind_with_examples(runs: list[RunLog]) -> None:
+    section = clinic.section(data_of(runs))
+    kinds, examples, hidden = tables(section)
+    assert kinds.heads[2:] == ("shifted", "surface", "content")
+    rounds = [cell.text.split(" ")[0] for cell in kinds.rows[0]]
+    # Ten rounds of the script: two of them accepted whole, the others fail in turn of each kind; three repeats.
+    assert int(rounds[1]) == sum(map(int, rounds[2:])) > 0
+    assert {row[4].text for row in examples.rows} >= {"shifted", "surface", "content"}
+    assert all(row[5].badge is Badge.MEASURED for row in examples.rows)
+    assert len({row[0].text for row in examples.rows}) == 1  # repeats fail alike
+    assert len(hidden.rows) == 1
+    plots = [block for block in section.blocks if isinstance(block, Plot)]
+    assert [len(plot.series) for plot in plots] == [1, 1]  # hidden blocks are not among the rounds
+    assert sum(value or 0 for value in plots[1].series[0].y) == pytest.approx(1)
+    assert "Shifted" in said(section)
+
+
+def test_break_even_beside_what_was_measured(runs: list[RunLog]) -> None:
+    section = break_even.section(data_of(runs))
+    table, expected = tables(section)
+    [row] = table.rows
+    assert "speculative" in row[0].text
+    assert row[5].text.endswith("x")
+    assert row[6].text.count("[") == 1  # with its interval
+    [plot] = [block for block in section.blocks if isinstance(block, Plot)]
+    predicted, measured, even = plot.series
+    assert predicted.is_line
+    assert len(predicted.x) == 12
+    assert measured.low[0] is not None
+    assert measured.y[0] is not None
+    assert measured.low[0] <= measured.y[0]
+    assert even.y == (1.0, 1.0)
+    assert [row[0].text for row in expected.rows] == ["5", "20", "50", "100"]
+    assert [row[4].text for row in expected.rows] == ["743.0 ms", "1268 ms", "2318 ms", "4068 ms"]
+    assert {row[5].badge for row in expected.rows} == {Badge.IMPORTED}
+    assert "unit slip" in said(section)
+
+
+def test_drafts_inside_the_prefill(runs: list[RunLog]) -> None:
+    section = hidden_drafts.section(data_of(runs))
+    [table] = tables(section)
+    [row] = table.rows
+    assert [cell.text for cell in row[4:6]] == ["6", "5"]
+    assert row[1].text.endswith("ms")
+    text = said(section)
+    assert "15 of 18 hidden tokens accepted (83.3 %)" in text
+    assert "Parallel prefill" in text
+
+
+def test_without_such_runs_each_says_what_to_run(runs: list[RunLog]) -> None:
+    plain = data_of([run for run in runs if run.info.mode == "target"])
+    for section in (clinic.section(plain), break_even.section(plain), hidden_drafts.section(plain)):
+        assert not section.blocks
+        assert "run" in section.missing.lower()
+    alone = data_of([run for run in runs if run.info.mode == "speculative"])
+    assert "target alone" in break_even.section(alone).missing
