@@ -38,16 +38,12 @@ class BarPlot(Plot):
         self.box.addItem(bars)
 
     def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
-        font = self.theme.font(SMALL_PX)
         room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
-        metrics = QFontMetricsF(font)
+        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
         if not words or max(map(metrics.horizontalAdvance, words)) > room:
             return
         for place, height, word in zip(places, heights, words, strict=True):
-            label = pg.TextItem(word, color=self.theme.text, anchor=(0.5, 1.0))
-            label.setFont(font)
-            label.setPos(place, height)
-            self.box.addItem(label, ignoreBounds=True)
+            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
 
     def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
         self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])

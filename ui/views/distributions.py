@@ -40,6 +40,7 @@ class Plot(pg.GraphicsView):
         super().__init__(parent, useOpenGL=False)
         self._themes = themes
         self._bottom_label = bottom_label
+        self.words: list[pg.TextItem] = []
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -93,9 +94,18 @@ class Plot(pg.GraphicsView):
         """Draws what is to be shown."""
 
     def _clear(self) -> None:
-        # ViewBox.clear() lets Python forget the items before the scene does.
-        for item in list(self.box.addedItems):
+        # ViewBox.clear() lets Python forget the items before the scene does, and knows nothing of words.
+        for item in (*self.box.addedItems, *self.words):
             self.box.removeItem(item)
+        self.words.clear()
+
+    def _write(self, text: str, at: tuple[float, float], color: QColor, anchor: tuple[float, float]) -> None:
+        """Words at a place of the plot, which do not widen it; `anchor` is their own point there, 0…1."""
+        label = pg.TextItem(text, color=color, anchor=anchor)
+        label.setFont(self.theme.font(SMALL_PX))
+        label.setPos(*at)
+        self.words.append(label)
+        self.box.addItem(label, ignoreBounds=True)
 
     def _line(self, x: Floats, y: Floats, color: QColor, width: float, *, is_dotted: bool) -> None:
         style = Qt.PenStyle.DotLine if is_dotted else Qt.PenStyle.SolidLine
@@ -191,10 +201,7 @@ class AcceptancePlot(Plot):
         if max(metrics.horizontalAdvance(_counts(position)) for position in self.positions) > room:
             return
         for position in self.positions:
-            label = pg.TextItem(_counts(position), color=self.theme.text, anchor=(0.5, 1.0))
-            label.setFont(font)
-            label.setPos(position.place, position.share or 0.0)
-            self.box.addItem(label, ignoreBounds=True)
+            self._write(_counts(position), (position.place, position.share or 0.0), self.theme.text, (0.5, 1.0))
 
 
 def _counts(position: Position) -> str:

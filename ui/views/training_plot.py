@@ -12,7 +12,7 @@ import pyqtgraph as pg
 from PySide6.QtWidgets import QWidget
 
 from ui.models.training_curves import TrainingCurve
-from ui.theme import SMALL_PX, ThemeHolder
+from ui.theme import ThemeHolder
 from ui.views.distributions import Plot
 
 
@@ -49,10 +49,7 @@ class TrainingPlot(Plot):
         if curve.best_step is not None:
             best = float(curve.best_step)
             self._line(np.array([best, best]), np.array([floor_y, high + margin]), theme.good, 1, is_dotted=True)
-            mark = pg.TextItem(f"kept: step {curve.best_step:,}", color=theme.good, anchor=_anchor(best, last))
-            mark.setFont(theme.font(SMALL_PX))
-            mark.setPos(best, high + margin)
-            self.box.addItem(mark, ignoreBounds=True)
+            self._write(f"kept: step {curve.best_step:,}", (best, high + margin), theme.good, _anchor(best, last))
         if curve.steps:
             self._line(np.array(curve.steps), np.array(curve.loss), theme.stage("load"), 1.25, is_dotted=False)
         if curve.validation_steps:

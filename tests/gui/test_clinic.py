@@ -1,0 +1,485 @@
+"""The acceptance clinic: what it shows of scripted runs, its way back into the window, sliders; that it goes away."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel
+
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
+from evprof.metrics.clinic import DRAFT_RATE, LENGTH, LENGTH_WITHOUT, TOKEN_RATE, definitions, per_position, warning
+from evprof.metrics.failure_modes import KINDS, counts, first_rejections
+from evprof.metrics.payoff import DECODE, SLIP_002, expected_table, prediction_of
+from evprof.metrics.speculation import acceptance
+from evprof.metrics.speculation_text import speculation_sentence
+from evprof.run.session_writer import SessionWriter
+from evprof.run.synthetic import ScriptedEngine
+from ui.dialogs.clinic import ClinicDialog
+from ui.main_window import MainWindow
+from ui.models.clinic import around, chance_text, piece_text, round_range
+from ui.models.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder, light
+
+SPECULATIVE, PLAIN, HIDDEN, LOSSY = 1, 4, 7, 8
+"""Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
+
+TABS = ("Definitions", "Places and rounds", "Failure modes", "Break-even")
+
+
+def played(sink: Recording) -> None:
+    """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
+    engine = ScriptedEngine(speed=60)
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
+    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    first = 1
+    for group, (mode, repeat) in enumerate(
+        (("speculative", 3), ("target", 3), ("parallel-prefill", 1), ("kv-adapted", 1)), start=1
+    ):
+        adapter = "somewhere" if mode == "kv-adapted" else None
+        settings = GenerationSettings(speculation=SpeculationSettings(adapter=adapter))
+        request = RunRequest(
+            mode, sample, **models, settings=settings, repeat=repeat, first_run_id=first, group_id=group
+        )
+        engine.run(request, sink, threading.Event())
+        first += repeat
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    made = Recording()
+    played(made)
+    return made
+
+
+@pytest.fixture
+def controller(application: QApplication, recording: Recording) -> Iterator[RunController]:
+    made = RunController(recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def dialog(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> Iterator[ClinicDialog]:
+    """The clinic of the first speculative run."""
+    selection.set_runs(SPECULATIVE, SPECULATIVE)
+    made = ClinicDialog(controller, selection, themes)
+    made.show()
+    application.processEvents()
+    yield made
+    made.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def others(dialog: ClinicDialog) -> list[RunLog]:
+    return list(dialog._controller.runs.values())
+
+
+def test_it_has_its_four_parts_and_says_of_what(dialog: ClinicDialog) -> None:
+    assert tuple(dialog.tabs.tabText(place) for place in range(dialog.tabs.count())) == TABS
+    assert dialog.title.text() == "1 · Speculative γ=5 · 3 repeats taken together"
+    assert not dialog.empty.isVisible()
+    assert not dialog.badge.isVisible()
+
+
+def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, selection: Selection) -> None:
+    asked: list[str] = []
+    dialog.run_asked.connect(asked.append)
+    selection.set_runs(None, PLAIN)
+    assert dialog.empty.isVisible()
+    assert not dialog.body.isVisible()
+    assert dialog.clinic is None
+    dialog.empty.activated.emit()
+    assert asked == ["speculative"]
+
+
+def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:
+    run = dialog._controller.runs[SPECULATIVE]
+    alone = {entry.name: entry for entry in definitions(run)}
+    shown = {entry.name: entry for entry in dialog.clinic.definitions}
+    assert list(dialog.definitions.list.boxes) == list(shown)
+    # Three equal repeats: three times the counts, the same value.
+    for name, entry in alone.items():
+        assert shown[name].value == pytest.approx(entry.value)
+        assert shown[name].denominator == 3 * entry.denominator
+    texts = [label.text() for label in dialog.definitions.list.findChildren(QLabel)]
+    counted = acceptance(run)
+    assert f"{3 * counted.accepted} / {3 * counted.drafted}" in texts
+    assert f"{100 * counted.draft_acceptance_rate:.1f} %" in texts
+    assert alone[DRAFT_RATE].formula in texts
+
+
+def test_two_definitions_that_are_compared_are_warned_of(dialog: ClinicDialog) -> None:
+    page, boxes = dialog.definitions, dialog.definitions.list.boxes
+    assert "Tick two" in page.hint.text()
+    boxes[DRAFT_RATE].setFocus()
+    QTest.keyClick(boxes[DRAFT_RATE], Qt.Key.Key_Space)
+    assert DRAFT_RATE in page.hint.text()
+    assert not page.warning.isVisible()
+    QTest.keyClick(boxes[LENGTH], Qt.Key.Key_Space)
+    by_name = {entry.name: entry for entry in dialog.clinic.definitions}
+    assert page.warning.isVisible()
+    assert page.warning.text() == warning(by_name[DRAFT_RATE], by_name[LENGTH])
+    # A third lets go of the first.
+    QTest.keyClick(boxes[LENGTH_WITHOUT], Qt.Key.Key_Space)
+    assert not boxes[DRAFT_RATE].isChecked()
+    assert page.warning.text() == warning(by_name[LENGTH], by_name[LENGTH_WITHOUT])
+    QTest.keyClick(boxes[LENGTH], Qt.Key.Key_Space)
+    assert not page.warning.isVisible()
+
+
+def test_places_and_rounds_are_those_of_the_metrics(dialog: ClinicDialog) -> None:
+    dialog.tabs.setCurrentIndex(1)
+    runs = [dialog._controller.runs[number] for number in (1, 2, 3)]
+    assert dialog.places.places.positions == tuple(per_position(*runs))
+    assert sum(dialog.places.histogram.counts.values()) == sum(len(run.rounds) for run in runs)
+    assert dialog.places.places.isVisible()
+    assert "judged at 1" in dialog.places.places.accessibleDescription()
+    dialog.resize(dialog.width() + 40, dialog.height())
+    QApplication.processEvents()
+    texts = [item for item in dialog.places.histogram.scene().items() if type(item).__name__ == "TextItem"]
+    assert len(texts) == len(dialog.places.histogram.counts)
+
+
+def test_failures_are_counted_listed_and_filtered(dialog: ClinicDialog) -> None:
+    dialog.tabs.setCurrentIndex(2)
+    found = first_rejections(dialog._controller.runs[SPECULATIVE])
+    counted = counts(found)
+    assert found
+    page = dialog.failures
+    assert page.model.rows == found
+    for kind in KINDS:
+        page.kinds.choose(kind)
+        assert len(page.model.rows) == counted[kind]
+        assert {entry.kind for entry in page.model.rows} <= {kind}
+    page.kinds.choose("all")
+    first = page.model.index(0, 2)
+    assert page.model.data(first) == piece_text(found[0].draft_piece)
+    assert page.model.data(page.model.index(0, 3)) == chance_text(found[0].draft_chance)
+    assert page.model.data(page.model.index(0, 6)) == chance_text(found[0].target_chance)
+    assert page.model.headerData(7, Qt.Orientation.Horizontal) == "kind"
+
+
+def test_a_line_leads_to_its_round_and_its_place_in_the_text(dialog: ClinicDialog, selection: Selection) -> None:
+    run = dialog._controller.runs[SPECULATIVE]
+    dialog.tabs.setCurrentIndex(2)
+    table = dialog.failures.table
+    place = table.visualRect(dialog.failures.model.index(1, 2)).center()
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    chosen = dialog.failures.model.rows[1]
+    assert selection.time_range == round_range(run, chosen.round_index)
+    assert selection.token == (run.run_id, chosen.position)
+    entry = next(entry for entry in run.rounds if entry.round_index == chosen.round_index)
+    assert selection.time_range[0] == entry.start_ns - run.info.start_ns
+    # The keyboard does the same, and a zoomed view follows only as far as it must.
+    selection.set_view_range((0, 1000))
+    QTest.keyClick(table, Qt.Key.Key_Down)
+    later = dialog.failures.model.rows[2]
+    assert selection.token == (run.run_id, later.position)
+    start, end = selection.view_range
+    assert start <= selection.time_range[0] < selection.time_range[1] <= end
+
+
+def test_a_view_moves_only_where_it_must() -> None:
+    assert around((10, 20), (0, 100)) is None
+    assert around((5_000, 6_000), (0, 3_000)) == (4_000, 7_000)
+    # A round longer than the view makes it longer.
+    assert around((0, 4_000), (1_000, 2_000)) == (-2_000, 6_000)
+
+
+def test_break_even_stands_on_what_was_measured(dialog: ClinicDialog) -> None:
+    dialog.tabs.setCurrentIndex(3)
+    page, run = dialog.break_even, dialog._controller.runs[SPECULATIVE]
+    found = prediction_of(run, others(dialog))
+    assert found is not None
+    assert page.sentence.text == speculation_sentence(run, others(dialog))
+    gamma, measured = page.plot.measured
+    assert (gamma, measured) == (found.mean_gamma, found.of(DECODE))
+    assert measured.interval is not None
+    assert page.plot.here is None
+    assert not page.sliders.back.isEnabled()
+    rows = expected_table(run, others(dialog))
+    assert [row.name for row in page.table.rows] == [f"{row.tokens} tokens" for row in rows]
+    printed = next(row for row in rows if row.printed_ms is not None)
+    assert f"{printed.printed_ms:,}" in page.table.as_text()
+    assert "printed values contain a unit slip" in page.slip.text()
+    assert SLIP_002 in page.slip.text()
+
+
+@pytest.mark.parametrize("name", [GAMMA, ALPHA, TOKENS, VERIFY])
+def test_every_slider_changes_sentence_and_curve(dialog: ClinicDialog, name: str) -> None:
+    dialog.tabs.setCurrentIndex(3)
+    page = dialog.break_even
+    slider = page.sliders.sliders[name]
+    before, curve, measured = page.sentence.text, page.plot.decode, page.plot.measured
+    slider.setFocus()
+    QTest.keyClick(slider, Qt.Key.Key_PageUp if slider.value() < slider.maximum() else Qt.Key.Key_PageDown)
+    assert page.sentence.text != before
+    assert page.sentence.text == page.state.sentence
+    # How many are drafted is the axis itself; everything else moves the curve.
+    assert (page.plot.decode == curve) == (name == GAMMA)
+    assert page.plot.measured == measured
+    assert page.plot.here is not None
+    QTest.mouseClick(page.sliders.back, Qt.MouseButton.LeftButton)
+    assert page.sentence.text == before
+    assert page.plot.here is None
+    assert page.state.is_measured
+
+
+def test_what_is_assumed_stays_while_the_run_is_the_same(
+    dialog: ClinicDialog, selection: Selection, controller: RunController
+) -> None:
+    page = dialog.break_even
+    page.sliders.sliders[ALPHA].setValue(90)
+    dialog._key = None
+    dialog._fill()
+    assert page.state.alpha == 0.9
+    selection.set_runs(SPECULATIVE + 1, SPECULATIVE + 1)
+    assert page.state.is_measured
+
+
+def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: ClinicDialog) -> None:
+    state = dialog.break_even.state
+    assert state is not None
+    saved = [replace(state, alpha=alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
+    assert saved == sorted(saved)
+    assert "would save" in replace(state, alpha=1.0, tokens=1000).sentence
+    dear = replace(state, verify=50.0)
+    assert "it cannot pay at any acceptance" in dear.sentence
+    assert WhatIf(state.measured).value(VERIFY) == pytest.approx(state.measured.v)
+
+
+def test_without_a_plain_run_break_even_says_what_it_takes(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> None:
+    recording = Recording()
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What?", "scene")
+    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    ScriptedEngine(speed=2000).run(RunRequest("speculative", sample, **models), recording, threading.Event())
+    controller = RunController(recording)
+    controller.pull()
+    selection.set_runs(1, 1)
+    dialog = ClinicDialog(controller, selection, themes)
+    dialog.tabs.setCurrentIndex(3)
+    dialog.show()
+    application.processEvents()
+    assert dialog.break_even.empty.isVisible()
+    asked: list[str] = []
+    dialog.run_asked.connect(asked.append)
+    dialog.break_even.empty.activated.emit()
+    assert asked == ["target"]
+    dialog.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_parallel_prefill_and_an_adapted_cache_have_their_own_words(
+    dialog: ClinicDialog, selection: Selection, application: QApplication
+) -> None:
+    selection.set_runs(HIDDEN, HIDDEN)
+    names = [entry.name for entry in dialog.clinic.definitions]
+    assert "hidden acceptance" in names
+    dialog.tabs.setCurrentIndex(3)
+    application.processEvents()
+    assert dialog.break_even.empty.isVisible()
+    selection.set_runs(LOSSY, LOSSY)
+    application.processEvents()
+    assert dialog.badge.isVisible()
+    assert "need not be the target's own" in dialog.lossy.text()
+    assert [entry.name for entry in dialog.clinic.definitions] == ["agreement with the plain answer"]
+    assert 0 < dialog.clinic.definitions[0].value < 1
+    dialog.tabs.setCurrentIndex(1)
+    assert not dialog.places.places.isVisible()
+
+
+@pytest.mark.parametrize("size", [(640, 480), (1280, 660)])
+def test_nothing_is_clipped_in_either_theme(
+    dialog: ClinicDialog, themes: ThemeHolder, application: QApplication, size: tuple[int, int]
+) -> None:
+    dialog.resize(*size)
+    for _ in range(2):
+        for place in range(dialog.tabs.count()):
+            dialog.tabs.setCurrentIndex(place)
+            application.processEvents()
+            page = dialog.tabs.currentWidget()
+            assert page.minimumSizeHint().width() <= page.width(), TABS[place]
+            for label in page.findChildren(QLabel):
+                if label.isVisible() and not label.wordWrap():
+                    assert label.width() >= label.sizeHint().width() - 1, label.text()
+            picture = QImage(dialog.size() * 2, QImage.Format.Format_RGB32)
+            picture.setDevicePixelRatio(2)
+            dialog.render(picture)
+        themes.toggle()
+    assert themes.theme.is_dark
+
+
+def test_the_window_opens_it_once_and_frees_it(
+    application: QApplication, themes: ThemeHolder, recording: Recording, tmp_path: Path
+) -> None:
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(recording, path).close()
+    window = MainWindow(themes)
+    window.show()
+    window.open_paths([str(path)], waits=True)
+    window.controller.pull()
+    window.selection.set_runs(SPECULATIVE, SPECULATIVE)
+    application.processEvents()
+    assert not window.speculation.isHidden()
+    assert ("Ctrl+Shift+A", "Acceptance clinic") in dict(window.actions_by_name.gestures())["Window"]
+    kept: list[weakref.ref[object]] = []
+    for way in (window.speculation.clinic.click, window.actions_by_name["clinic"].trigger) * 3:
+        way()
+        way()
+        application.processEvents()
+        (opened,) = window.findChildren(ClinicDialog)
+        assert not opened.isModal()
+        kept += [weakref.ref(opened), weakref.ref(opened.break_even.plot), weakref.ref(opened.failures.model)]
+        opened.close()
+        del opened
+        application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        assert window.findChildren(ClinicDialog) == []
+    gc.collect()
+    assert [ref() for ref in kept if ref() is not None] == []
+    window.selection.set_runs(None, PLAIN)
+    themes.set_theme(light())
+    window.controller.runs_changed.emit({1})
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_the_text_scrolls_to_what_a_line_of_the_clinic_says(
+    application: QApplication, themes: ThemeHolder, recording: Recording, tmp_path: Path
+) -> None:
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(recording, path).close()
+    window = MainWindow(themes)
+    window.resize(900, 560)
+    window.show()
+    window.open_paths([str(path)], waits=True)
+    window.controller.pull()
+    window.selection.set_runs(SPECULATIVE, SPECULATIVE)
+    window.actions_by_name["clinic"].trigger()
+    application.processEvents()
+    (dialog,) = window.findChildren(ClinicDialog)
+    dialog.tabs.setCurrentIndex(2)
+    last = len(dialog.failures.model.rows) - 1
+    dialog.failures.table.selectRow(last)
+    application.processEvents()
+    chosen = dialog.failures.model.rows[last]
+    text = window.pair.right.text
+    assert window.selection.token == (SPECULATIVE, chosen.position)
+    assert text.verticalScrollBar().value() > 0
+    assert window.timeline.selection.time_range is not None
+    dialog.close()
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_asked_for_a_run_the_window_keeps_its_mode(
+    application: QApplication, themes: ThemeHolder, recording: Recording, files: dict[str, str]
+) -> None:
+    window = MainWindow(themes)
+    window.show_sample(Sample(files["events"], files["video"]))
+    requested: list[RunRequest] = []
+    window.toolbar.run_requested.disconnect()
+    window.toolbar.run_requested.connect(requested.append)
+    window.actions_by_name["clinic"].trigger()
+    (dialog,) = window.findChildren(ClinicDialog)
+    dialog.run_asked.emit("target")
+    assert [request.mode for request in requested] == ["target"]
+    assert window.toolbar.form.mode == "side-by-side"
+    dialog.close()
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_pieces_and_chances_are_told_apart() -> None:
+    assert piece_text(" car") == "␣car"
+    assert piece_text("") == "(end)"
+    assert (chance_text(None), chance_text(0.0), chance_text(0.5), chance_text(1.0)) == (
+        "–",
+        "< 0.1 %",
+        "50.0 %",
+        "100.0 %",
+    )
+
+
+_PROBE = """
+import sys
+import ui.app, ui.main_window
+from ui.theme import ThemeHolder
+application = ui.app._application()
+window = ui.main_window.MainWindow(ThemeHolder())
+window.painted.connect(application.quit)
+window.show()
+application.exec()
+before = "pyqtgraph" in sys.modules
+window.actions_by_name["clinic"].trigger()
+window.actions_by_name["training"].trigger()
+application.processEvents()
+print(before, "pyqtgraph" in sys.modules, "torch" in sys.modules)
+window.close()
+"""
+
+
+def test_plots_are_loaded_when_it_opens_and_no_sooner() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROBE],
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
+def test_a_run_that_goes_on_fills_it(
+    application: QApplication, selection: Selection, themes: ThemeHolder, recording: Recording, wait_until: Callable
+) -> None:
+    growing = Recording()
+    controller = RunController(growing)
+    book = RunBook(recording)
+    book.update()
+    selection.set_runs(1, 1)
+    dialog = ClinicDialog(controller, selection, themes)
+    dialog.show()
+    assert dialog.empty.isVisible()
+    for message in recording.messages():
+        if getattr(message, "run_id", None) == 1:
+            growing.post(message)
+    controller.pull()
+    wait_until(lambda: dialog.clinic is not None)
+    assert dialog.clinic.definitions[0].value is None
+    for name, stream in recording.streams.items():
+        growing.extend(name, [row for row in stream.rows() if row[0] == 1])
+    controller.pull()
+    wait_until(lambda: dialog.clinic.histogram)
+    by_name = {entry.name: entry.value for entry in dialog.clinic.definitions}
+    assert by_name[TOKEN_RATE] is not None
+    dialog.close()
+    controller.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -1,0 +1,274 @@
+"""Parallel prefill, drafters without a model and lossy answers in the window: lanes, columns, badges, marks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunStarted
+from evprof.core.recording import Recording
+from evprof.core.records import (
+    BEGIN,
+    DRAFT,
+    END,
+    ORIGIN_DRAFT,
+    SETTLED,
+    TARGET,
+    RoundRecord,
+    SpanRecord,
+    TokenRecord,
+)
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_info import RunInfo
+from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
+from evprof.run.synthetic import ScriptedEngine
+from evprof.view.columns import columns_of, pair_for
+from evprof.view.overlap import overlap_of
+from ui.models.run_entries import entries
+from ui.run_controller import RunController
+from ui.selection import Selection
+from ui.theme import ThemeHolder
+from ui.views.model_pair import ModelPair
+from ui.views.speculation_panel import SpeculationPanel
+from ui.views.timeline.overlap_lane import shown_overlap, wordings
+from ui.views.timeline.timeline_view import TimelineView
+from ui.views.token_text import _pen
+
+MS = 1_000_000
+
+HIDDEN, LOOKUP, LOSSY, PLAIN = 1, 2, 3, 4
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    made = Recording()
+    engine = ScriptedEngine(speed=200)
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
+    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    for run_id, (mode, asked) in enumerate(
+        (
+            ("parallel-prefill", SpeculationSettings(afterwards="rounds")),
+            ("speculative", SpeculationSettings(drafter="lookup")),
+            ("kv-adapted", SpeculationSettings(adapter="somewhere")),
+            ("target", SpeculationSettings()),
+        ),
+        start=1,
+    ):
+        settings = GenerationSettings(speculation=asked)
+        request = RunRequest(mode, sample, **models, settings=settings, first_run_id=run_id, group_id=run_id)
+        engine.run(request, made, threading.Event())
+    return made
+
+
+@pytest.fixture
+def controller(application: QApplication, recording: Recording) -> Iterator[RunController]:
+    made = RunController(recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def view(
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> Iterator[TimelineView]:
+    made = TimelineView(controller, selection, themes)
+    made.resize(1280, 460)
+    made.show()
+    selection.set_runs(HIDDEN, HIDDEN)
+    application.processEvents()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
+    made = ModelPair(selection, themes)
+    made.resize(1000, 500)
+    yield made
+    made.close_feeds()
+
+
+def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:
+    left, right = view.scene.tracks
+    assert left is not None
+    assert right is not None
+    assert left.run is right.run
+    assert left.zero_ns == right.zero_ns
+    draft, target = left.run.stage("prefill", DRAFT), left.run.stage("prefill", TARGET)
+    assert draft.end_ns < target.end_ns
+    rows = [track.stages.rows(track.zero_ns, 0) for track in (left, right)]
+    assert max(row.starts[0] for row in rows) < min(row.ends[-1] for row in rows)
+    assert not any(lane.isHidden() for lane in (view.overlap, view.rounds))
+
+
+def test_the_overlap_is_the_window_and_counts_what_was_hidden_in_it(view: TimelineView) -> None:
+    run = view.controller.runs[HIDDEN]
+    found = shown_overlap(view.scene)
+    assert found is not None
+    overlap = found[1]
+    assert (overlap.start_ns, overlap.end_ns) == (
+        run.stage("prefill", DRAFT).end_ns,
+        run.stage("prefill", TARGET).end_ns,
+    )
+    hidden = [entry for entry in run.rounds if entry.hidden]
+    assert overlap.drafted == sum(entry.drafted for entry in hidden) > 0
+    assert not overlap.is_open
+    counts = f"hidden {overlap.drafted} drafted, {overlap.accepted} accepted"
+    assert wordings(overlap)[1] == counts
+    middle = (overlap.start_ns + overlap.end_ns) // 2 - view.scene.tracks[1].zero_ns
+    hit = view.overlap.hit(QPointF(view.scene.scale.x(middle), 12))
+    assert hit is not None
+    assert ("hidden drafted", str(overlap.drafted)) in hit.facts
+    assert view.overlap.hit(QPointF(view.scene.scale.x(0), 12)) is None
+
+
+def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: TimelineView) -> None:
+    overlap = shown_overlap(view.scene)[1]
+    zero = view.scene.tracks[1].zero_ns
+    inside = view.scene.scale.x(overlap.end_ns - zero) - 3
+    outside = view.scene.scale.x(overlap.end_ns - zero) + 4
+    for lane, differs in ((view.lanes[0], True), (view.rounds, True), (view.latency, False)):
+        picture = QImage(lane.size(), QImage.Format.Format_RGB32)
+        lane.render(picture)
+        # The last row of a lane holds neither bar nor mark.
+        y = lane.height() - 3
+        colors = [picture.pixelColor(round(x) + 144, y).name() for x in (inside, outside)]
+        assert (colors[0] != colors[1]) == differs, type(lane).__name__
+
+
+def test_what_was_drafted_early_is_verified_where_it_was() -> None:
+    recording = Recording()
+    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)
+    recording.post(RunStarted(1, info))
+    spans = (
+        (0, -1, DRAFT, "prefill", 0, 10),
+        (1, -1, DRAFT, "decode", 10, 40),
+        (2, -1, TARGET, "prefill", 0, 100),
+        (3, -1, TARGET, "decode", 100, 300),
+        (4, 3, TARGET, "verify", 104, 120),
+        (5, 3, TARGET, "verify", 140, 150),
+    )
+    for span_id, parent, role, name, start, end in spans:
+        for phase in (BEGIN, END, SETTLED):
+            ends = -1 if phase == BEGIN else end * MS
+            recording.append(SpanRecord(1, span_id, parent, phase, role, name, start * MS, ends))
+    recording.append(RoundRecord(1, 0, 10 * MS, 30 * MS, 16 * MS, 0, 5, 2, 3, "1,2,3,4,5", 1))
+    recording.append(RoundRecord(1, 1, 130 * MS, 10 * MS, 10 * MS, 1 * MS, 2, 1, 2, "1,2", 0))
+    controller = RunController(recording)
+    controller.pull()
+    run = controller.runs[1]
+    from evprof.view.lanes import Track
+
+    track = Track(columns_of(controller.runs, (1, 1))[1])
+    track.update()
+    starts, drafts, verifies, ends, *_, begins = track.rounds()
+    assert [int(column[0]) // MS for column in (starts, drafts, begins, verifies, ends)] == [10, 40, 104, 120, 120]
+    assert [int(column[1]) // MS for column in (starts, drafts, begins, verifies, ends)] == [130, 140, 140, 150, 151]
+    overlap = overlap_of(run, 0)
+    assert (overlap.start_ns, overlap.end_ns, overlap.drafted, overlap.accepted) == (10 * MS, 100 * MS, 5, 2)
+    controller.close()
+
+
+def test_a_window_that_goes_on_reaches_to_now() -> None:
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)))
+    controller = RunController(recording)
+    controller.pull()
+    run = controller.runs[1]
+    assert overlap_of(run, 50 * MS) is None
+    for phase, end in ((BEGIN, -1), (END, 10 * MS)):
+        recording.append(SpanRecord(1, 0, -1, phase, DRAFT, "prefill", 0, end))
+    recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "prefill", 5 * MS, -1))
+    controller.pull()
+    overlap = overlap_of(run, 50 * MS)
+    assert (overlap.start_ns, overlap.end_ns, overlap.is_open) == (10 * MS, 50 * MS, True)
+    assert "drafting" in wordings(overlap)[0]
+    recording.append(SpanRecord(1, 1, -1, END, TARGET, "prefill", 5 * MS, 8 * MS))
+    controller.pull()
+    assert overlap_of(run, 50 * MS) is None
+    controller.close()
+
+
+def test_the_drafts_free_drafting_is_called_so(view: TimelineView) -> None:
+    track = view.scene.tracks[0]
+    span = track.run.stage("decode", DRAFT)
+    x = view.scene.scale.x((span.start_ns + span.end_ns) // 2 - track.zero_ns)
+    hit = view.lanes[0].hit(QPointF(x, 15))
+    assert hit.title.startswith("draft · ")
+    assert hit.color == view.scene.theme.stage("draft")
+
+
+def test_a_drafter_without_a_model_leaves_no_lane_and_no_text_of_another_run(
+    view: TimelineView, pair: ModelPair, selection: Selection, controller: RunController
+) -> None:
+    pair.show_columns(*columns_of(controller.runs, (HIDDEN, HIDDEN)))
+    assert pair.left.text.flow is not None
+    runs = controller.runs
+    assert pair_for(runs, LOOKUP) == (None, LOOKUP)
+    assert columns_of(runs, (LOOKUP, LOOKUP))[0] is None
+    pair.show_columns(*columns_of(runs, pair_for(runs, LOOKUP)))
+    assert pair.left.text.flow is None
+    assert pair.left.text.plain_text() == ""
+    words = pair.left.empty.findChildren(type(pair.left.failure))
+    assert "No event model in this run" in [label.text() for label in words]
+    assert any("taken from the prompt" in label.text() for label in words)
+    selection.set_runs(*pair_for(runs, LOOKUP))
+    QApplication.processEvents()
+    assert view.lanes[0].isHidden()
+    assert not view.rounds.isHidden()
+    assert view.overlap.isHidden()
+    pair.show_columns(*columns_of(runs, (None, PLAIN)))
+    assert "No answer yet" in [label.text() for label in words]
+
+
+def test_a_lossy_answer_wears_a_badge_and_a_sentence(
+    pair: ModelPair, controller: RunController, themes: ThemeHolder
+) -> None:
+    runs = controller.runs
+    pair.show_columns(*columns_of(runs, (LOSSY, LOSSY)))
+    assert not pair.right.head._lossy.isHidden()
+    assert "need not be the target's own" in pair.right.head._lossy.toolTip()
+    assert pair.left.head._lossy.isHidden()
+    panel = SpeculationPanel(themes)
+    panel.show_run(runs[LOSSY], runs.values())
+    assert not panel.isHidden()
+    assert panel.table.isHidden()
+    assert panel.verdict.text.startswith("Lossy: ")
+    assert panel.verdict.role == "warn"
+    pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
+    assert pair.right.head._lossy.isHidden()
+    assert any("lossy" in entry.title for entry in entries(runs) if entry.run_ids == (LOSSY,))
+
+
+def test_unchecked_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
+    assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", {}, {}, start_ns=0)))
+    recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
+    controller = RunController(recording)
+    controller.pull()
+    from ui.views.token_text import TokenText
+
+    text = TokenText(selection, themes)
+    text.show_column(columns_of(controller.runs, (1, 1))[1])
+    assert "lossy: not checked by the target" in text.describe(text.flow.marks[0])
+    controller.close()
+
+
+def test_the_panel_counts_hidden_tokens(controller: RunController, themes: ThemeHolder) -> None:
+    panel = SpeculationPanel(themes)
+    runs = controller.runs
+    panel.show_run(runs[HIDDEN], runs.values())
+    hidden = [entry for entry in runs[HIDDEN].rounds if entry.hidden]
+    rows = {row.name: row.cells for row in panel.table.rows}
+    accepted, drafted = sum(entry.accepted for entry in hidden), sum(entry.drafted for entry in hidden)
+    assert rows["hidden accepted / drafted"][0] == f"{accepted} / {drafted}"
+    panel.show_run(runs[LOOKUP], runs.values())
+    assert "hidden accepted / drafted" not in {row.name for row in panel.table.rows}
