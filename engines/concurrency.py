@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ class Concurrency:
             self.draft_threads, self.target_threads = split_threads(self._total)
         # A timer's events go back into a pool when they were read, by the thread that reads them.
         self._timers = make_timers([draft], pools)
-        self._stream = torch.cuda.Stream(draft) if draft.type == "cuda" else None
+        self._stream = _stream_of(str(draft)) if draft.type == "cuda" else None
 
     def branch(self, clock: StageClock, sink: Sink) -> StageClock:
         """The draft's clock."""
@@ -102,6 +103,12 @@ class Concurrency:
         """What the calling thread computes on the draft's device from now on follows all the draft's thread did."""
         if self._stream is not None:
             torch.cuda.current_stream(self._draft).wait_stream(self._stream)
+
+
+@cache
+def _stream_of(device: str) -> torch.cuda.Stream:
+    """One for all runs: memory that the allocator gave a stream, it keeps for that stream."""
+    return torch.cuda.Stream(device)
 
 
 def wait_for(tensor: torch.Tensor) -> None:

@@ -107,6 +107,7 @@ def played(
     prepare: Any = None,
     before_take: Any = None,
     law: Any = None,
+    drafts_on: torch.device = CPU,
     **asked: Any,
 ) -> SimpleNamespace:
     """One answer in mode parallel-prefill, without stages 1 to 3."""
@@ -129,6 +130,8 @@ def played(
         generator=generators[1],
         target_rows=VOCABULARY,
     )
+
+    drafter.device = drafts_on
 
     def prefilled() -> torch.Tensor:
         if prepare is not None:
@@ -192,7 +195,9 @@ def played(
         concurrency.leave_target()
         branch.finish()
         clock.finish()
-    return SimpleNamespace(ids=answer.ids, target=target, draft=draft, window=window, thread=thread)
+    return SimpleNamespace(
+        ids=answer.ids, target=target, draft=draft, window=window, thread=thread, crossing=block.crossing
+    )
 
 
 def assert_cache_is_fresh(one: CachedModel, pair: Pair, ids: list[int]) -> None:
@@ -513,6 +518,22 @@ def test_drawing_without_drafts_draws_as_a_plain_run_does(make_pair: Any, sink: 
     assert first == again
     drawn = [played(pair, Limits(9), sink, law=law, hidden=4, verify=verify).ids for verify in ("after", "last-chunk")]
     assert drawn[0] == drawn[1]  # the same numbers decide, whether in a pass of its own or in the last chunk
+
+
+@pytest.mark.parametrize("verify", ["after", "last-chunk"])
+def test_drafts_of_another_device_cross_once_and_are_counted(make_pair: Any, sink: Any, verify: str) -> None:
+    pair, elsewhere = make_pair(1, 0.0, 10, 10), torch.device("cpu", 0)
+    done = played(pair, Limits(20), sink, hidden=5, drafts_on=elsewhere, verify=verify)
+    assert done.ids == pair.plain(Limits(20))
+    assert done.crossing.nbytes == 5 * 8
+    (span,) = done.crossing.spans
+    assert (span.name, span.role) == ("transfer", "target")
+    assert span.duration_ns > 0
+    sink.records.clear()
+    law = lambda logits: logits.float().softmax(dim=-1)  # noqa: E731 - a law is a function
+    drawn = played(pair, Limits(20), sink, hidden=5, drafts_on=elsewhere, law=law)
+    assert drawn.crossing.nbytes == 5 * 8 + 5 * VOCABULARY * 4
+    assert played(pair, Limits(20), sink, hidden=5).crossing.spans == ()
 
 
 def test_chunks_put_the_last_one_apart() -> None:
