@@ -9,6 +9,7 @@ from typing import Any
 from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.configurations import Column
 
 MS = 1_000_000
@@ -45,6 +46,7 @@ class Cell:
     kv_bytes: int | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     is_warmup: bool = False
+    speculation: SpeculationFacts | None = None
 
     def with_(self, **changes: Any) -> Cell:
         """The same with other values."""
@@ -95,6 +97,7 @@ class Cell:
             text=self.text,
             cell=self.name,
             warmup=self.is_warmup,
+            speculation=self.speculation,
         )
         if self.prompt:
             visual = self.frames * self.frame_tokens

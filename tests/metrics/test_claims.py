@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.claims import memory, speculation, speed
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding
 from evprof.metrics.claims.table import CLAIMS, answer_claims
@@ -338,6 +339,37 @@ def test_the_acceptance_through_adapters(
 ) -> None:
     cells = _adapter(pair[1], 1680.0, accepted)
     _verdict(speculation.adapter_acceptance(evidence(*cells)), verdict, f"{6 * accepted:.0f} of 30 drafted")
+
+
+def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
+    """A trained head drafts 3 of 4 right at twice the speed; an adapted cache answers three times as fast."""
+    plain = _plain(pair[1])
+    head = _speculative(pair[1], 597.7, (4, 3, 0), speculation=SpeculationFacts("head", "eagle", adapter="a")).with_(
+        stages={"decode": 600.0}
+    )
+    finding = speculation.adapter_speedup(evidence(plain, head))
+    assert (finding.verdict, finding.judged_on) == (REFUTED, "adapters that draft, not on the KV cache")
+    _verdict(speculation.adapter_acceptance(evidence(plain, head)), REFUTED, "18 of 24 drafted", "75.0%")
+    assert speculation.naive_is_slower(evidence(plain, head)).verdict == NOT_MEASURED
+    kv_facts = SpeculationFacts("map", "kv", adapter="m", is_lossless=False)
+    adapted = plain.with_(name="kv", mode="kv-adapted", stages={"decode": 400.0}, speculation=kv_facts)
+    _verdict(
+        speculation.adapter_speedup(evidence(plain, head, adapted)), CONFIRMED, "(kv) runs at 2.99", "not the target's"
+    )
+    _verdict(speculation.speculation_doubles(evidence(plain, head, adapted)), REFUTED, "(spec)")
+
+
+def test_naive_means_the_untouched_draft_in_turns(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
+    plain = _plain(pair[1])
+    lookup = _speculative(pair[1], 597.7, speculation=SpeculationFacts("lookup", "lookup")).with_(
+        stages={"decode": 500.0}
+    )
+    naive = _speculative(pair[1], 597.7, speculation=SpeculationFacts("tiny", "model")).with_(
+        name="naive", stages={"decode": 1500.0}
+    )
+    _verdict(speculation.naive_is_slower(evidence(plain, lookup, naive)), CONFIRMED, "(naive) runs at")
+    hidden = naive.with_(name="inside", mode="parallel-prefill", rounds=())
+    _verdict(speculation.parallel_prefill_doubles(evidence(plain, lookup, hidden)), REFUTED, "(inside) runs at")
 
 
 def _adapter(cell: Any, total: float, accepted: float) -> tuple[Any, Any]:

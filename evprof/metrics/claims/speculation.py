@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SPECULATIVE_MODES
+from evprof.core.speculation import KV_ADAPTED, MODEL, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SPECULATIVE_MODES
 from evprof.metrics.claims.evidence import (
     NOT_MEASURED,
     Evidence,
@@ -90,12 +90,13 @@ class Speed:
 
 
 def speeds(evidence: Evidence, *, is_adapter: bool) -> list[Speed]:
-    """Speculative configurations against the target alone on the same samples; imported ones draft through adapters."""
+    """Configurations that draft, or answer, through something trained, or those that do not, against the target alone
+    on the same samples. Imported ones draft through adapters."""
     plain = [column for column in evidence.plain() if column.runs[0].info.role == TARGET]
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
-        if run.info.mode not in SPECULATIVE_MODES or (run.info.imported is not None) != is_adapter:
+        if run.info.mode not in PAIRED_MODES or _is_adapted(run) != is_adapter:
             continue
         model = run.info.models.get(TARGET)
         base = next((other for other in plain if other.runs[0].info.models.get(TARGET) == model), None)
@@ -103,6 +104,18 @@ def speeds(evidence: Evidence, *, is_adapter: bool) -> list[Speed]:
         if base is not None and compared is not None and compared.ratio is not None:
             rows.append(Speed(compared.ratio, compared.ratio_interval, column, base))
     return rows
+
+
+def _is_adapted(run: RunLog) -> bool:
+    """Whether something trained stands between draft and target. A file of the documents' own work has an adapter."""
+    facts = run.info.speculation
+    return run.info.imported is not None or run.info.mode == KV_ADAPTED or bool(facts and facts.adapter)
+
+
+def _is_naive(run: RunLog) -> bool:
+    """Whether the untouched draft model drafts in turns with the target."""
+    facts = run.info.speculation
+    return run.info.mode == SPECULATIVE and (facts is None or facts.kind == MODEL)
 
 
 def _whole_ms(run: RunLog) -> float | None:
@@ -117,7 +130,8 @@ def _best(rows: list[Speed]) -> Speed | None:
 
 def naive_is_slower(evidence: Evidence) -> Finding:
     """The fastest speculation without an adapter against the target alone."""
-    best = _best(speeds(evidence, is_adapter=False))
+    naive = [row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])]
+    best = _best(naive)
     if best is None:
         return nothing("Speculation and the target alone were not run on the same samples.")
     if not is_told(best.interval, 1):
@@ -126,13 +140,18 @@ def naive_is_slower(evidence: Evidence) -> Finding:
 
 
 def adapter_speedup(evidence: Evidence) -> Finding:
-    """The fastest speculation through an adapter against the target alone."""
-    best = _best(speeds(evidence, is_adapter=True))
+    """The fastest answers through an adapted KV cache against the target alone; without any, through other adapters."""
+    through = speeds(evidence, is_adapter=True)
+    cached = [row for row in through if row.column.runs[0].info.mode == KV_ADAPTED]
+    best = _best(cached or through)
     if best is None:
         return nothing("No speculation through an adapter is here.")
-    finding = within(best.ratio, best.interval, ADAPTER_SPEEDUP, best.sentence, best.column, best.base)
-    is_open = finding.verdict == NOT_MEASURED
-    return finding if is_open else replace(finding, judged_on="adapters on hidden states, not on the KV cache")
+    sentence = f"{best.sentence} Its answers are not the target's own." if cached else best.sentence
+    finding = within(best.ratio, best.interval, ADAPTER_SPEEDUP, sentence, best.column, best.base)
+    if cached or finding.verdict == NOT_MEASURED:
+        return finding
+    kind = "on hidden states" if best.column.runs[0].info.imported is not None else "that draft"
+    return replace(finding, judged_on=f"adapters {kind}, not on the KV cache")
 
 
 def adapter_acceptance(evidence: Evidence) -> Finding:
@@ -140,7 +159,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     columns = [
         column
         for column in evidence.columns
-        if column.runs[0].info.mode in SPECULATIVE_MODES and column.runs[0].info.imported is not None
+        if column.runs[0].info.mode in SPECULATIVE_MODES and _is_adapted(column.runs[0])
     ]
     accepted, drafted = _counts(run for column in columns for run in column.runs)
     if not drafted:
@@ -155,8 +174,9 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     """Hidden drafting as measured, or else the most that measured paces allow at 002's own acceptance."""
     measured = [
         row
-        for row in speeds(evidence, is_adapter=False)
-        if any(entry.hidden for run in row.column.runs for entry in run.rounds)
+        for row in speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True)
+        if row.column.runs[0].info.mode == PARALLEL_PREFILL
+        or any(entry.hidden for run in row.column.runs for entry in run.rounds)
     ]
     best = _best(measured)
     if best is not None:
@@ -191,7 +211,8 @@ def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
 
 def speculation_doubles(evidence: Evidence) -> Finding:
     """The fastest speculation of any kind against the target alone."""
-    best = _best(speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True))
+    every = speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True)
+    best = _best([row for row in every if row.column.runs[0].info.mode in SPECULATIVE_MODES])
     if best is None:
         return nothing("Speculation and the target alone were not run on the same samples.")
     return within(best.ratio, best.interval, SPECULATIVE_SPEEDUP, best.sentence, best.column, best.base)
