@@ -146,8 +146,10 @@ def _hidden(
 
 def _ngram(asked: SpeculationSettings, side: DraftSide) -> tuple[Drafter, SpeculationFacts]:
     info = read_adapter(asked.adapter or "")
-    check_target(info, side.target.language_model, side.target.facts.name)
-    drafter = NgramDrafter(info.name, load_ngram(info), side.cached_target.device, side.eos_ids)
+    target = side.target.language_model
+    check_target(info, target, side.target.facts.name)
+    counts = kept(info, target, lambda: load_ngram(info))
+    drafter = NgramDrafter(info.name, counts, side.cached_target.device, side.eos_ids)
     return drafter, SpeculationFacts(drafter.name, NGRAM, adapter=info.name, length=asked.length)
 
 

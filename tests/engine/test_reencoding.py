@@ -16,11 +16,17 @@ import torch
 from engines.decoding import Limits
 from engines.drafters.drafter import Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
+from engines.engine import LocalEngine
+from engines.loading import load_model
 from engines.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
 from engines.vocabulary_alignment import align
 from evprof.core.errors import Cancelled
+from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook
 from evprof.core.speculation import REENCODED
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -278,3 +284,38 @@ def test_the_target_itself_drafts_through_another_copy_of_its_vocabulary(
     played = played_rounds.play(target, drafter, prompt, Limits(24), sink, gamma=3)
     assert played.ids == expected
     assert canonical != expected  # random ids never are what text is encoded to: only losslessness is to be had here
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
+    captions: SentencePieceVocabulary, sample: Any, temperature: float
+) -> None:
+    """As if the bundled draft had come with another vocabulary: the run says so, and the target's answer stays."""
+
+    def load(choice: ModelChoice, role: str, progress: Any, stop: Any) -> Any:
+        model = load_model(choice, role, progress, stop)
+        if role == "draft":
+            model.vocabulary = captions
+        return model
+
+    engine = LocalEngine(loader=load)
+    draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
+    found = []
+    for mode in ("target", "speculative"):
+        recording = Recording()
+        asked = GenerationSettings(max_new_tokens=24, gamma=4, temperature=temperature, seed=5)
+        engine.run(RunRequest(mode, sample, draft, target, asked), recording, threading.Event())
+        book = RunBook(recording)
+        book.update()
+        found.append(book.runs[1])
+    engine.close()
+    plain, drafted = found
+    assert (plain.info.error, drafted.info.error) == (None, None)
+    facts = drafted.info.speculation
+    assert facts is not None
+    assert (facts.alignment, facts.is_lossless, facts.draft_ids, facts.target_ids) == (REENCODED, True, 400, 768)
+    ids = [[token.token_id for token in run.tokens if token.origin != "rejected"] for run in found]
+    assert len(ids[1]) == 24
+    if not temperature:
+        assert ids[0] == ids[1]
+    assert sum(one.drafted for one in drafted.rounds) > 0
