@@ -14,7 +14,7 @@ from engines.loading import load_model
 from engines.model import VisionLanguageModel
 from engines.threads import use_threads
 from engines.training.card import card_of
-from engines.training.kinds import SIZES, TAKES_DRAFT, TraineeSide, make_trainee
+from engines.training.kinds import SIZES, TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import mean_figures
 from engines.training.observing import Observer
 from engines.training.trainee import Figures, Trainee
@@ -67,7 +67,10 @@ def forced_figures(
     trainee = _trained(plan.adapter, models)
     settings = plan.requests(plan.samples[0])[0].settings
     observer = Observer(models[TARGET], models.get(DRAFT), settings)
-    found = mean_figures(_judged(trainee, observer, plan, stop, done))
+    try:
+        found = mean_figures(_judged(trainee, observer, plan, stop, done))
+    finally:
+        release(trainee)
     del trainee, observer, models
     free_memory()
     return {"token_match": found.match, "loss": found.loss, "cosine": found.cosine}

@@ -51,6 +51,15 @@ def make_trainee(kind: str, side: TraineeSide) -> Trainee:
     return _MAKERS[kind](side)
 
 
+def release(trainee: Trainee) -> None:
+    """Gives the models a trainee hangs on back as they were."""
+    if trainee.kind == LORA:
+        from engines.training.lora_trainee import LoraTrainee
+
+        if isinstance(trainee, LoraTrainee):
+            trainee.release()
+
+
 SIZES: dict[str, dict[str, tuple[int, int]]] = {
     EAGLE: {"window": (1, 4096), "steps": (1, 8)},
     HIDDEN: {"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},

@@ -19,7 +19,7 @@ from engines.model import VisionLanguageModel
 from engines.model_identity import content_identity
 from engines.threads import use_threads
 from engines.training.card import card_of
-from engines.training.kinds import TAKES_DRAFT, TraineeSide, make_trainee
+from engines.training.kinds import TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
 from engines.training.stored_examples import StoredExamples
 from engines.training.trainee import Trainee
@@ -113,6 +113,8 @@ def train_adapter(
         raise UserError(
             f"Memory ran out; train with a smaller --batch than {plan.options.batch} or on another --device."
         ) from None
+    finally:
+        release(trainee)
     keep(facts())
     if training.best is None or (is_stopped and trainee.parameters() and training.curves.best_step == 0):
         return TrainEnd(None, training.curves, is_stopped)

@@ -55,6 +55,8 @@ class CollectionJournal:
             if self._begins_anew:
                 for path in (*self.folder.glob("shard-*.safetensors"), *self.folder.glob("shard-*.safetensors.part")):
                     path.unlink()
+            # Rows that failed are tried again, and those that fail again are told again.
+            self.collection.failed.clear()
             self._rewrite()
             self._file = (self.folder / JOURNAL).open("a", encoding="utf-8", newline="\n")
         except OSError as error:

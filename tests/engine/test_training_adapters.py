@@ -1,0 +1,260 @@
+"""Adapters made out of collected examples: every kind, whole or not at all, with curves in a session."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engines.adapters.folder import load_tensors
+from engines.training.collecting import Collecting, CollectPlan
+from engines.training.evaluating import forced_figures, write_evaluation
+from engines.training.kinds import SIZES, TraineeSide, make_trainee
+from engines.training.loop import Curves, TrainingOptions
+from engines.training.making import TrainEnd, TrainPlan, train_adapter
+from evprof.core.errors import UserError
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.sample import Sample
+from evprof.core.speculation import ADAPTER_KINDS
+from evprof.loaders.adapters import read_adapter
+from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.collection import read_collection, scene_of
+from evprof.run.benches.adapter import AdapterPlan
+from evprof.session.reading import load_session
+from evprof.session.training import TRAINING, TrainingEntry
+
+SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
+TARGET, DRAFT = ModelChoice("target", "cpu", "float32"), ModelChoice("draft", "cpu", "float32")
+FEW = TrainingOptions(steps=2, batch=2, every=1, validation=0.34)
+
+
+def name_of(choice: ModelChoice) -> str:
+    return f"the {choice.name}"
+
+
+class Nobody:
+    """A watcher of collecting and of training; `then` hears of every judgement."""
+
+    def __init__(self, then: Callable[[int], None] = lambda _: None) -> None:
+        self.then = then
+
+    def begin(self, *_: Any) -> None: ...
+
+    def end(self, *_: Any) -> None: ...
+
+    def say(self, sentence: str) -> None: ...
+
+    def step(self, step: int, steps: int, loss: float) -> None: ...
+
+    def judged(self, curves: Curves, *, is_best: bool) -> None:
+        self.then(len(curves.validation_steps))
+
+
+_KEPT: dict[str, Path] = {}
+
+
+@pytest.fixture
+def data(tmp_path_factory: Any, tiny_models: Any) -> Path:
+    """Examples of three scenes, of a pair with random weights; collected once."""
+    if "data" not in _KEPT:
+        _KEPT["data"] = collected(tmp_path_factory.mktemp("data") / "examples", tiny_models)
+    return _KEPT["data"]
+
+
+def collected(
+    folder: Path, loader: Any, samples: list[Sample] | None = None, draft: ModelChoice | None = DRAFT
+) -> Path:
+    plan = CollectPlan(samples or bundled_samples(), TARGET, draft, SETTINGS, folder)
+    Collecting(plan, loader=loader, identity=name_of, needs_room=False).run(Nobody(), threading.Event())
+    return folder
+
+
+@pytest.fixture
+def train(tiny_models: Any) -> Callable[..., TrainEnd]:
+    def run(
+        data: Path,
+        kind: str,
+        folder: Path,
+        watcher: Any = None,
+        stop: Any = None,
+        *,
+        keep: Any = lambda _: None,
+        identity: Any = name_of,
+        **more: Any,
+    ) -> TrainEnd:
+        plan = TrainPlan(data, kind, folder, **({"options": FEW} | more))
+        return train_adapter(
+            plan,
+            watcher or Nobody(),
+            stop or threading.Event(),
+            keep=keep,
+            loader=tiny_models,
+            identity=identity,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ADAPTER_KINDS)
+def test_every_kind_becomes_an_adapter_that_is_read_back(train, data, tiny_models, tmp_path, kind) -> None:
+    end = train(data, kind, tmp_path / "made")
+    adapter = read_adapter(str(tmp_path / "made"))
+    assert (adapter.kind, adapter.name, adapter.target) == (kind, "made", "tiny-target")
+    assert (adapter.hidden_size, adapter.vocabulary) == (32, 32_003)
+    assert adapter.draft == ("tiny-draft" if kind in ("hidden", "lora", "kv") else None)
+    training = adapter.training
+    assert (training["examples"], training["validation_examples"], training["scenes"]) == (2, 1, 2)
+    assert training["data"] == read_collection(data).digest()
+    assert set(training["seen"]) == {scene_of(sample) for sample in bundled_samples()}
+    assert training["validation_match"] == end.curves.validation_match
+    assert len(training["validation_steps"]) == (1 if kind == "ngram" else 3)
+    card = (tmp_path / "made" / "MODEL_CARD.md").read_text()
+    assert f"`{kind}`" in card
+    assert "Not evaluated yet" in card
+    # What was stored gives the figures it was kept for, on the very scene that was held back.
+    held_back = _held_back(data)
+    plan = AdapterPlan(adapter, [held_back], DRAFT, TARGET, max_new_tokens=5, frames=2, event_frames=2)
+    found = forced_figures(plan, threading.Event(), loader=tiny_models)
+    best = training["validation_steps"].index(training["best_step"])
+    assert found["token_match"] == pytest.approx(training["validation_match"][best], abs=1e-6)
+    # eagle's weights are stored in half precision.
+    assert found["loss"] == pytest.approx(training["validation_loss"][best], rel=2e-3)
+
+
+def _held_back(data: Path) -> Sample:
+    from engines.training.loop import split_by_scene
+
+    examples = read_collection(data).examples
+    _, (back,) = split_by_scene([example.scene for example in examples], FEW.validation, FEW.seed)
+    return Sample.from_facts(examples[back].sample)
+
+
+def test_models_are_given_back_as_they_were(train, data, tiny_models, tmp_path) -> None:
+    draft = tiny_models(DRAFT, "draft", lambda *_: None, threading.Event()).language_model
+    before = {name: value.clone() for name, value in draft.state_dict().items()}
+    train(data, "lora", tmp_path / "made", options=replace(FEW, learning_rate=0.5))
+    after = draft.state_dict()
+    assert set(after) == set(before)
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_the_same_seed_gives_the_same_adapter(train, data, tmp_path) -> None:
+    for name in ("one", "two"):
+        train(data, "hidden", tmp_path / name)
+    one, two = (load_tensors(read_adapter(str(tmp_path / name))) for name in ("one", "two"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_stop_keeps_the_best_state_and_before_the_first_step_nothing(train, data, tmp_path, stop_after) -> None:
+    stop = threading.Event()
+    end = train(
+        data,
+        "hidden",
+        tmp_path / "made",
+        Nobody(lambda judged: stop.set() if judged == 2 else None),
+        stop,
+        options=replace(FEW, steps=100),
+    )
+    assert (end.is_stopped, end.curves.validation_steps) == (True, [0, 1])
+    assert (tmp_path / "made" / "adapter.safetensors").is_file() == (end.curves.best_step == 1)
+    stop.set()
+    end = train(data, "hidden", tmp_path / "none", stop=stop)
+    assert (end.adapter, end.is_stopped, (tmp_path / "none").exists()) == (None, True, False)
+
+
+def test_a_training_that_breaks_off_leaves_nothing_half(train, data, tmp_path) -> None:
+    def break_off(judged: int) -> None:
+        if judged == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(data, "eagle", tmp_path / "made", Nobody(break_off))
+    assert list(tmp_path.iterdir()) == []
+    train(data, "ngram", tmp_path / "made")
+    good = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
+    with pytest.raises(KeyboardInterrupt):
+        train(data, "eagle", tmp_path / "made", Nobody(break_off), overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == good
+
+
+def test_curves_are_in_the_session_at_every_judgement(train, data, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    seen: list[int] = []
+
+    def look(_: int) -> None:
+        told = load_session(path).facts[TRAINING][-1]
+        seen.append(len(told["validation_steps"]))
+
+    for number, kind in enumerate(("hidden", "ngram"), start=1):
+        with TrainingEntry(path) as entry:
+            train(data, kind, tmp_path / kind, Nobody(look), keep=entry.put)
+        assert len(load_session(path).facts[TRAINING]) == number
+    assert seen == [1, 2, 3, 1]
+    told = load_session(path).facts[TRAINING][0]
+    curves = read_adapter(str(tmp_path / "hidden")).training
+    assert {key: curves[key] for key in told} == told
+    assert (told["adapter"], told["kind"]) == ("hidden", "hidden")
+    assert set(told) >= {"started_at", "steps", "loss", "validation_loss", "best_step", "stopped_early", "examples"}
+
+
+def test_refusals(train, data, tiny_models, tmp_path) -> None:
+    with pytest.raises(UserError, match="collected with another target"):
+        train(data, "eagle", tmp_path / "made", identity=lambda choice: "another")
+    alone = collected(tmp_path / "alone", tiny_models, bundled_samples()[:1], draft=None)
+    with pytest.raises(UserError, match="collected without a draft"):
+        train(alone, "hidden", tmp_path / "made")
+    with pytest.raises(UserError, match="of one scene"):
+        train(alone, "ngram", tmp_path / "made")
+    with pytest.raises(UserError, match="no collected examples"):
+        train(tmp_path, "ngram", tmp_path / "made")
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    with pytest.raises(UserError, match="is no adapter"):
+        train(data, "ngram", tmp_path / "thesis", overwrite=True)
+    train(data, "ngram", tmp_path / "made")
+    with pytest.raises(UserError, match="--overwrite"):
+        train(data, "ngram", tmp_path / "made")
+    assert not (tmp_path / "made.part").exists()
+
+
+def test_sizes_are_the_kinds_own(tiny_models) -> None:
+    load = lambda role: tiny_models(TARGET, role, lambda *_: None, threading.Event())  # noqa: E731
+    target, draft = load("target"), load("draft")
+    hidden = make_trainee("hidden", TraineeSide(target, draft, {"bottleneck": 7, "heads": 0}))
+    assert (hidden.config()["bottleneck"], hidden.config()["heads"]) == (7, 0)
+    for kind, sizes in (("ngram", {"rank": 3}), ("lora", {"rank": 0}), ("bert", {})):
+        with pytest.raises(UserError) as caught:
+            make_trainee(kind, TraineeSide(target, draft, sizes))
+        assert caught.value.exit_code == 2
+    assert set(SIZES) == set(ADAPTER_KINDS)
+    with pytest.raises(UserError, match="without a draft"):
+        make_trainee("lora", TraineeSide(target))
+
+
+def test_an_evaluation_is_written_into_description_and_card(train, data, tmp_path) -> None:
+    adapter = train(data, "ngram", tmp_path / "made").adapter
+    found = {
+        "samples": 3,
+        "repeat": 2,
+        "device": "cpu",
+        "dtype": "float32",
+        "token_match": 0.5,
+        "decode_speedup": 1.25,
+        "decode_ci95": [1.1, 1.4],
+        "acceptance_per_position": [0.5, 0.25],
+        "answers": 6,
+        "same_answers": 6,
+    }
+    write_evaluation(adapter, found)
+    again = read_adapter(str(tmp_path / "made"))
+    assert (again.evaluation, again.training) == (found, json.loads(json.dumps(adapter.training)))
+    card = (tmp_path / "made" / "MODEL_CARD.md").read_text()
+    for words in ("1.25x (95 %: 1.10 to 1.40)", "50.0% / 25.0%", "6 of 6", "3 held-out samples"):
+        assert words in card
+    assert load_tensors(again)

@@ -1,0 +1,283 @@
+"""Collecting examples: what is in them, that a kill changes nothing, and that files are not trusted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engines.training.collecting import CollectEnd, Collecting, CollectPlan
+from engines.training.observing import Observer, forced_features
+from engines.training.stored_examples import StoredExamples
+from evprof.core.errors import UserError
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.collection import JOURNAL, read_collection
+from evprof.run.collection_journal import LOCK
+
+NEW_TOKENS = 5
+SETTINGS = GenerationSettings(max_new_tokens=NEW_TOKENS, frames=2, event_frames=2)
+TARGET, DRAFT = ModelChoice("target", "cpu", "float32"), ModelChoice("draft", "cpu", "float32")
+
+
+class Listener:
+    """A watcher that may do something after each example."""
+
+    def __init__(self, then: Callable[[int], None] = lambda _: None) -> None:
+        self.then = then
+        self.began: tuple[int, int] | None = None
+        self.ended: list[tuple[str, str | None]] = []
+
+    def begin(self, total: int, done_before: int) -> None:
+        self.began = total, done_before
+
+    def end(self, name: str, error: str | None = None) -> None:
+        self.ended.append((name, error))
+        self.then(len(self.ended))
+
+    def say(self, sentence: str) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    """Three scenes, each asked two questions."""
+    return [
+        replace(sample, prompt=prompt, name=f"{sample.name}: {prompt}")
+        for sample in bundled_samples()
+        for prompt in ("What is it?", "Is it day?")
+    ]
+
+
+@pytest.fixture
+def collect(tiny_models: Any) -> Callable[..., CollectEnd]:
+    def run(
+        folder: Path,
+        samples: list[Sample],
+        watcher: Listener | None = None,
+        stop: Any = None,
+        *,
+        draft: ModelChoice | None = DRAFT,
+        settings: GenerationSettings = SETTINGS,
+        flush_s: float = 1000.0,
+        overwrite: bool = False,
+    ) -> CollectEnd:
+        plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite)
+        collecting = Collecting(
+            plan,
+            loader=tiny_models,
+            identity=lambda choice: f"the {choice.name}",
+            needs_room=False,
+            shard_examples=4,
+            flush_s=flush_s,
+        )
+        return collecting.run(watcher or Listener(), stop or threading.Event())
+
+    return run
+
+
+def shards_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("shard-*"))}
+
+
+def test_an_example_is_what_both_models_said_and_thought(collect, tiny_models, samples, tmp_path) -> None:
+    end = collect(tmp_path / "data", samples[:2])
+    assert (end.examples, end.before, end.failed, end.shards) == (2, 0, {}, 1)
+    example = StoredExamples(read_collection(tmp_path / "data"))[0]
+    load = lambda role: tiny_models(TARGET, role, lambda *_: None, threading.Event())  # noqa: E731
+    target, draft = load("target"), load("draft")
+    count, prompt = len(example.answer_ids), example.target_prompt
+    assert count == NEW_TOKENS
+    assert example.target_features.shape == (prompt + count - 1, 32)
+    with torch.inference_mode():
+        # The states are those the answer came from …
+        logits = target.language_model.head(example.target_features[None, prompt - 1 :])
+        assert torch.equal(logits[0].argmax(-1), example.answer_ids)
+        # … and those of one pass over prompt and answer.
+        again = forced_features(
+            target.language_model, example.target_embeddings[None], example.answer_ids[:-1].tolist()
+        )
+        assert torch.allclose(again[0], example.target_features, atol=1e-5)
+        assert example.draft_embeddings is not None
+        fed = [token if token < 32_000 else 0 for token in example.answer_ids[:-1].tolist()]
+        drafted = forced_features(draft.language_model, example.draft_embeddings[None], fed)
+        assert torch.allclose(drafted[0], example.draft_features, atol=1e-5)
+        first, visual = example.target_visual
+        text = torch.cat([example.target_embeddings[:first], example.target_embeddings[first + visual :]])
+        assert torch.equal(text, target.language_model.embed(example.text_ids))
+
+
+def test_collecting_the_target_alone(collect, samples, tmp_path) -> None:
+    collect(tmp_path / "data", [replace(samples[0], events_path=None)], draft=None)
+    example = StoredExamples(read_collection(tmp_path / "data"))[0]
+    assert example.draft_features is example.draft_embeddings is example.draft_visual is None
+    end = collect(tmp_path / "pair", [replace(samples[0], events_path=None)])
+    assert end.examples == 0
+    assert "has none" in end.failed[samples[0].name]
+
+
+@pytest.mark.parametrize(("killed_after", "flush_s"), [(2, 0.0), (5, 0.0), (5, 1000.0)])
+def test_a_killed_collection_goes_on_to_the_same_shards(collect, samples, tmp_path, killed_after, flush_s) -> None:
+    whole, left = tmp_path / "whole", tmp_path / "left"
+
+    def kill(count: int) -> None:
+        # What lies on the disk at this moment is what a kill would leave.
+        if count == killed_after:
+            shutil.copytree(whole, left)
+
+    collect(whole, samples, Listener(kill), flush_s=flush_s)
+    with (left / JOURNAL).open("a") as journal:
+        journal.write('{"shard": "shard-00009.saf')
+    (left / "shard-00009.safetensors.part").write_bytes(b"half")
+    watcher = Listener()
+    end = collect(left, samples, watcher, flush_s=flush_s)
+    kept = killed_after if flush_s == 0 else 4 * (killed_after // 4)
+    assert watcher.began == (6, kept)
+    assert (end.before, end.examples, len(watcher.ended)) == (kept, 6, 6 - kept)
+    assert shards_of(left) == shards_of(whole) | {"shard-00009.safetensors.part": b"half"}
+    assert (left / JOURNAL).read_text() == (whole / JOURNAL).read_text()
+    assert not (left / LOCK).exists()
+
+
+def test_a_stop_keeps_what_was_collected(collect, samples, tmp_path, stop_after) -> None:
+    stop = threading.Event()
+    end = collect(tmp_path / "data", samples, Listener(lambda count: stop.set() if count == 3 else None), stop)
+    assert (end.is_stopped, end.examples) == (True, 3)
+    again = collect(tmp_path / "data", samples)
+    assert (again.is_stopped, again.before, again.examples) == (False, 3, 6)
+    collect(tmp_path / "whole", samples)
+    assert shards_of(tmp_path / "data") == shards_of(tmp_path / "whole")
+
+
+def test_what_is_there_is_not_made_again_and_repeated_rows_count_once(collect, samples, tmp_path) -> None:
+    end = collect(tmp_path / "data", [*samples[:2], replace(samples[0], name="again")])
+    assert (end.examples, end.repeated) == (2, 1)
+    before = shards_of(tmp_path / "data")
+    watcher = Listener()
+    assert collect(tmp_path / "data", samples[:2], watcher).before == 2
+    assert (watcher.ended, shards_of(tmp_path / "data")) == ([], before)
+
+
+def test_a_row_that_fails_is_told_and_tried_again(collect, samples, tmp_path) -> None:
+    video = tmp_path / "video.mp4"
+    video.write_bytes(b"no video")
+    broken = replace(samples[0], video_path=str(video), name="broken")
+    end = collect(tmp_path / "data", [broken, samples[1]])
+    assert (list(end.failed), end.examples) == (["broken"], 1)
+    assert list(read_collection(tmp_path / "data").failed.values()) == [end.failed["broken"]]
+    shutil.copyfile(str(samples[0].video_path), video)
+    end = collect(tmp_path / "data", [broken, samples[1]])
+    assert (end.failed, end.examples, read_collection(tmp_path / "data").failed) == ({}, 2, {})
+
+
+def test_other_settings_and_other_folders_are_refused(collect, samples, tmp_path) -> None:
+    collect(tmp_path / "data", samples[:1])
+    with pytest.raises(UserError, match=r"another max new tokens \(5, now 3\)"):
+        collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3))
+    with pytest.raises(UserError, match="another draft"):
+        collect(tmp_path / "data", samples[:1], draft=None)
+    collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3), overwrite=True)
+    assert read_collection(tmp_path / "data").settings["max_new_tokens"] == 3
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "shard-00000.safetensors").write_bytes(b"somebody's weights")
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match="holds other things"):
+            collect(tmp_path / "other", samples[:1], overwrite=overwrite)
+    (tmp_path / "data" / LOCK).write_text(json.dumps(name_of_another()))
+    with pytest.raises(UserError, match="another evprof collects"):
+        collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3))
+
+
+def name_of_another() -> dict[str, Any]:
+    """The name tag of a process that lives and is not this one."""
+    import os
+    import socket
+
+    import psutil
+
+    parent = psutil.Process(os.getppid())
+    return {"host": socket.gethostname(), "pid": parent.pid, "started": parent.create_time()}
+
+
+def test_examples_are_kept_in_bounded_memory(collect, samples, tmp_path) -> None:
+    collect(tmp_path / "data", samples)
+    collection = read_collection(tmp_path / "data")
+    frugal, greedy = StoredExamples(collection, kept_bytes=1), StoredExamples(collection)
+    for one, other in zip(frugal, greedy, strict=True):
+        assert torch.equal(one.target_features, other.target_features)
+    assert len(frugal._kept) == 1
+    assert len(greedy._kept) == 6
+    assert greedy[3] is greedy[3]
+    assert [example.name for example in greedy.subset([4, 0])] == [samples[4].name, samples[0].name]
+
+
+def changed(line: str, **values: Any) -> str:
+    told = json.loads(line)
+    told["examples"][0] |= values
+    return json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"tokens": 4}, {"positions": 7}, {"target_visual": [0, 9000]}, {"draft_visual": None}],
+)
+def test_a_journal_that_does_not_fit_its_shard_is_refused(collect, samples, tmp_path, values) -> None:
+    collect(tmp_path / "data", samples[:1])
+    journal = tmp_path / "data" / JOURNAL
+    head, line = journal.read_text().splitlines()
+    journal.write_text(f"{head}\n{changed(line, **values)}\n")
+    with pytest.raises(UserError, match="collect the examples again"):
+        StoredExamples(read_collection(tmp_path / "data"))[0]
+
+
+def test_lines_that_mean_nothing_are_no_examples(collect, samples, tmp_path) -> None:
+    collect(tmp_path / "data", samples[:1])
+    journal = tmp_path / "data" / JOURNAL
+    head, line = journal.read_text().splitlines()
+    for bad in (
+        line.replace("shard-00000", "../shard-00000"),
+        line.replace("shard-00000.safetensors", "/etc/passwd"),
+        changed(line, tokens=-1),
+        changed(line, tokens=True),
+        changed(line, target_visual=[1]),
+        changed(line, sample=3),
+        line[: len(line) // 2],
+        "[" * 5000,
+        "null",
+    ):
+        journal.write_text(f"{head}\n{bad}\n")
+        assert read_collection(tmp_path / "data").examples == []
+    journal.write_text(line + "\n")
+    with pytest.raises(UserError, match="no journal"):
+        read_collection(tmp_path / "data")
+    with pytest.raises(UserError, match="no collected examples"):
+        read_collection(tmp_path)
+
+
+def test_damaged_shards_are_refused_in_a_sentence(collect, samples, tmp_path) -> None:
+    collect(tmp_path / "data", samples[:1])
+    path = tmp_path / "data" / "shard-00000.safetensors"
+    good = path.read_bytes()
+    for bad in (good[:8] + b"\xff" + good[9:], b"\xff" * 8 + good[8:], b"\x80\x04" + good[2:]):
+        path.write_bytes(bad)
+        with pytest.raises(UserError, match="shard-00000"):
+            StoredExamples(read_collection(tmp_path / "data"))[0]
+    path.write_bytes(good[:-1])  # not as long as it was: its example is collected again
+    assert read_collection(tmp_path / "data").examples == []
+    assert collect(tmp_path / "data", samples[:1]).before == 0
+    assert path.read_bytes() == good
+
+
+def test_an_observer_asks_for_the_missing_half(tiny_models, samples) -> None:
+    load = lambda role: tiny_models(TARGET, role, lambda *_: None, threading.Event())  # noqa: E731
+    observer = Observer(load("target"), load("draft"), SETTINGS)
+    with pytest.raises(UserError, match="reads video and the sample has none"):
+        observer.example(replace(samples[0], video_path=None), threading.Event())
