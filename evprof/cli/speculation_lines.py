@@ -30,7 +30,7 @@ def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
         *_definition_lines(rows),
         *_place_lines(run),
         *_failure_lines(first_rejections(run)),
-        *_prediction_lines(prediction_of(run, known)),
+        *_prediction_lines(run, prediction_of(run, known)),
         sentence,
     ]
 
@@ -86,17 +86,19 @@ def _chance(chance: float | None) -> str:
     return "" if chance is None else f"{chance:.1%}"
 
 
-def _prediction_lines(found: Prediction | None) -> Iterator[str]:
+def _prediction_lines(run: RunLog, found: Prediction | None) -> Iterator[str]:
     if found is None:
         return
     cost = "" if found.c is None else f"c {found.c:.2f} a drafted token, "
     step = ms_text(found.costs.step_ms)
     yield f"{'costs in plain steps':<22}{cost}v {found.v:.2f} the rest of a round (a step {step})"
-    top = break_even.best(found.costs, found.by_place if found.alpha is None else found.alpha)
-    yield (
-        f"{'decoding speed':<22}predicted {found.predicted_decode:.2f}, measured {_measured(found)} at "
-        f"{found.mean_gamma:.1f} drafted a round; the best of this acceptance: {top.speedup:.2f} at {top.gamma}"
-    )
+    line = f"{'decoding speed':<22}predicted {found.predicted_decode:.2f}, measured {_measured(found)}"
+    if run.info.speculation is None or not run.info.speculation.tree:
+        top = break_even.best(found.costs, found.by_place if found.alpha is None else found.alpha)
+        line += (
+            f" at {found.mean_gamma:.1f} drafted a round; the best at this acceptance: {top.speedup:.2f} at {top.gamma}"
+        )
+    yield line
 
 
 def _measured(found: Prediction) -> str:

@@ -33,7 +33,9 @@ def speculation_sentence(run: RunLog, others: Sequence[RunLog]) -> str:
     if window is not None:
         return _window_sentence(window, measured_speedups(run, others))
     weighed, found = verdicts(run, others), prediction_of(run, others)
-    return _rounds_sentence(weighed, found) if weighed and found is not None else _ALONE
+    if not weighed or found is None:
+        return _ALONE
+    return _rounds_sentence(weighed, found, is_tree=bool(run.info.speculation and run.info.speculation.tree))
 
 
 def _unweighed(run: RunLog, *, has_rounds: bool) -> str:
@@ -65,18 +67,19 @@ def net_ms(run: RunLog, others: Sequence[RunLog]) -> float | None:
     return median(entry.net_ms for entry in weighed) if weighed else None
 
 
-def _rounds_sentence(weighed: list[Verdict], found: Prediction) -> str:
+def _rounds_sentence(weighed: list[Verdict], found: Prediction, *, is_tree: bool) -> str:
     net, gain = median(entry.net_ms for entry in weighed), median(entry.decode_gain_ms for entry in weighed)
     rates = [entry.rate for entry in weighed if entry.rate is not None]
     accepted = f"{median(rates):.0%} of the drafted tokens were accepted" if rates else "nothing was drafted"
     head = f"Speculation {_saves(net)} per answer here ({accepted}): decoding {_less(gain)}"
     if found.preparation_ms > 0:
         head += f", preparing the draft {ms_text(found.preparation_ms)}"
-    return f"{head}; {_break_even(found, is_paying=net > 0)}.{_speeds(found.measured)}"
+    return f"{head}; {_break_even(found, is_paying=net > 0, is_tree=is_tree)}.{_speeds(found.measured)}"
 
 
-def _break_even(found: Prediction, *, is_paying: bool) -> str:
-    rate = found.break_even_rate
+def _break_even(found: Prediction, *, is_paying: bool, is_tree: bool) -> str:
+    # Of a tree most nodes are in vain: what counts is the chance of a level.
+    rate = found.break_even_alpha if is_tree else found.break_even_rate
     if rate is None:
         gamma = found.mean_gamma
         if gamma and found.costs.round_ms(found.gamma) >= (gamma + 1) * found.costs.step_ms:
@@ -88,7 +91,8 @@ def _break_even(found: Prediction, *, is_paying: bool) -> str:
         return "at this length it cannot pay at any acceptance"
     if rate == 0:
         return "it pays at any acceptance"
-    return f"it {'pays' if is_paying else 'would pay'} above an acceptance of {rate:.0%}"
+    of_what = "a chance of {rate:.0%} per level" if is_tree else "an acceptance of {rate:.0%}"
+    return f"it {'pays' if is_paying else 'would pay'} above {of_what.format(rate=rate)}"
 
 
 def _window_sentence(window: Window, measured: Sequence[Measured]) -> str:
@@ -149,7 +153,9 @@ def _speeds(measured: Sequence[Measured]) -> str:
         return ""
     counted = (whole or decode or measured[0]).runs, (whole or decode or measured[0]).plain_runs
     text = ", ".join(parts)
-    return f" Measured, {text} ({counted[0]} and {counted[1]} runs)."
+    unclear = whole is not None and whole.interval is not None and whole.interval[0] <= 1 <= whole.interval[1]
+    tail = ": these runs do not tell the whole answer's from no difference" if unclear else ""
+    return f" Measured, {text} ({counted[0]} and {counted[1]} runs){tail}."
 
 
 def _times(entry: Measured) -> str:

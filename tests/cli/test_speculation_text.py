@@ -1,0 +1,100 @@
+"""What the terminal says of speculation: the clinic's block, every round on request, and parallel prefill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evprof.cli.speculation_lines import clinic_lines, rejection_text, round_lines
+from evprof.core.records import RoundRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import SpeculationFacts
+from evprof.metrics.failure_modes import Rejection
+
+
+@pytest.fixture
+def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_path: Path) -> Path:
+    """The target alone, then speculation, twice each."""
+    path = tmp_path / "weighed.evprof"
+    for mode in ("target", "speculative"):
+        asked = ("run", "--events", inputs[0], "--video", inputs[1], "--mode", mode, "--repeat", 2, "-o", path)
+        assert evprof(*asked).code == 0
+    return path
+
+
+def test_show_tells_the_clinic_once_and_the_verdict_of_every_repeat(evprof: Callable, weighed: Path) -> None:
+    said = evprof("show", weighed).output
+    assert said.count("acceptance, by definition") == 1
+    assert said.count("Speculation saves") == 2
+    for words in (
+        "draft acceptance rate",
+        "mean accepted length, bonus left out",
+        "alpha by total variation",
+        "accepted by place",
+        "rounds by accepted",
+        "first rejections      1 shifted, 3 surface, 4 content",
+        "costs in plain steps  c 0.",
+        "decoding speed        predicted ",
+        ": content",
+    ):
+        assert words in said, words
+    assert "hidden" not in said
+    assert "first rejection\n" not in said
+
+
+def test_show_lists_rounds_on_request(evprof: Callable, weighed: Path) -> None:
+    said = evprof("show", weighed, "--rounds").output
+    lines = said.splitlines()
+    heads = [place for place, line in enumerate(lines) if line.strip().startswith("round     start")]
+    assert len(heads) == 2  # plain runs have no rounds
+    first = lines[heads[0] + 1]
+    assert "3 of 5" in first
+    assert first.endswith(": content")
+    assert "5 of 5" in lines[heads[0] + 2]
+
+
+def test_json_of_the_same(evprof: Callable, weighed: Path) -> None:
+    document = json.loads(evprof("show", weighed, "--json").output)
+    blocks = [run["speculation"] for run in document["runs"]]
+    assert blocks[:2] == [None, None]
+    assert blocks[3]["failures"]["counts"] == {"shifted": 1, "surface": 3, "content": 4}
+    assert blocks[3]["prediction"]["measured"]["end-to-end"]["plain_runs"] == 2
+    assert (blocks[3]["kind"], blocks[3]["is_lossless"]) == ("model", True)
+    assert blocks[3]["window"] is None
+
+
+def test_parallel_prefill_in_the_terminal_and_its_json(evprof: Callable, weighed: Path, inputs, tmp_path) -> None:
+    asked = ("--events", inputs[0], "--video", inputs[1], "--mode", "parallel-prefill", "--hidden-tokens", 6)
+    found = evprof("run", *asked, "-o", weighed, "--json")
+    assert found.code == 0, found.errors
+    [run] = json.loads(found.output)["runs"]
+    window = run["speculation"]["window"]
+    assert (window["drafted"], window["accepted"]) == (6, 5)
+    assert window["net_gain_ms"] is not None  # weighed against the runs that were in the file already
+    assert window["with_load_ms"] > window["prefill_ms"]
+    said = evprof("show", weighed, "--rounds").output
+    assert "5 of 6 tokens drafted inside the target's prefill were accepted" in said
+    assert "hidden in the prefill" in said
+    assert "hidden acceptance" in said
+
+
+def test_a_lossy_answer_says_so() -> None:
+    run = RunLog(RunInfo(1, 1, 0, "target", "kv-adapted", {}, {}, status="finished"))
+    run.info.speculation = SpeculationFacts("map", "kv", is_lossless=False)
+    [line] = clinic_lines(run, [run])
+    assert line.startswith("Lossy")
+    assert round_lines(run) == []
+
+
+def test_words_for_what_is_not_known() -> None:
+    bare = Rejection(0, 3, 5, 2, " a", "", None, None, None, "content")
+    assert rejection_text(bare) == 'draft " a", target the end: content'
+    full = Rejection(0, 3, 5, 2, " a", " b", 0.5, 0.25, 0.75, "shifted")
+    assert rejection_text(full) == 'draft " a" (50.0%, to the target 25.0%), target " b" (75.0%): shifted'
+    run = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    run.absorb(RoundRecord(1, 0, 0, 1_000_000, 2_000_000, 0, 3, 3, 4, "1,2,3", 0))
+    assert "3 of 3" in round_lines(run)[1]
