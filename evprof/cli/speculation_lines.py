@@ -18,20 +18,19 @@ _EXAMPLES = 3
 
 
 def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
-    """What there is to say of a run that speculates; of repeats the last tells it all, the others their sentence."""
+    """What there is to say of a run that speculates; the last of several repeats tells it for all."""
     if run.info.mode not in PAIRED_MODES:
         return []
-    sentence = speculation_sentence(run, known)
     repeats = repeats_of(run, known)
     if repeats and run.run_id != max(entry.run_id for entry in repeats):
-        return [sentence]
+        return []
     rows = [entry for entry in definitions(run, plain_answer(run, known)) if entry.value is not None]
     return [
         *_definition_lines(rows),
         *_place_lines(run),
         *_failure_lines(first_rejections(run)),
         *_prediction_lines(run, prediction_of(run, known)),
-        sentence,
+        speculation_sentence(run, known),
     ]
 
 

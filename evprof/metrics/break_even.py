@@ -29,6 +29,9 @@ GAMMAS = tuple(range(1, 13))
 _FEWEST_ROUNDS = 3
 """A width that fewer rounds had is not relied on where others are known."""
 
+PREPARING = "prepare draft"
+"""The span in which a drafter gets ready, part of stage decode."""
+
 _STEPS = 60
 """Bisections: more than a float's 53 bits need."""
 
@@ -39,13 +42,15 @@ class Costs:
 
     `draft_ms` and `rest_ms` are the means by tokens drafted in a row: of drafting so many, and of all else in such a
     round. Of a tree its levels count, each with all of its nodes.
-    `once_ms` is what decoding pays once: preparing the drafter before the first round and catching up behind the last.
+    `once_ms` is what decoding pays once: preparing the drafter before the first round (`prepare_ms` of it, where a span
+    says so) and catching up behind the last.
     """
 
     step_ms: float
     draft_ms: Mapping[int, float] = field(default_factory=dict)
     rest_ms: Mapping[int, float] = field(default_factory=dict)
     once_ms: float = 0.0
+    prepare_ms: float = 0.0
 
     def drafting_ms(self, gamma: int) -> float:
         """Drafting so many tokens: as measured, else on the line through what was; nothing for none."""
@@ -110,11 +115,13 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     rest: dict[int, list[float]] = {}
     counted: dict[int, int] = {}
     once: list[float] = []
+    prepared: list[float] = []
     for run in runs:
         split = _split(run)
         if split is None:
             continue
         once.append(split[0])
+        prepared.append(_prepare_ms(run))
         by_depth: dict[int, list[tuple[RoundRecord, int]]] = {}
         for entry, gap in split[1]:
             by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
@@ -132,6 +139,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
         {count: median(values) for count, values in draft.items() if count in relied and count},
         {count: median(values) for count, values in rest.items() if count in relied},
         median(once),
+        median(prepared),
     )
 
 
@@ -144,6 +152,13 @@ def _split(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
     gaps = [max(0, after.start_ns - end) for end, after in zip(ends, rounds[1:], strict=False)]
     once = max(0, rounds[0].start_ns - decode.start_ns) + max(0, decode.end_ns - ends[-1])
     return ms_from_ns(once), list(zip(rounds, [*gaps, 0], strict=True))
+
+
+def _prepare_ms(run: RunLog) -> float:
+    """What the drafter took inside decode before it could draft: a head that looks at the prompt, for one."""
+    decode = run.stage("decode", run.info.role)
+    parts = () if decode is None else run.children(decode.span_id)
+    return sum(ms_from_ns(part.duration_ns or 0) for part in parts if part.name == PREPARING)
 
 
 def tau(gamma: Gamma, alpha: Chance) -> float:

@@ -97,6 +97,7 @@ def _prediction(found: Prediction) -> dict[str, Any]:
     return {
         "step_ms": found.costs.step_ms,
         "once_ms": found.costs.once_ms,
+        "prepare_ms": found.costs.prepare_ms,
         "gamma": found.mean_gamma,
         **{name: getattr(found, name) for name in (*names, *ends)},
         "alpha_by_place": list(found.by_place),

@@ -17,6 +17,9 @@ from evprof.metrics.payoff import DECODE, Measured, Prediction, measured_speedup
 from evprof.metrics.speculation import Verdict, acceptance, plain_baseline, plain_step_ms, repeats_of, verdict
 from evprof.metrics.stages import END_TO_END
 
+_WORTH_SAYING = 0.1
+"""Parts of a plain step from which getting a drafter ready is told apart."""
+
 _ALONE = "Run the target alone on this sample as well, then this line says whether speculation pays."
 
 
@@ -72,6 +75,8 @@ def _rounds_sentence(weighed: list[Verdict], found: Prediction, *, is_tree: bool
     rates = [entry.rate for entry in weighed if entry.rate is not None]
     accepted = f"{median(rates):.0%} of the drafted tokens were accepted" if rates else "nothing was drafted"
     head = f"Speculation {_saves(net)} per answer here ({accepted}): decoding {_less(gain)}"
+    if found.costs.prepare_ms >= _WORTH_SAYING * found.costs.step_ms:
+        head += f", getting the drafter ready ({ms_text(found.costs.prepare_ms)}) included"
     if found.preparation_ms > 0:
         head += f", preparing the draft {ms_text(found.preparation_ms)}"
     return f"{head}; {_break_even(found, is_paying=net > 0, is_tree=is_tree)}.{_speeds(found.measured)}"

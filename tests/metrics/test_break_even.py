@@ -169,6 +169,17 @@ def test_costs_add_up_to_the_decode_stage(rounds, gap: float, once: float) -> No
             assert spent == pytest.approx((decode.duration_ns or 0) / MS, rel=1e-4, abs=1e-3)
 
 
+def test_getting_the_drafter_ready_is_part_of_what_is_paid_once(plain_run) -> None:
+    run = speculative([(4, 4, 1.0, 2.0)] * 8, prepare=3.0)
+    run.absorb(SpanRecord(2, 2, 1, 2, "target", "prepare draft", 0, 2 * MS))
+    costs = break_even.costs_of([run], 2.0)
+    assert costs is not None
+    assert (costs.once_ms, costs.prepare_ms) == (3.0, 2.0)
+    plain = plain_of(2.0, len(run.tokens))
+    run.info.models = plain.info.models = {"target": plain_run.info.models["target"]}
+    assert "getting the drafter ready (2.00 ms) included" in speculation_sentence(run, [plain, run])
+
+
 def test_no_costs_without_steady_rounds() -> None:
     run = speculative([(3, 1, 1, 2)])
     assert break_even.costs_of([run], 1.0) is not None
