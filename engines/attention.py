@@ -26,7 +26,8 @@ def attend(
 ) -> torch.Tensor:
     """Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> [B, H, S, D].
 
-    `mask` [B or 1, 1, S, L] is True where a query may look; `is_causal` is for S = L without one.
+    `mask` [B or 1, 1, S, L] is True where a query may look, or what is added to its scores (see `added`); `is_causal`
+    is for S = L without one.
     """
     shares = queries.shape[1] != keys.shape[1]
     if kind != EAGER:
@@ -40,7 +41,7 @@ def attend(
     if is_causal:
         mask = causal_mask(0, queries.shape[-2], None, queries.device)
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        scores = scores + (added(mask, scores.dtype) if mask.dtype == torch.bool else mask)
     seen: torch.Tensor = scores.softmax(dim=-1, dtype=torch.float32).to(values.dtype) @ values
     return seen
 
@@ -59,6 +60,14 @@ def causal_mask(start: int, new: int, padding: torch.Tensor | None, device: torc
         return mask[None, None]
     mask = mask & (seen >= padding[:, None, None]) | (seen == asking)
     return mask[:, None]
+
+
+def added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A mask that is True where a query may look, as what is added to its scores: nothing there, -inf elsewhere.
+
+    PyTorch's kernels make the same of it, but in every layer anew.
+    """
+    return torch.zeros(mask.shape, device=mask.device, dtype=dtype).masked_fill_(~mask, -torch.inf)
 
 
 def choosing_kernel(kind: str, mask: torch.Tensor | None) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
-from engines.attention import attend, causal_mask, choosing_kernel
+from engines.attention import added, attend, causal_mask, choosing_kernel
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 
@@ -225,6 +225,8 @@ class LlamaDecoder(nn.Module):
         mask = None if is_first else causal_mask(start, new, padding, hidden.device)
         if shape is not None:
             mask = shape.mask(start)
+        if mask is not None:
+            mask = added(mask, hidden.dtype)
 
         def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
             keys, values = cache.append(index, keys, values)
