@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
@@ -236,6 +236,8 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert not pair.right.head._lossy.isHidden()
     assert "need not be the target's own" in pair.right.head._lossy.toolTip()
     assert pair.left.head._lossy.isHidden()
+    words = pair.left._stack.currentWidget().findChildren(QLabel)
+    assert "No drafts in this run" in [label.text() for label in words]
     panel = SpeculationPanel(themes)
     panel.show_run(runs[LOSSY], runs.values())
     assert not panel.isHidden()
@@ -244,7 +246,9 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert panel.verdict.role == "warn"
     pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
     assert pair.right.head._lossy.isHidden()
-    assert any("lossy" in entry.title for entry in entries(runs) if entry.run_ids == (LOSSY,))
+    (line,) = (entry for entry in entries(runs) if entry.run_ids == (LOSSY,))
+    assert "lossy" in line.title
+    assert line.label.startswith("lossy")
 
 
 def test_unchecked_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:

@@ -19,7 +19,7 @@ from ui.views.clinic_failures import FailuresPage
 from ui.views.clinic_plots import HistogramPlot, PlacePlot
 from ui.views.empty_state import EmptyState
 from ui.views.model_column import LOSSY
-from ui.views.panel_parts import say, section_head, sentence
+from ui.views.panel_parts import say, scrolling, section_head, sentence
 
 INTERVAL_MS = 500
 """The clinic changes at most this often while a run goes on."""
@@ -39,8 +39,12 @@ class PlacesPage(QWidget):
         super().__init__(parent)
         self.places, self.histogram = PlacePlot(themes), HistogramPlot(themes)
         self.places_caption, self.histogram_caption = sentence("small"), sentence("small")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 2 * GRID, 0, 0)
+        ground = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 2 * GRID, 0, 0)
+        outer.addWidget(scrolling(ground))
+        column = QVBoxLayout(ground)
+        column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         column.addWidget(section_head("Acceptance by place in the draft"))
         column.addWidget(self.places, 3)
@@ -167,7 +171,9 @@ class ClinicDialog(QDialog):
         say(self.lossy, LOSSY if is_lossy(run) else "")
         self.definitions.show_definitions(self.clinic.definitions)
         self.places.show_clinic(self.clinic)
-        self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds))
+        facts = run.info.speculation
+        has_trees = facts is not None and bool(facts.tree)
+        self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds), has_trees=has_trees)
 
     def _show_round(self, chosen: Rejection) -> None:
         """Selects a round in the timeline and its place in the text; moves a zoomed view only where it must."""

@@ -184,6 +184,12 @@ class DrafterRow(SettingRow):
         self.add_choice(value, choice_words(value))
         super().show_value(value)
 
+    def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
+        """As any setting; the tool tip begins with the whole name of an adapter, for which the field is too short."""
+        super().show_sense(state, obstacle, refusals, reason)
+        if self._value is not None and self._value[1] is not None:
+            self.field.setToolTip(f"{choice_words(self._value)}\n{self.field.toolTip()}")
+
     def _take_choice(self, index: int) -> None:
         if index < len(self.control.choices):
             super()._take_choice(index)

@@ -23,6 +23,7 @@ from evprof.metrics.speculation import repeats_of
 from evprof.metrics.speculation_text import speculation_sentence
 from evprof.view.columns import Column
 from evprof.view.lanes import Track
+from evprof.view.settings_text import run_label
 from ui.models.figures import NOTHING
 from ui.models.run_text import run_title
 
@@ -60,8 +61,8 @@ class Clinic:
     @property
     def title(self) -> str:
         """Which run, and over how many repeats."""
-        more = f" · {len(self.runs)} repeats taken together" if len(self.runs) > 1 else ""
-        return f"{run_title(self.run)}{more}"
+        more = f"{len(self.runs)} repeats taken together" if len(self.runs) > 1 else ""
+        return " · ".join(filter(None, (run_title(self.run), run_label([self.run]), more)))
 
 
 def speculative_run(shown: Sequence[RunLog | None]) -> RunLog | None:

@@ -19,7 +19,7 @@ from evprof.metrics.stages import total_ms, wall_ms
 from evprof.view.settings_text import run_label
 from ui.models.cells import cell_counts
 from ui.models.provenance import cell_names
-from ui.models.run_text import mode_name, run_title, stage_now
+from ui.models.run_text import is_lossy, mode_name, run_title, stage_now
 
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell are listed below it."""
@@ -168,6 +168,8 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     group = sorted(group, key=lambda run: run.info.role != DRAFT)
     ids = tuple(sorted(run.run_id for run in group))
     title, label = run_title(group[0]), run_label(group)
+    if is_lossy(group[-1]):
+        label = " · ".join(filter(None, ("lossy", label)))
     if len(ids) > 1:
         title = f"{ids[0]}–{ids[-1]} · {title.split(' · ', 1)[1]}"
     if is_inner:

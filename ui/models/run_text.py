@@ -14,7 +14,7 @@ from evprof.core.units import NS_PER_S
 from evprof.metrics.decoding import decode_throughput_tok_s
 from evprof.metrics.kv_cache import live_bytes
 from evprof.view.columns import Column
-from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
+from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES, is_drafting
 
 MODE_NAMES = {
     "side-by-side": "Side by side",
@@ -95,7 +95,7 @@ def stage_now(run: RunLog, role: str) -> str:
         return "imported" if run.info.imported is not None else "finished"
     running = open_stage(run, role)
     if running is not None:
-        return running.name
+        return "drafting" if is_drafting(run, role, running.name) else running.name
     if role != run.info.role and any(span.role == role for span in run.stages()):
         decoding = open_stage(run, run.info.role)
         return "drafting" if decoding is not None and decoding.name == "decode" else "waiting"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
 
 from ui.icons import pixmap
 from ui.theme import GRID, ThemeHolder
@@ -27,9 +27,22 @@ class ChoiceBox(QComboBox):
             words.setTextMargins(-2, 0, 0, 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
+        if self.isEditable():
+            super().paintEvent(event)
+        else:
+            self._paint_box()
         theme = self._themes.theme
         color = theme.text_dim if self.isEnabled() else theme.line
         painter = QPainter(self)
         picture = pixmap("chevron", color, self.devicePixelRatioF(), _ARROW)
         painter.drawPixmap(QPointF(self.width() - _ARROW - GRID + 1, (self.height() - _ARROW) / 2), picture)
+
+    def _paint_box(self) -> None:
+        """As Qt does, but for words that are too long: those end in three dots."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        room = self.width() - _ARROW - 3 * GRID
+        option.currentText = self.fontMetrics().elidedText(option.currentText, Qt.TextElideMode.ElideRight, room)
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)

@@ -22,7 +22,7 @@ from ui.theme import GRID, ThemeHolder
 from ui.views.clinic_plots import BreakEvenPlot
 from ui.views.empty_state import EmptyState
 from ui.views.figure_table import FigureTable, TableRow
-from ui.views.panel_parts import ToneLabel, section_head, sentence
+from ui.views.panel_parts import ToneLabel, scrolling, section_head, sentence
 
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
@@ -179,6 +179,8 @@ class BreakEvenPage(QWidget):
         inner.setContentsMargins(0, 0, 0, 0)
         inner.setSpacing(GRID)
         inner.addWidget(self.sentence)
+        # As high as the sliders at least: they must not be pressed together.
+        self.plot.setMinimumHeight(self.sliders.sizeHint().height())
         inner.addLayout(middle, 1)
         inner.addWidget(self.caption)
         inner.addWidget(self.table_head)
@@ -187,7 +189,8 @@ class BreakEvenPage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 2 * GRID, 0, 0)
         column.addWidget(self.empty)
-        column.addWidget(self.body, 1)
+        self.ground = scrolling(self.body)
+        column.addWidget(self.ground, 1)
         self.sliders.moved.connect(self._move)
         self.sliders.reset.connect(self._reset)
         self.show_clinic(None)
@@ -198,7 +201,7 @@ class BreakEvenPage(QWidget):
         is_same = self._clinic is not None and clinic is not None and self._clinic.run is clinic.run
         self._clinic = clinic
         self.empty.setVisible(found is None)
-        self.body.setVisible(found is not None)
+        self.ground.setVisible(found is not None)
         if clinic is None or found is None:
             self.state = None
             self._explain(clinic)
@@ -234,7 +237,7 @@ class BreakEvenPage(QWidget):
         said = clinic.sentence if state.is_measured else state.sentence
         self.sentence.say(said, "good" if state.saved_ms > 0 else "warn")
         here = None if state.is_measured else (state.value(GAMMA), state.speed)
-        self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(state.measured))
+        self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
 
     def _show_table(self, rows: Sequence[Expected]) -> None:
         self.table.show_rows([_table_row(entry) for entry in rows], _HEADS)
@@ -248,7 +251,10 @@ class BreakEvenPage(QWidget):
         self.plot.restyle()
 
 
-def _measured_of(found: Prediction) -> tuple[float, Measured] | None:
+def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, Measured] | None:
+    """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
+    if clinic.run.info.mode == PARALLEL_PREFILL:
+        return None
     decode = found.of(DECODE)
     return None if decode is None else (found.mean_gamma, decode)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from evprof.metrics.clinic import Definition, warning
 from ui.layout import rule
 from ui.models.clinic import counts_text, value_text
 from ui.theme import GRID
-from ui.views.panel_parts import section_head, sentence
+from ui.views.panel_parts import scrolling, section_head, sentence
 
 _TEACHES = "Tick two figures to be told whether they may be compared."
 _ONE = "Tick another figure to hold it against the {name}."
@@ -144,18 +144,11 @@ class DefinitionsPage(QWidget):
         self.hint = sentence("small")
         self.warning = sentence("warn-bar")
         self.warning.setAccessibleName("Warning")
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         ground = QWidget()
-        # Its least height would be that of its least width; the height at its own width is asked for anyway.
-        ground.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         inner = QVBoxLayout(ground)
         inner.setContentsMargins(0, 0, 0, 0)
         inner.addWidget(self.list)
         inner.addStretch(1)
-        area.setWidget(ground)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, 0)
         column.setSpacing(GRID)
@@ -166,7 +159,7 @@ class DefinitionsPage(QWidget):
         words.addWidget(self.warning)
         words.addWidget(self.hint)
         column.addWidget(slot)
-        column.addWidget(area, 1)
+        column.addWidget(scrolling(ground), 1)
         self.list.chosen.connect(self._judge)
         self._judge()
 
@@ -180,6 +173,7 @@ class DefinitionsPage(QWidget):
         said = warning(*pair) if len(pair) == 2 else None
         self.warning.setText(said or "")
         self.warning.setVisible(bool(said))
-        hint = _TEACHES if not pair else _ONE.format(name=pair[0].name) if len(pair) == 1 else ""
+        teaches = _TEACHES if len(self.list.boxes) > 1 else ""
+        hint = teaches if not pair else _ONE.format(name=pair[0].name) if len(pair) == 1 else ""
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))

@@ -30,6 +30,7 @@ _TIPS = (
 _NUMBERS = frozenset((0, 1, 3, 4, 6))
 
 _NONE = "No draft was rejected: every drafted token stands in the answer."
+_NONE_OF_TREES = "No round was cut short: of every tree one branch stands in the answer to its end."
 _TEACHES = "The first rejection of every round stands here as soon as one was verified."
 _HOW = "Choose a line to see its round in the timeline and its place in the text."
 
@@ -131,14 +132,17 @@ class FailuresPage(QWidget):
         column_box.setContentsMargins(0, 2 * GRID, 0, 0)
         column_box.setSpacing(GRID)
         column_box.addWidget(self.kinds)
-        column_box.addWidget(self.table, 1)
         column_box.addWidget(self.caption)
+        column_box.addWidget(self.table, 1)
+        column_box.addStretch(0)
         self.kinds.chosen.connect(self._fill)
         self.table.selectionModel().currentRowChanged.connect(self._choose)
         self.table.clicked.connect(self._choose)
-        self.show_rejections((), has_rounds=False)
+        self.show_rejections(())
 
-    def show_rejections(self, rejections: Sequence[Rejection], *, has_rounds: bool) -> None:
+    def show_rejections(
+        self, rejections: Sequence[Rejection], *, has_rounds: bool = False, has_trees: bool = False
+    ) -> None:
         """Shows other rejections; `has_rounds` tells a run without failures from one without rounds."""
         changed = tuple(rejections) != self._rejections
         self._rejections = tuple(rejections)
@@ -148,7 +152,10 @@ class FailuresPage(QWidget):
             self.kinds.rename(kind, f"{KIND_WORDS[kind]} {counted[kind]}")
         if changed:
             self._fill()
-        say(self.caption, _HOW if self._rejections else _NONE if has_rounds else _TEACHES)
+        none = _NONE_OF_TREES if has_trees else _NONE
+        say(self.caption, _HOW if self._rejections else none if has_rounds else _TEACHES)
+        self.table.setVisible(bool(self._rejections))
+        self.kinds.setVisible(bool(self._rejections))
 
     def _fill(self, *_: object) -> None:
         kind = self.kinds.key

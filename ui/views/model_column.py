@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QSta
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
-from evprof.core.speculation import EAGLE, LOOKUP, NGRAM, PAIRED_MODES, SELF
+from evprof.core.speculation import EAGLE, KV_ADAPTED, LOOKUP, NGRAM, PAIRED_MODES, SELF
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.metrics.decoding import output_length
 from evprof.view.columns import Column, takes_draft_model
@@ -62,8 +62,13 @@ _ABSENT = {
 }
 """Who drafted where no event model takes part."""
 
+_MAPPED = (
+    "No drafts in this run",
+    "The event model read its input and said nothing: a trained map made the target's cache of its own.",
+)
+
 _NO_TEXT = "It gives times and counts of this row, and no generated text."
-_TOKENS, _NOTHING_YET, _PLAIN, _LACKING = range(4)
+_TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
 """Pages of the answer."""
 
 
@@ -189,6 +194,7 @@ class ModelColumn:
         self.plain = _plain_text()
         self._stack.addWidget(self.plain)
         self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
+        self._stack.addWidget(EmptyState(*_MAPPED))
         self.pictures: FramePictures | None = None
         self._column: Column | None = None
         self._version = -1
@@ -280,6 +286,9 @@ class ModelColumn:
     def _show_answer(self, column: Column) -> None:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
         run = column.run
+        if run.info.mode == KV_ADAPTED and not column.is_answer:
+            self._stack.setCurrentIndex(_SILENT)
+            return
         if run.info.imported is None or has_pieces(run):
             self._stack.setCurrentIndex(_TOKENS)
             return
@@ -306,6 +315,8 @@ def _entries(column: Column) -> list[tuple[str, str]]:
     if column.run.info.imported is not None and not column.is_answer:
         return [("imported", f"row {column.run.info.imported.row}")]
     kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
+    if column.run.info.mode == KV_ADAPTED and not column.is_answer:
+        return [kv]
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)
         share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING

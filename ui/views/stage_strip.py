@@ -112,6 +112,8 @@ class StageStrip(QWidget):
         shape = QPainterPath()
         shape.addRoundedRect(frame, RADIUS, RADIUS)
         painter.setClipPath(shape)
+        if self._column is None:
+            return
         segments = self.segments()
         if not segments:
             painter.fillRect(frame, theme.raised)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
 from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
 from evprof.view.overlap import Overlap, overlap_of
@@ -44,7 +45,7 @@ def paint_overlap_ground(painter: QPainter, scene: Scene, height: float) -> None
 
 def wordings(overlap: Overlap) -> list[str]:
     """What the bar says, longest first."""
-    took = time_text(overlap.end_ns - overlap.start_ns)
+    took = ms_text(ms_from_ns(overlap.end_ns - overlap.start_ns))
     if overlap.is_open or not overlap.drafted:
         rest = "drafting" if overlap.is_open else "nothing drafted"
         return [f"free window {took} · {rest}", rest]

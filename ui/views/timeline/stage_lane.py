@@ -56,7 +56,8 @@ class StageLane(Lane):
             return ("Draft" if self.column == 0 else "Target"), "no run yet"
         running = track.run.open_stage(track.role)
         if running is not None:
-            return self.scene.model(self.column), f"{running.name} …"
+            doing = "drafting" if is_drafting(track.run, track.role, running.name) else running.name
+            return self.scene.model(self.column), f"{doing} …"
         number = self.scene.run_number(self.column)
         return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
 
