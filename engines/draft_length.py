@@ -12,7 +12,9 @@ from evprof.metrics.speculation import expected_tokens_per_round
 
 
 class DraftLength(Protocol):
-    """`next` is asked before a round, `learn` is told after it."""
+    """`next` is asked before a round, `learn` is told after it; `most` is the largest number it ever gives."""
+
+    most: int
 
     def next(self) -> int:
         """Tokens to draft, at least 1."""
@@ -25,7 +27,7 @@ class Fixed:
     """Always `gamma`."""
 
     def __init__(self, gamma: int) -> None:
-        self._gamma = gamma
+        self.most = self._gamma = gamma
 
     def next(self) -> int:
         """Gamma."""
@@ -40,7 +42,7 @@ class Heuristic:
 
     def __init__(self, gamma: int, most: int) -> None:
         self._count = gamma
-        self._most = most
+        self.most = most
 
     def next(self) -> int:
         """The present number."""
@@ -51,7 +53,7 @@ class Heuristic:
         if drafted == 0:
             return
         change = 2 if accepted == drafted else -1
-        self._count = min(self._most, max(1, self._count + change))
+        self._count = min(self.most, max(1, self._count + change))
 
 
 class Budgeted:
@@ -64,7 +66,7 @@ class Budgeted:
     _FADE = 0.9
 
     def __init__(self, gamma: int, most: int) -> None:
-        self._gamma, self._most = gamma, most
+        self._gamma, self.most = gamma, most
         self._accepted, self._judged = 1.0, 2.0
         self._draft_ns = self._drafted = 0.0
         self._verify: dict[int, float] = {}
@@ -73,7 +75,7 @@ class Budgeted:
         """The best by what is known."""
         if not self._verify:
             return self._gamma
-        return max(range(1, self._most + 1), key=self._pace)
+        return max(range(1, self.most + 1), key=self._pace)
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
         """Takes a round's counts and durations in."""

@@ -19,6 +19,7 @@ from engines.answer import Answer
 from engines.attention import SDPA
 from engines.concurrency import SharedSink
 from engines.decoding import decode
+from engines.draft_length import draft_length
 from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
@@ -419,10 +420,13 @@ def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> Generation
 
 
 def _blocks(role: str, settings: GenerationSettings, *, is_speculative: bool) -> tuple[int, ...]:
-    """Numbers of tokens in a model's decode passes: one, and in speculation a verified block or a draft's two."""
+    """Numbers of tokens in a model's decode passes: one, and in speculation verified blocks or a draft's two."""
     if not is_speculative:
         return (1,)
-    return (1, 2 if role == DRAFT else settings.gamma + 1)
+    if role == DRAFT:
+        return (1, 2)
+    longest = draft_length(settings.speculation.length, settings.gamma).most
+    return tuple(sorted({1, settings.gamma + 1, longest + 1}))
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

@@ -51,7 +51,7 @@ def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: li
     assert length.next() == gamma
     for drafted, accepted, draft_ns, verify_ns in rounds:
         length.learn(drafted, min(accepted, drafted), draft_ns, verify_ns)
-        assert 1 <= length.next() <= max(gamma, MOST_DRAFTED)
+        assert 1 <= length.next() <= length.most <= max(gamma, MOST_DRAFTED)
         assert kind != "fixed" or length.next() == gamma
 
 
