@@ -266,6 +266,31 @@ def test_unchecked_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: 
     controller.close()
 
 
+@pytest.mark.parametrize("mode", ["speculative", "parallel-prefill", "kv-adapted", "something-newer"])
+@pytest.mark.parametrize(
+    "asked", [None, 7, "lookup", [], {"drafter": ["x"]}, {"drafter": "newer", "adapter": 3}, {"tree": 5, "hidden": "x"}]
+)
+def test_settings_that_mean_nothing_break_nothing(
+    pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
+) -> None:
+    recording = Recording()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, {"speculation": asked, "gamma": "many"}, {})))
+    recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
+    controller = RunController(recording)
+    controller.pull()
+    runs = controller.runs
+    pair.show_columns(*columns_of(runs, pair_for(runs, 1)))
+    pair.refresh()
+    panel = SpeculationPanel(themes)
+    panel.show_run(runs[1], runs.values())
+    assert len(entries(runs)) == 1
+    view = TimelineView(controller, selection, themes)
+    selection.set_runs(*pair_for(runs, 1))
+    view.grab()
+    view.close()
+    controller.close()
+
+
 def test_the_panel_counts_hidden_tokens(controller: RunController, themes: ThemeHolder) -> None:
     panel = SpeculationPanel(themes)
     runs = controller.runs

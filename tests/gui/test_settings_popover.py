@@ -20,7 +20,7 @@ from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.view.settings_text import flat
-from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN
+from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
 from ui.dialogs.settings_popover import SettingsPopover
 from ui.models.checkpoint_folder import family_named
 from ui.models.controls import MEASURING, controls, default_of, value_of
@@ -385,20 +385,36 @@ def test_a_folder_that_is_no_adapter_is_told(popover: SettingsPopover, form: Req
     assert popover.problem.text() == ""
 
 
-def test_the_last_line_of_the_drafters_asks_for_a_folder(
+def test_a_button_asks_for_the_folder_of_an_adapter(
     popover: SettingsPopover, form: RequestForm, adapter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    picked = [adapter, ""]
+    asked: list[str] = []
+
+    def pick(_parent: object, title: str) -> str:
+        asked.append(title)
+        return picked.pop(0)
+
+    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", pick)
+    row = popover.rows["drafter"]
+    assert isinstance(row, DrafterRow)
+    assert not row.browse.isEnabled()
     form.choose_mode("speculative")
     popover.refresh()
-    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", lambda *_: adapter)
-    field = popover.rows["drafter"].field
-    assert isinstance(field, ChoiceBox)
-    field.setCurrentIndex(field.count() - 1)
+    popover.show()
+    row.browse.setFocus()
+    QTest.keyClick(row.browse, Qt.Key.Key_Space)
     assert form.settings.speculation.adapter == adapter
-    assert field.currentText() == f"EAGLE · {Path(adapter).name}"
-    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", lambda *_: "")
-    field.setCurrentIndex(field.count() - 1)
-    assert field.currentText() == f"EAGLE · {Path(adapter).name}"
+    assert isinstance(row.field, ChoiceBox)
+    assert row.field.currentText() == f"EAGLE · {Path(adapter).name}"
+    assert row.field.toolTip().startswith(f"EAGLE · {Path(adapter).name}\n")
+    # Nothing picked changes nothing; and keys in the list never ask.
+    row.browse.click()
+    row.field.setFocus()
+    for _ in range(row.field.count() + 1):
+        QTest.keyClick(row.field, Qt.Key.Key_Down)
+    assert len(asked) == 2
+    assert form.settings.speculation.adapter == row.control.choices[row.field.currentIndex()][0][1]
     popover.hide()
 
 

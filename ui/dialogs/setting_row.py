@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QStandardItemModel
-from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QPushButton, QSpinBox, QWidget
 
 from ui.models.controls import Control
 from ui.models.drafter_choice import choice_words
@@ -62,7 +62,6 @@ class Mark(QWidget):
         painter.drawText(place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, "≈")
 
 
-_BROWSE = "Folder of an adapter…"
 _LIST_PX = 24 * GRID
 
 
@@ -152,7 +151,7 @@ class SettingRow(QWidget):
 
 
 class DrafterRow(SettingRow):
-    """The setting of who drafts: its list grows by folders, and its last line asks for one.
+    """The setting of who drafts: its list grows by folders, and a button below it asks for one.
 
     Signals:
         folder_asked(): the folder of an adapter is to be picked.
@@ -165,16 +164,23 @@ class DrafterRow(SettingRow):
     def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(control, themes, parent)
         self._value: Any = None
+        # A button and no line of the list: arrow keys and the wheel must not open a dialog in passing.
+        self.browse = QPushButton("Folder of an adapter…")
+        self.browse.setProperty("role", "link")
+        self.browse.setToolTip("Drafts with an adapter that you trained.")
+        self.browse.clicked.connect(self.folder_asked)
+        row = self.layout()
+        if isinstance(row, QGridLayout):
+            row.addWidget(self.browse, 1, 2)
         if isinstance(self.field, ChoiceBox):
-            self.field.addItem(_BROWSE)
             self.field.view().setMinimumWidth(_LIST_PX)
 
     def add_choice(self, value: Any, words: str) -> None:
-        """Lists one more choice, before the line that asks for a folder."""
+        """Lists one more choice."""
         if any(value == known for known, _ in self.control.choices) or not isinstance(self.field, ChoiceBox):
             return
         was_blocked = self.field.blockSignals(True)
-        self.field.insertItem(len(self.control.choices), words)
+        self.field.addItem(words)
         self.control = replace(self.control, choices=(*self.control.choices, (value, words)))
         self.field.blockSignals(was_blocked)
 
@@ -187,15 +193,9 @@ class DrafterRow(SettingRow):
     def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
         """As any setting; the tool tip begins with the whole name of an adapter, for which the field is too short."""
         super().show_sense(state, obstacle, refusals, reason)
+        self.browse.setEnabled(not obstacle)
         if self._value is not None and self._value[1] is not None:
             self.field.setToolTip(f"{choice_words(self._value)}\n{self.field.toolTip()}")
-
-    def _take_choice(self, index: int) -> None:
-        if index < len(self.control.choices):
-            super()._take_choice(index)
-            return
-        self.show_value(self._value)
-        self.folder_asked.emit()
 
 
 def _words_of(box: QWidget) -> str:
