@@ -56,7 +56,20 @@ def bucket_pass(
     *,
     way: str = JOINED,
 ) -> torch.Tensor:
-    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V].
+    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V]."""
+    return bucket_states(decoder, ids, start, cache, bucket, way=way)[0]
+
+
+def bucket_states(
+    decoder: LlamaDecoder,
+    ids: torch.Tensor,
+    start: torch.Tensor,
+    cache: StaticKv,
+    bucket: Bucket,
+    *,
+    way: str = JOINED,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, and the last hidden states [B, S, hidden] before the last norm.
 
     Writes into the cache but does not count: its length is the caller's. `way` is JOINED or MASKED; rows of a padded
     batch are always MASKED. Rotary positions must have been reached by the caller.
@@ -77,7 +90,8 @@ def bucket_pass(
         keys, values = held_keys[:, :, : bucket.end], held_values[:, :, : bucket.end]
         return attend(queries, keys, values, mask, is_causal=False, kind=decoder.attention)
 
-    return decoder.head(decoder.run_layers(decoder.embed(ids), cos, sin, over_bucket))
+    hidden = decoder.run_layers(decoder.embed(ids), cos, sin, over_bucket)
+    return decoder.head(hidden), hidden
 
 
 def _rotation(

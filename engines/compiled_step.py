@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,6 +26,8 @@ _SCRATCH_CAPACITY = 37
 _SCRATCH_START = 11
 """Sizes nothing else has: equal numbers would be taken for one symbol when a step is compiled."""
 
+Made = TypeVar("Made")
+
 _FOLDER_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 _BLOCK = 3
@@ -36,12 +38,14 @@ class CompiledStep:
     """The step of one decoder, compiled on first use. `problem` says why it no longer compiles, once that happened."""
 
     kind = "compiled"
+    gives_features = True
 
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
         self._compiled = compiled(_pure_step(decoder))
         self._ready: set[tuple[str, int, bool, int]] = set()
         self.problem: str | None = None
+        self.features: torch.Tensor | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
         """Compiles for steps of so many tokens each, over rows of a padded batch if `batch` is more than 1.
@@ -74,26 +78,26 @@ class CompiledStep:
         # A position of 0 or 1 would be compiled for by itself.
         if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
             try:
-                logits = self._run(ids, cache)
+                logits, self.features = self._run(ids, cache)
             except torch._dynamo.exc.TorchDynamoException as problem:
                 self.problem = first_line(problem)
             else:
                 return logits[:, -keep:]
-        eager: torch.Tensor = self._decoder(self._decoder.embed(ids), cache, keep=keep)
-        return eager
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        return self._decoder.head(hidden[:, -keep:])
 
-    def _run(self, ids: torch.Tensor, cache: StaticKv) -> torch.Tensor:
+    def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
         start, new = cache.length, ids.shape[1]
         # One position to spare: a view of a whole cache would be compiled for by itself.
         cache.reserve(start + new + 1)
         rotation = self._decoder.rotation(start, new, cache.padding)
         with choosing_kernel(self._decoder.attention, cache.padding if new == 1 else ids):
-            logits = self._compiled(ids, rotation, start, keys=cache.keys, values=cache.values, padding=cache.padding)
+            told = self._compiled(ids, rotation, start, keys=cache.keys, values=cache.values, padding=cache.padding)
         cache.advance(new)
-        return logits
+        return told
 
 
-def _pure_step(decoder: LlamaDecoder) -> Callable[..., torch.Tensor]:
+def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     def step(
         ids: torch.Tensor,
         rotation: tuple[torch.Tensor, torch.Tensor],
@@ -102,7 +106,7 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., torch.Tensor]:
         keys: list[torch.Tensor],
         values: list[torch.Tensor],
         padding: torch.Tensor | None,
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         end = start + ids.shape[1]
         mask = causal_mask(start, ids.shape[1], padding, ids.device)
 
@@ -119,18 +123,19 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., torch.Tensor]:
                 kind=decoder.attention,
             )
 
-        return decoder.head(decoder.run_layers(decoder.embed(ids), *rotation, over_cache))
+        hidden = decoder.run_layers(decoder.embed(ids), *rotation, over_cache)
+        return decoder.head(hidden), hidden
 
     return step
 
 
-def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def compiled(function: Callable[..., Made]) -> Callable[..., Made]:
     """A function to be compiled as one graph, sizes as symbols, when it is first called."""
-    made: Callable[..., torch.Tensor] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
+    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
     return made
 
 
-def _own_code(function: Callable[..., torch.Tensor]) -> Any:
+def _own_code(function: Callable[..., Any]) -> Any:
     """The same function with a code object of its own: Dynamo counts recompilations per code object, and the steps of
     many models in one process would exhaust a shared one's limit."""
     if not isinstance(function, FunctionType):

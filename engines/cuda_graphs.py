@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from engines.attention import FLASH, SDPA
-from engines.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_pass
+from engines.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
 from engines.kv_cache import KvCache, StaticKv
 from engines.llama import LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
-Body = Callable[..., torch.Tensor]
-"""`bucket_pass`, or the same compiled."""
+Body = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+"""`bucket_states`, or the same compiled."""
 
 _WARM_UPS = 3
 _TIMED = 20
@@ -34,21 +34,25 @@ class _Captured:
     ids: torch.Tensor
     start: torch.Tensor
     logits: torch.Tensor
+    hidden: torch.Tensor
     held: tuple[Any, ...]
 
 
 class GraphStep:
     """The steps of one decoder as graphs, each captured when first needed. Only for CUDA, rows of one prompt.
 
-    The logits it returns are a buffer of the graph's: good until the next step of the same kind is launched on the
-    stream. `problem` says why it fell back to the decoder's own pass, once that happened. While `captures` is False
-    what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
+    The logits it returns and `features` are buffers of the graph's: good until the next step of the same kind is
+    launched on the stream. `problem` says why it fell back to the decoder's own pass, once that happened. While
+    `captures` is False what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
     """
 
-    def __init__(self, decoder: LlamaDecoder, *, body: Body = bucket_pass, kind: str = "graphs") -> None:
+    gives_features = True
+
+    def __init__(self, decoder: LlamaDecoder, *, body: Body = bucket_states, kind: str = "graphs") -> None:
         self.kind = kind
         self.problem: str | None = None
         self.captures = True
+        self.features: torch.Tensor | None = None
         self._decoder = decoder
         self._body = body
         self._blocks: tuple[int, ...] = (1,)
@@ -102,9 +106,10 @@ class GraphStep:
                 captured.start.fill_(start)
                 captured.graph.replay()
                 cache.advance(new)
+                self.features = captured.hidden[:, :new]
                 return captured.logits[:, new - keep : new]
-        logits: torch.Tensor = self._decoder(self._decoder.embed(ids), cache, keep=keep)
-        return logits
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        return self._decoder.head(hidden[:, -keep:])
 
     def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured | None:
         bucket = bucket_of(start, block, cache.capacity)
@@ -123,10 +128,10 @@ class GraphStep:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         way = self._way(block, cache, bucket, begin)
         # What the passes write at `start` onward is overwritten by the step that asked, or not counted.
-        graph, logits = _recorded(
+        graph, (logits, hidden) = _recorded(
             device, self._pool, lambda: self._body(decoder, ids, begin, cache, bucket, way=way), warm_ups=_WARM_UPS
         )
-        return _Captured(graph, ids, begin, logits, (decoder.rotary.cos, decoder.rotary.sin, cache))
+        return _Captured(graph, ids, begin, logits, hidden, (decoder.rotary.cos, decoder.rotary.sin, cache))
 
     def _way(self, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> str:
         """The faster of the two ways to attend over a bucket, measured once on this device."""

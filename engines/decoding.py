@@ -46,10 +46,16 @@ class Decoder(Protocol):
 
 
 class DecodeStep(Protocol):
-    """A way of computing decode steps other than the decoder's own pass; `problem` is set once it no longer works."""
+    """A way of computing decode steps other than the decoder's own pass; `problem` is set once it no longer works.
+
+    One that `gives_features` leaves the last hidden states [B, S, hidden], before the last norm, of its latest call in
+    `features`, good until the next one.
+    """
 
     kind: str
     problem: str | None
+    gives_features: bool
+    features: torch.Tensor | None
 
     def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
         """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S."""
@@ -111,10 +117,15 @@ class CachedModel:
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
+        step = self.own_step
+        if step is not None and not self.keeps_features:
+            return step(ids, self.opened, keep)
+        if step is not None and step.gives_features:
+            logits = step(ids, self.opened, keep)
+            self.features = step.features
+            return logits
         if self.keeps_features:
             return self.block(ids)[:, -keep:]
-        if self.own_step is not None:
-            return self.own_step(ids, self.opened, keep)
         return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
 
     def block(self, ids: torch.Tensor, shape: BlockShape | None = None) -> torch.Tensor:

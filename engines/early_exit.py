@@ -19,6 +19,8 @@ class EarlyExitStep:
 
     kind = "eager"
     problem: str | None = None
+    gives_features = False
+    features: torch.Tensor | None = None
 
     def __init__(self, decoder: LlamaDecoder, layer: int, confidence: float) -> None:
         self._decoder = decoder

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engines.bucket_pass import bucket_pass
+from engines.bucket_pass import bucket_states
 from engines.compiled_step import CompiledStep, compiled, first_line
 from engines.cuda_graphs import GraphStep
 from engines.decoding import DecodeStep
@@ -125,7 +125,7 @@ class DecodeSteps:
         if decoder.device.type != "cuda" or plan.batch > 1:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_pass), kind=COMPILED)), *plain]
+        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
 
 
 def expected_prompt(visual: int) -> int:

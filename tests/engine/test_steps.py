@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines import bucket_pass as buckets
 from engines.answer import Answer
-from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass
+from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass, bucket_states
 from engines.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, Limits, decode
@@ -249,16 +249,17 @@ class Uncaptured(GraphStep):
         decoder = self._decoder
         decoder.rotary.reach(cache.capacity)
         ids, begin = torch.zeros(1, block, dtype=torch.long), torch.full((1,), start)
-        logits = torch.empty(1, block, decoder.rows)
+        logits, hidden = torch.empty(1, block, decoder.rows), torch.empty(1, block, decoder.config.hidden_size)
         way, body = self.way, self._body
 
         class Replay:
             def replay(self) -> None:
-                logits.copy_(body(decoder, ids, begin, cache, bucket, way=way))
+                for held, made in zip((logits, hidden), body(decoder, ids, begin, cache, bucket, way=way), strict=True):
+                    held.copy_(made)
 
         from engines.cuda_graphs import _Captured
 
-        return _Captured(Replay(), ids, begin, logits, ())
+        return _Captured(Replay(), ids, begin, logits, hidden, ())
 
 
 @pytest.mark.parametrize("way", [JOINED, MASKED])
@@ -359,7 +360,7 @@ def test_a_step_that_is_not_taken_gives_its_cache_back(sink: Any, monkeypatch: A
 def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
     """What CUDA takes for --step compiled: compiled and then captured."""
     decoder = LlamaDecoder.take_over(llama(10))
-    step = Uncaptured(decoder, JOINED, body=compiled(bucket_pass), kind="compiled")
+    step = Uncaptured(decoder, JOINED, body=compiled(bucket_states), kind="compiled")
     lengths = (STRIDE + 5, 2 * STRIDE + 9, 3 * STRIDE + 2)
     step.open_cache(4 * STRIDE)
     one, made = opened(decoder, 2, step), []
@@ -370,6 +371,27 @@ def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
         made.append(graphs_made())
     assert len(set(made)) == 1
     assert step.problem is None
+
+
+@pytest.mark.parametrize("kind", ["captured", "compiled", "captured and full"])
+def test_steps_give_the_hidden_states_that_heads_draft_from(kind: str, sink: Any) -> None:
+    """Also where a block is filled up for its graph, and where the decoder's own pass stands in."""
+    decoder = LlamaDecoder.take_over(llama(9))
+    step: Any = CompiledStep(decoder) if kind == "compiled" else Uncaptured(decoder, JOINED)
+    one, plain = opened(decoder, 128, step), opened(decoder, 128)
+    if isinstance(step, Uncaptured):
+        one.cache = step.open_cache(128)
+        step._blocks = (1,) if kind == "captured and full" else (1, 6)
+    one.keeps_features = plain.keeps_features = True
+    for model in (one, plain):
+        model.prefill(decoder.embed(prompt_of(20)), threading.Event())
+    for ids in ([[3]], [[4, 5, 6, 7]], [[1, 2]]):
+        found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        assert one.features is not None
+        assert plain.features is not None
+        assert one.features.shape == plain.features.shape
+        torch.testing.assert_close(one.features, plain.features, rtol=1e-4, atol=1e-4)
 
 
 def test_what_no_graph_is_for_runs_eagerly(sink: Any) -> None:
