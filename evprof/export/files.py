@@ -15,8 +15,6 @@ import evprof
 from evprof.core.errors import UserError
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.whole_file import whole_file
-from evprof.export.stored_runs import StoredRuns
-from evprof.metrics.configurations import sample_of
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -93,6 +91,9 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
 
     Only these few are put together at a time; other runs need none.
     """
+    from evprof.export.stored_runs import StoredRuns
+    from evprof.metrics.configurations import sample_of
+
     places: dict[tuple[str, str], list[int]] = {}
     stored = source.runs
     infos = stored.infos if isinstance(stored, StoredRuns) else [run.info for run in stored]
