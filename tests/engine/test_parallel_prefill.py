@@ -303,6 +303,56 @@ def test_every_forced_window_is_lossless_and_leaves_exact_caches(
     assert {record.role for record in sink.of(KvRecord)} <= {"target", "draft"}
 
 
+class Late:
+    """Reads ids one step late, as from a GPU."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        ready, self.waiting = self.waiting, token.flatten().tolist()
+        return ready
+
+    def flush(self) -> list[int]:
+        ready, self.waiting = self.waiting, []
+        return ready
+
+
+@pytest.mark.parametrize("verify", ["after", "last-chunk"])
+@pytest.mark.parametrize("reads_late", [False, True])
+def test_the_end_of_the_answer_inside_the_block(
+    make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch, *, verify: str, reads_late: bool
+) -> None:
+    """Every token as the end in turn; nothing is drafted behind it, nothing emitted."""
+    if reads_late:
+        monkeypatch.setattr("engines.draft_thread.make_reader", lambda device: Late())
+    pair = make_pair(1, 0.0, 10, 10)
+    free = pair.plain(Limits(9))
+    for place, end in enumerate(free):
+        if end in free[:place]:
+            continue
+        sink.records.clear()
+        done = played(pair, Limits(20, frozenset({end})), sink, hidden=8, verify=verify)
+        assert done.ids == free[: place + 1]
+        (block,) = sink.of(RoundRecord)
+        drafted = min(place + 1, 8)
+        assert (block.drafted, block.accepted, block.emitted) == (drafted, drafted, place + 1)
+        assert_cache_is_fresh(done.target, pair, done.ids[:-1])
+
+
+def test_ids_that_are_read_late_change_nothing(make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.draft_thread.make_reader", lambda device: Late())
+    pair = make_pair(2, 0.02, 10, 10)
+    for hidden in (None, 0, 1, 2, 7):
+        sink.records.clear()
+        done = played(pair, Limits(14), sink, hidden=hidden, before_take=lambda _: time.sleep(0.01))
+        assert done.ids == pair.plain(Limits(14))
+        block = assert_records_add_up(sink, done.ids)
+        if hidden:
+            assert block is not None
+            assert block.drafted == hidden
+
+
 def test_a_draft_that_is_the_target_is_accepted_whole(make_pair: Any, sink: Any) -> None:
     pair = make_pair(1, 0.0, 10, 10)
     for hidden in (1, 5, 11):
