@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from evprof.core.run_log import RunLog
 from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, share_text
 from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import names_of
-from evprof.metrics.configurations import by_sample, sample_key
+from evprof.metrics.configurations import SampleKey, by_sample, sample_key
 from evprof.metrics.parallel_prefill import Window, window_of
 from evprof.metrics.speculation_text import speculation_sentence
 from evprof.metrics.statistics import mean_interval, summarize
@@ -30,10 +31,11 @@ def section(data: ReportData) -> Section:
         info = column.runs[0].info
         if info.mode != PARALLEL_PREFILL or info.imported is not None:
             continue
-        windows = [(run, window_of(run, known.get(sample_key(run), ()))) for run in column.runs]
-        found = [window for _, window in windows if window is not None]
-        rows.append(_row(names[id(column)], found))
-        said.append(_sentence(names[id(column)], found))
+        found = _windows(column.runs, known)
+        # Contention and gains are medians over repeats already: of each sample there is one.
+        each = _windows([repeats[-1] for repeats in column.samples().values()], known)
+        rows.append(_row(names[id(column)], found, each))
+        said.append(_sentence(names[id(column)], found, each))
         last = column.runs[-1]
         said.append(speculation_sentence(last, known.get(sample_key(last), ())))
     if not rows:
@@ -50,13 +52,21 @@ def section(data: ReportData) -> Section:
         "predicted gain",
         "net gain",
     )
-    table = Table(heads, tuple(rows), caption="Means over runs; gains against the target alone on the same sample")
+    table = Table(
+        heads, tuple(rows), caption="Means over runs; contention and gains over samples, against the target alone"
+    )
     return Section(TITLE, (Paragraph(LESSON), table, *(Paragraph(text, badge=Badge.DERIVED) for text in said)))
 
 
-def _row(name: str, found: Sequence[Window]) -> tuple[Cell, ...]:
+def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[Window]:
+    found = (window_of(run, known.get(sample_key(run), ())) for run in runs)
+    return [window for window in found if window is not None]
+
+
+def _row(name: str, found: Sequence[Window], each: Sequence[Window]) -> tuple[Cell, ...]:
     def cell(read: Callable[[Window], float | None], badge: Badge = Badge.MEASURED) -> Cell:
-        values = [value for window in found if (value := read(window)) is not None]
+        windows = found if badge is Badge.MEASURED else each
+        values = [value for window in windows if (value := read(window)) is not None]
         return ms_cell(summarize(values), badge)
 
     return (
@@ -73,10 +83,10 @@ def _row(name: str, found: Sequence[Window]) -> tuple[Cell, ...]:
     )
 
 
-def _sentence(name: str, found: Sequence[Window]) -> str:
+def _sentence(name: str, found: Sequence[Window], each: Sequence[Window]) -> str:
     drafted, accepted = (sum(getattr(window, part) for window in found) for part in ("drafted", "accepted"))
     share = f"{accepted} of {drafted} hidden tokens accepted ({share_text(accepted / drafted)})" if drafted else ""
-    gains = [window.net_gain_ms for window in found if window.net_gain_ms is not None]
+    gains = [window.net_gain_ms for window in each if window.net_gain_ms is not None]
     head = f"{name}: {share or 'nothing was drafted inside the prefill'}"
     if not gains:
         return f"{head}; the target was not run alone on these samples."
