@@ -50,10 +50,15 @@ class JudgementLog:
         drafted: Sequence[int],
         logits: torch.Tensor,
     ) -> None:
-        """Takes a round: `place` is its number and the answer's length before it, `logits` [k + 1, V] the target's."""
-        nbytes = logits.nbytes + sum(one.nbytes for one in proposal.logits or ())
+        """Takes a round: `place` is its number and the answer's length before it, `logits` [k + 1, V] the target's.
+
+        `judged` tells the tokens that reached the answer.
+        """
         if not proposal.size:
             return
+        nbytes = (logits.nbytes if self._clones else _held_bytes(logits)) + sum(map(_held_bytes, proposal.logits or ()))
+        if proposal.laws is not None:
+            nbytes += _held_bytes(proposal.laws)
         if nbytes > self._left:
             self.dropped += 1
             return
@@ -111,6 +116,11 @@ def _first_child(proposal: Proposal, place: int) -> int | None:
     if proposal.parents is None:
         return place if place < proposal.size else None
     return next((node for node, parent in enumerate(proposal.parents) if parent == place - 1), None)
+
+
+def _held_bytes(tensor: torch.Tensor) -> int:
+    """What a reference keeps from being freed: all of what a view is a view of."""
+    return int(tensor.untyped_storage().nbytes())
 
 
 def _ppm(chance: torch.Tensor) -> int:

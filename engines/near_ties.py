@@ -81,8 +81,8 @@ def divergence(
         if len(plain) == len(other):
             return None
         place = min(len(plain), len(other))
-        ends = [ids[place] if place < len(ids) else None for ids in (plain, other)]
-        return Divergence(place, *ends, gap_ulps=math.inf)
+        mine, theirs = (ids[place] if place < len(ids) else None for ids in (plain, other))
+        return Divergence(place, mine, theirs, math.inf)
     logits = _logits_behind(decoder, embeddings, plain[:place], prefill_chunk)
     return Divergence(place, plain[place], other[place], gap_ulps(logits, other[place]))
 

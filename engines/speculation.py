@@ -112,9 +112,10 @@ class Rounds:
         """
         answer, known_ns = self._answer, self._clock.now()
         start = len(answer.ids) - early
-        if self._log is not None:
-            self._log.keep((self.count, start), proposal, judged, drafted, logits)
         room = self._limits.max_new_tokens - start
+        if self._log is not None:
+            reached = judged if len(judged.emitted) <= room else Judged(judged.path, judged.emitted[:room])
+            self._log.keep((self.count, start), proposal, reached, drafted, logits)
         for place, token in enumerate(judged.emitted[early:room], early):
             is_drafted = place < judged.accepted
             answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)

@@ -1,0 +1,271 @@
+"""What is told of drafted tokens: both models' chances, by hand for each kind of round, and at no measured cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from threading import Event
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engines.decoding import Limits
+from engines.drafters.drafter import Proposal
+from engines.judgements import JudgementLog
+from engines.sampling import distribution
+from engines.verification import Judged, Verifier
+from evprof.core.clock import monotonic_ns
+from evprof.core.recording import Recording
+from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
+from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.run_log import RunBook
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+V, ROWS = 6, 257
+PIECES = list("abcdef")
+P = torch.tensor(
+    [
+        [0.50, 0.20, 0.10, 0.10, 0.05, 0.05],
+        [0.05, 0.60, 0.20, 0.05, 0.05, 0.05],
+        [0.10, 0.10, 0.10, 0.30, 0.20, 0.20],
+        [0.05, 0.05, 0.10, 0.10, 0.30, 0.40],
+        [0.25, 0.15, 0.15, 0.15, 0.15, 0.15],
+    ]
+)
+"""The target's law behind each of five places of a block."""
+Q = torch.tensor(
+    [
+        [0.40, 0.30, 0.10, 0.10, 0.10, 0.00],
+        [0.10, 0.20, 0.50, 0.10, 0.10, 0.00],
+        [0.00, 0.00, 0.00, 1.00, 0.00, 0.00],
+        [0.20, 0.20, 0.20, 0.20, 0.10, 0.10],
+    ]
+)
+"""The draft's law for each of four drafted tokens."""
+
+
+def chain(ids: Sequence[int], *, laws: bool = False, rows: int = V) -> Proposal:
+    count = len(ids)
+    logits = None if laws else [Q[place : place + 1, :rows].log() for place in range(count)]
+    return Proposal(torch.tensor(ids), Q[:count] if laws else None, logits=logits)
+
+
+def told(log: JudgementLog) -> list[JudgementRecord]:
+    return list(log.records(7, PIECES))
+
+
+def one_round(proposal: Proposal, judged: Judged, law: Any = None, place: tuple[int, int] = (3, 10)) -> Any:
+    log = JudgementLog(law)
+    log.keep(place, proposal, judged, proposal.ids.tolist(), P[: proposal.size + 1].log())
+    return told(log)
+
+
+def test_the_accepted_ones_and_the_first_rejected() -> None:
+    """[0, 2, 3] drafted; 0 stands, the target says 1 for 2, and what came behind it was never judged."""
+    records = one_round(chain([0, 2, 3]), Judged((0, 1), (0, 1)))
+    assert records == [
+        JudgementRecord(7, 3, 0, 10, 0, 0, 1, 400_000, 500_000, 500_000, 850_000, "a", "a"),
+        JudgementRecord(7, 3, 1, 11, 2, 1, 0, 500_000, 200_000, 600_000, 550_000, "c", "b"),
+    ]
+
+
+def test_a_block_that_stands_as_a_whole() -> None:
+    """The target's own token behind it was not drafted, so nobody judged it."""
+    records = one_round(chain([0, 1]), Judged((0, 1, 2), (0, 1, 3)))
+    assert [(record.draft_id, record.accepted) for record in records] == [(0, 1), (1, 1)]
+
+
+def test_behind_an_accepted_end_nothing_is_judged() -> None:
+    records = one_round(chain([0, 1, 3]), Judged((0, 1, 2), (0, 1)))
+    assert [(record.draft_id, record.target_id, record.accepted) for record in records] == [(0, 0, 1), (1, 1, 1)]
+
+
+def test_drawn_tokens_are_judged_by_what_they_were_drawn_from() -> None:
+    """With top-k 2 both laws are cut: the target's second row is [0, 3/4, 1/4, 0 …]."""
+    law = partial(distribution, settings=GenerationSettings(temperature=1.0, top_k=2))
+    records = one_round(chain([1, 2], laws=True), Judged((0, 1), (1, 1)), law)
+    first, second = records
+    assert (first.draft_ppm, first.cross_ppm, first.overlap_ppm) == (300_000, 285_714, 685_714)
+    assert (second.draft_ppm, second.cross_ppm, second.target_ppm) == (500_000, 250_000, 750_000)
+    assert second.overlap_ppm == 450_000
+
+
+def test_a_tree_tells_its_path_and_the_preferred_child_where_that_ended() -> None:
+    """Below the last token 0 and 1, below 1 the tokens 2 and 4: 1 stands, then the target says 3 for 2."""
+    proposal = Proposal(
+        torch.tensor([0, 1, 2, 4]), parents=(-1, -1, 1, 1), logits=[Q[node : node + 1].log() for node in (0, 0, 1, 1)]
+    )
+    records = one_round(proposal, Judged((0, 2), (1, 3)))
+    assert [(one.place, one.position, one.draft_id, one.target_id, one.accepted) for one in records] == [
+        (0, 10, 1, 1, 1),
+        (1, 11, 2, 3, 0),
+    ]
+    # Behind the root stands place 0 of the block, behind the second node place 2.
+    assert [(one.draft_ppm, one.cross_ppm, one.target_ppm) for one in records] == [
+        (300_000, 200_000, 200_000),
+        (500_000, 100_000, 300_000),
+    ]
+
+
+def test_a_tree_of_which_nothing_stands_and_one_that_ends_in_a_leaf() -> None:
+    proposal = Proposal(torch.tensor([0, 1, 2]), parents=(-1, -1, 1))
+    nothing = one_round(proposal, Judged((0,), (5,)))
+    assert [(one.draft_id, one.target_id, one.accepted) for one in nothing] == [(0, 5, 0)]
+    leaf = one_round(proposal, Judged((0, 1), (0, 4)))
+    assert [(one.draft_id, one.accepted) for one in leaf] == [(0, 1)]
+
+
+def test_a_drafter_without_probabilities_and_one_of_fewer_ids() -> None:
+    silent = one_round(Proposal(torch.tensor([2])), Judged((0,), (0,)))
+    assert [(one.draft_ppm, one.cross_ppm, one.target_ppm, one.overlap_ppm) for one in silent] == [
+        (-1, 100_000, 500_000, -1)
+    ]
+    narrow = one_round(chain([1], rows=3), Judged((0,), (0,)))
+    # Of three ids the draft's law is [0.5, 0.375, 0.125], and the target's first three are compared with it.
+    assert [(one.draft_ppm, one.overlap_ppm) for one in narrow] == [(375_000, 800_000)]
+    unknown = one_round(Proposal(torch.tensor([5]), logits=[Q[:1, :3].log()]), Judged((0,), (0,)))
+    assert [(one.draft_ppm, one.cross_ppm) for one in unknown] == [(-1, 50_000)]
+
+
+def test_ids_beyond_the_pieces_have_no_text() -> None:
+    log = JudgementLog()
+    log.keep((0, 1), chain([4]), Judged((0,), (5,)), [4], P[:2].log())
+    assert [(one.draft_piece, one.target_piece) for one in log.records(1, PIECES[:5])] == [("e", "")]
+
+
+def test_memory_is_bounded_by_what_is_really_held() -> None:
+    """Views count as what they are views of, laws and logits of the draft as well."""
+    wide = torch.zeros(100, V)
+    log = JudgementLog(most_bytes=2 * wide.nbytes)
+    for number in range(3):
+        log.keep((number, 1), Proposal(torch.tensor([0])), Judged((0,), (1,)), [0], wide[:2])
+    assert log.dropped == 1
+    assert [one.round_index for one in told(log)] == [0, 1]
+    laws = torch.full((2, V), 1 / V)
+    for proposal, held in (
+        (Proposal(torch.tensor([0, 1]), laws), laws.nbytes),
+        (Proposal(torch.tensor([0, 1]), logits=[laws[:1], laws[1:]]), 2 * laws.nbytes),
+    ):
+        own = P[:3].clone()
+        for most, dropped in ((own.nbytes + held, 0), (own.nbytes + held - 1, 1)):
+            log = JudgementLog(most_bytes=most)
+            log.keep((0, 1), proposal, Judged((0,), (1,)), [0, 1], own)
+            assert log.dropped == dropped
+
+
+class Counting(TorchDispatchMode):
+    """Writes down every operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("clones", "expected"), [(False, []), (True, ["aten.clone.default"])])
+def test_keeping_a_round_computes_nothing(clones: bool, expected: list[str]) -> None:
+    """A copy at most, where the next step would write over the logits."""
+    log, logits, proposal = JudgementLog(clones=clones), P[:3].log(), chain([0, 1])
+    with Counting() as counting:
+        log.keep((0, 1), proposal, Judged((0, 1), (0, 2)), [0, 1], logits)
+    assert counting.seen == expected
+    before = told(log)
+    logits.zero_()
+    assert (told(log) == before) == clones
+
+
+def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    """Ends and limits inside blocks: every record's token is the answer's, every accepted one and first rejected one
+    is there, and the probabilities are those of fresh passes over the same text."""
+    kit = played_rounds
+    target, prompt = make_llama(2), kit.prompt_of(2)
+    draft = kit.noisy(target, 0.04)
+    free = kit.plain(target, prompt, Limits(40), sink)
+    for limits in (Limits(40), Limits(23), Limits(40, frozenset({free[17]}))):
+        sink.records.clear()
+        log = JudgementLog()
+        drafter = kit.drafting(draft, prompt, ROWS, eos_ids=limits.eos_ids)
+        done = kit.play(target, drafter, prompt, limits, sink, log=log)
+        records = list(log.records(1, kit.PIECES))
+        rounds = sink.of(RoundRecord)
+        assert sum(one.accepted for one in records) == sum(one.accepted for one in rounds)
+        assert sum(not one.accepted for one in records) == sum(one.accepted < one.drafted for one in rounds)
+        everything = kit.sequence(prompt, done.ids)
+        own, theirs = (model(everything).logits[0].softmax(-1) for model in (target, draft))
+        rejected = {
+            (one.round_index, one.position): one.token_id
+            for one in reversed(sink.of(TokenRecord))
+            if one.origin == "rejected"
+        }
+        for one in records:
+            at = prompt.shape[1] + one.position - 1
+            assert one.target_id == done.ids[one.position]
+            assert one.draft_id == (one.target_id if one.accepted else rejected[one.round_index, one.position])
+            expected = (
+                theirs[at, one.draft_id],
+                own[at, one.draft_id],
+                own[at, one.target_id],
+                torch.minimum(own[at], theirs[at]).sum(),
+            )
+            found = (one.draft_ppm, one.cross_ppm, one.target_ppm, one.overlap_ppm)
+            assert found == pytest.approx([float(chance) * 1e6 for chance in expected], abs=30)
+
+
+def test_a_tree_beyond_the_limit_tells_of_what_reached_the_answer(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType
+) -> None:
+    kit, log = played_rounds, JudgementLog()
+    target, prompt = make_llama(2), kit.prompt_of(2)
+    expected = kit.plain(target, prompt, Limits(20), sink)
+    tree = scripted_drafters.tree_with_a_path((-1, 0, 1, 2, 3, 4), range(6), expected, ROWS)
+    done = kit.play(target, tree, prompt, Limits(5), sink, log=log)
+    assert done.ids == expected[:5]
+    assert [one.position for one in log.records(1, kit.PIECES)] == [1, 2, 3, 4]
+
+
+def test_sampled_answers_are_judged_under_the_settings(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    """What was accepted had a chance under both truncated laws; what replaced the rejected one under the target's."""
+    kit = played_rounds
+    law = partial(distribution, settings=GenerationSettings(temperature=0.9, top_k=5))
+    target, prompt = make_llama(2), kit.prompt_of(2)
+    drawn = torch.Generator().manual_seed(3)
+    log = JudgementLog(law)
+    drafter = kit.drafting(kit.noisy(target, 0.05), prompt, ROWS, law=law, generator=drawn)
+    done = kit.play(target, drafter, prompt, Limits(60), sink, verifier=Verifier(law, drawn), log=log)
+    records = list(log.records(1, kit.PIECES))
+    assert {one.accepted for one in records} == {0, 1}
+    assert all(one.target_id == done.ids[one.position] and one.target_ppm > 0 for one in records)
+    assert all(one.draft_ppm > 0 for one in records)
+    assert all(one.cross_ppm > 0 for one in records if one.accepted)
+    # A rejected token has more chance with the draft than with the target; else it would have stood.
+    assert all(one.draft_ppm > one.cross_ppm for one in records if not one.accepted)
+
+
+def test_the_engine_works_them_out_when_the_run_is_over(
+    engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    original = JudgementLog.records
+
+    def noting(self: JudgementLog, run_id: int, pieces: Sequence[str]) -> Any:
+        begun.append(monotonic_ns())
+        return original(self, run_id, pieces)
+
+    monkeypatch.setattr(JudgementLog, "records", noting)
+    recording = Recording()
+    request = RunRequest(
+        "speculative", sample, ModelChoice("d"), ModelChoice("t"), GenerationSettings(max_new_tokens=10)
+    )
+    engine.run(request, recording, Event())
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    assert run.judgements
+    assert begun[0] >= run.info.end_ns
