@@ -36,6 +36,8 @@ DRAFT_RATE, TOKEN_RATE, LENGTH, LENGTH_WITHOUT, EFFICIENCY, ALPHA, MATCH, AGREEM
 """Names of definitions."""
 
 _PPM = 1_000_000
+_MOST_PLACES = 4096
+"""Of a round; no engine drafts as many, and a damaged file may say anything."""
 _NO_JUDGEMENTS = "no probabilities were kept (--no-judgements, or a drafter that has none)"
 
 
@@ -255,7 +257,7 @@ def per_position(*runs: RunLog, steady_only: bool = False) -> list[Position]:
             if judged.overlap_ppm >= 0 and judged.round_index not in hidden:
                 overlaps.setdefault(judged.place, []).append(judged.overlap_ppm)
     found = []
-    for place in range(max(depths, default=0)):
+    for place in range(min(max(depths, default=0), _MOST_PLACES)):
         known = overlaps.get(place)
         found.append(
             Position(

@@ -29,6 +29,8 @@ _FEWEST_LETTERS = 3
 
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 _PPM = 1_000_000
+_DIGITS = 20
+"""Of a number that can be an id."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,18 @@ class _Known:
 
     def drafted_from(self, entry: RoundRecord, place: int) -> list[tuple[int, str]]:
         """(id, piece) from the rejected place on; of a tree only the preferred token there. [] where nothing tells."""
-        ids = [] if self._is_tree else [int(part) for part in entry.drafted_ids.split(",") if part]
+        ids = [] if self._is_tree else [int(part) for part in entry.drafted_ids.split(",") if _is_id(part)]
         chain = [(token_id, self._pieces.get(token_id, "")) for token_id in ids[entry.accepted :]]
         judgement = self.judged.get(entry.round_index)
         if judgement is not None:
             return [(judgement.draft_id, judgement.draft_piece), *chain[1:]]
         token = self._rejected.get((entry.round_index, place))
         return chain or ([] if token is None else [(token.token_id, token.piece)])
+
+
+def _is_id(part: str) -> bool:
+    """Whether a part of a record's text is an id; a damaged file's may be anything."""
+    return part.isdecimal() and len(part) < _DIGITS
 
 
 def _chance(ppm: int) -> float | None:

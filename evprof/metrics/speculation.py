@@ -76,6 +76,10 @@ class Acceptance:
         )
 
 
+_DIGITS = 10
+"""Of a number that can be one of a tree's widths."""
+
+
 def draft_depth(run: RunLog, entry: RoundRecord) -> int:
     """How many tokens in a row a round drafted: of a tree its levels, of a chain all of its tokens."""
     facts = run.info.speculation
@@ -83,8 +87,11 @@ def draft_depth(run: RunLog, entry: RoundRecord) -> int:
         return entry.drafted
     depth = nodes = 0
     level = 1
-    for width in map(int, facts.tree.split(",")):
-        level *= width
+    # What a damaged file says is no reason to fail: a width that is none ends the tree.
+    for width in facts.tree.split(","):
+        if not (width.isdecimal() and len(width) < _DIGITS):
+            break
+        level *= int(width)
         if nodes + level > entry.drafted:
             break
         nodes, depth = nodes + level, depth + 1

@@ -18,11 +18,14 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
+from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
+from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.speculation import SpeculationFacts, SpeculationSettings
 from evprof.metrics.clinic import DRAFT_RATE, LENGTH, LENGTH_WITHOUT, TOKEN_RATE, definitions, per_position, warning
 from evprof.metrics.failure_modes import KINDS, counts, first_rejections
 from evprof.metrics.payoff import DECODE, SLIP_002, expected_table, prediction_of
@@ -37,6 +40,7 @@ from ui.models.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder, light
+from ui.views.speculation_panel import SpeculationPanel
 
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 1, 4, 7, 8
 """Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
@@ -462,8 +466,6 @@ def test_a_run_that_goes_on_fills_it(
 ) -> None:
     growing = Recording()
     controller = RunController(growing)
-    book = RunBook(recording)
-    book.update()
     selection.set_runs(1, 1)
     dialog = ClinicDialog(controller, selection, themes)
     dialog.show()
@@ -480,6 +482,44 @@ def test_a_run_that_goes_on_fills_it(
     wait_until(lambda: dialog.clinic.histogram)
     by_name = {entry.name: entry.value for entry in dialog.clinic.definitions}
     assert by_name[TOKEN_RATE] is not None
+    dialog.close()
+    controller.close()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.mark.parametrize("ids", ["1,x,,2", "", "-5", "9" * 5000])
+@pytest.mark.parametrize(("drafted", "accepted", "emitted"), [(3, 0, 1), (0, 7, 0), (-2, -1, -5), (10**12, 2, 2)])
+def test_rounds_that_cannot_be_break_nothing(
+    application: QApplication,
+    selection: Selection,
+    themes: ThemeHolder,
+    ids: str,
+    *,
+    drafted: int,
+    accepted: int,
+    emitted: int,
+) -> None:
+    recording = Recording()
+    info = RunInfo(1, 1, 0, "target", "speculative", {"gamma": 5}, {"name": "a"}, start_ns=0)
+    info.speculation = SpeculationFacts("x", "model", tree="a,b" if accepted == 7 else "")
+    recording.post(RunStarted(1, info))
+    for place, round_index in ((0, -1), (1, 99), (7, 0)):
+        recording.append(TokenRecord(1, "target", place, 1, "weird", round_index, 5, "a"))
+    recording.append(JudgementRecord(1, 5, -3, -9, 1, 2, 0, -5, 10**9, 3, -1, "", ""))
+    for round_index in (0, 0, 9):
+        recording.append(RoundRecord(1, round_index, -5, 5, -5, 5, drafted, accepted, emitted, ids, 1))
+    controller = RunController(recording)
+    controller.pull()
+    selection.set_runs(1, 1)
+    dialog = ClinicDialog(controller, selection, themes)
+    dialog.show()
+    for place in range(dialog.tabs.count()):
+        dialog.tabs.setCurrentIndex(place)
+        application.processEvents()
+    for entry in dialog.failures.model.rows:
+        dialog.failures.round_chosen.emit(entry)
+    panel = SpeculationPanel(themes)
+    panel.show_run(controller.runs[1], controller.runs.values())
     dialog.close()
     controller.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
