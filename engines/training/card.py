@@ -19,6 +19,14 @@ _WHAT = {
     KV: "A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
 }
 
+_LIMITS = {
+    False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same of "
+    "every scene, so figures measured on them promise nothing for others. Where it guesses badly fewer of its tokens are "
+    "accepted; the answer stays the target's own.",
+    True: "It suits this pair alone. Where it is used answers are no longer the target's own, and how often they agree "
+    "was measured on answers like those it was taught on.",
+}
+
 
 def card_of(info: AdapterInfo) -> str:
     """MODEL_CARD.md; figures that were not measured are said to be missing."""
@@ -38,6 +46,7 @@ def card_of(info: AdapterInfo) -> str:
         ],
     )
     lines += ["", "## Training", "", *_training(info.training), "", "## Evaluation", "", *_evaluation(info)]
+    lines += ["", "## Limits", "", _LIMITS[info.kind == KV]]
     return "\n".join(lines).rstrip() + "\n"
 
 
