@@ -20,9 +20,9 @@ _WHAT = {
 }
 
 _LIMITS = {
-    False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same of "
-    "every scene, so figures measured on them promise nothing for others. Where it guesses badly fewer of its tokens are "
-    "accepted; the answer stays the target's own.",
+    False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same "
+    "of every scene, so figures measured on them promise nothing for others. Where it guesses badly fewer of its "
+    "tokens are accepted; the answer stays the target's own.",
     True: "It suits this pair alone. Where it is used answers are no longer the target's own, and how often they agree "
     "was measured on answers like those it was taught on.",
 }
