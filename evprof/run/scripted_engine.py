@@ -6,9 +6,8 @@ pace of a person reading. Names, models and environment say that it is a script.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Generator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -19,22 +18,15 @@ from evprof.core.errors import Cancelled
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import (
-    BEGIN,
     DRAFT,
-    END,
     ORIGIN_ACCEPTED,
     ORIGIN_BONUS,
+    ORIGIN_DRAFT,
     ORIGIN_REJECTED,
     ORIGIN_TARGET,
-    SETTLED,
     TARGET,
-    FrameRecord,
     JudgementRecord,
-    KvRecord,
     RoundRecord,
-    SpanRecord,
-    TensorRecord,
-    TokenRecord,
 )
 from evprof.core.request import RunRequest
 from evprof.core.run_info import (
@@ -42,15 +34,15 @@ from evprof.core.run_info import (
     FINISHED,
     KvFacts,
     MemoryFacts,
-    ModelFacts,
     RunInfo,
     SetupFacts,
 )
 from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
 from evprof.core.text import join_pieces
 from evprof.core.units import NS_PER_MS
-from evprof.run.script import Script, ScriptedModel, picture_of, token_id_of
+from evprof.run.script import Script, token_id_of
 from evprof.run.scripted_drafts import facts_of, judgements_of, proposal_of
+from evprof.run.scripted_records import ScriptedRecords
 
 ENVIRONMENT: dict[str, Any] = {
     "device": "scripted",
@@ -81,7 +73,16 @@ class ScriptedEngine:
         run_id = request.first_run_id
         for repeat in range(-request.warmup, request.repeat):
             for role in plays:
-                play = _Play(self._script, self._speed, request, run_id, role, repeat, sink, stop)
+                play = _Play(
+                    script=self._script,
+                    speed=self._speed,
+                    request=request,
+                    run_id=run_id,
+                    role=role,
+                    repeat=repeat,
+                    sink=sink,
+                    stop=stop,
+                )
                 is_over = play.perform(self._warm)
                 run_id += 1
                 if not is_over:
@@ -94,21 +95,11 @@ class ScriptedEngine:
         self._warm.clear()
 
 
-@dataclass
-class _Play:
+@dataclass(kw_only=True)
+class _Play(ScriptedRecords):
     """One run of the script."""
 
-    script: Script
-    speed: float
-    request: RunRequest
-    run_id: int
-    role: str
     repeat: int
-    sink: Sink
-    stop: StopFlag
-    _spans: int = 0
-    _pieces: list[str] = field(default_factory=list)
-    _lengths: dict[str, int] = field(default_factory=dict)
     _rolled_back: int = 0
     _rounds: int = 0
     _proposals: dict[int, list[str]] = field(default_factory=dict)
@@ -132,10 +123,13 @@ class _Play:
             self.sink.post(RunDescribed(self.run_id, {"start_ns": monotonic_ns()}))
             if mode == PARALLEL_PREFILL:
                 self._prefill_both()
+            elif mode == KV_ADAPTED:
+                self._together(self._read_and_prefill(DRAFT))
+                self._together(self._map_cache())
             else:
                 for role in roles:
                     self._together(self._read_and_prefill(role))
-            with self._stage(self.role, "decode") as span_id:
+            with self.stage(self.role, "decode") as span_id:
                 if mode == PARALLEL_PREFILL:
                     self._verify_hidden(span_id)
                 if mode == SPECULATIVE or (mode == PARALLEL_PREFILL and self._speculation.afterwards == "rounds"):
@@ -163,14 +157,11 @@ class _Play:
                 stack.enter_context(closing(track))
             while waiting:
                 at, number, track = heappop(waiting)
-                self._pass(at - now)
+                self.wait(at - now)
                 now = max(now, at)
                 duration = next(track, None)
                 if duration is not None:
                     heappush(waiting, (now + duration, number, track))
-
-    def _model(self, role: str) -> ScriptedModel:
-        return self.script.draft if role == DRAFT else self.script.target
 
     def _info(self) -> RunInfo:
         sample, settings = self.request.sample, self.request.settings
@@ -189,43 +180,56 @@ class _Play:
         )
 
     def _set_up(self, role: str, warm: set[str]) -> None:
-        facts = self._model(role).facts
+        facts = self.model(role).facts
         setup = SetupFacts()
         if facts.name not in warm:
             began_ns, held = monotonic_ns(), facts.weight_bytes or 0
             for tenth in range(11):
                 self.sink.post(SetupProgressed(self.run_id, role, held * tenth // 10, held))
-                self._pass(self.script.setup_ms / 11)
+                self.wait(self.script.setup_ms / 11)
             setup = SetupFacts(weights_ms=(monotonic_ns() - began_ns) / NS_PER_MS)
             warm.add(facts.name)
         self.sink.post(RunDescribed(self.run_id, {"models": {role: facts}, "setup": {role: setup}}))
 
     def _read_and_prefill(self, role: str) -> Generator[float, None, None]:
-        model = self._model(role)
+        model = self.model(role)
         facts, lengths = model.facts, model.lengths
-        with self._stage(role, "load") as span_id, self._span(role, "read", span_id):
+        with self.stage(role, "load") as span_id, self.span(role, "read", span_id):
             yield model.load_ms
-        with self._stage(role, "preprocess") as span_id:
+        with self.stage(role, "preprocess") as span_id:
             yield model.preprocess_ms
-            self._show_pictures(role, model)
-            self._tensor(span_id, "out", "pixel_values", (model.pictures, 3, 64, 64))
+            self.show_pictures(role, model)
+            self.tensor(span_id, "out", "pixel_values", (model.pictures, 3, 64, 64))
         self.sink.post(RunDescribed(self.run_id, {"lengths": {role: lengths}}))
-        with self._stage(role, "vision") as span_id:
-            with self._span(role, "tower", span_id) as child_id:
-                self._tensor(child_id, "in", "pixel_values", (model.pictures, 3, 64, 64))
+        with self.stage(role, "vision") as span_id:
+            with self.span(role, "tower", span_id) as child_id:
+                self.tensor(child_id, "in", "pixel_values", (model.pictures, 3, 64, 64))
                 yield model.vision_ms * 0.8
-            with self._span(role, "projector", span_id):
+            with self.span(role, "projector", span_id):
                 yield model.vision_ms * 0.2
-            self._tensor(span_id, "out", "visual_embeddings", (1, lengths.visual, 512))
-        with self._stage(role, "prefill") as span_id:
-            self._tensor(span_id, "in", "embeddings", (1, lengths.input, 512))
-            with self._span(role, "embeddings", span_id):
+            self.tensor(span_id, "out", "visual_embeddings", (1, lengths.visual, 512))
+        with self.stage(role, "prefill") as span_id:
+            self.tensor(span_id, "in", "embeddings", (1, lengths.input, 512))
+            with self.span(role, "embeddings", span_id):
                 yield model.prefill_ms * 0.05
             yield model.prefill_ms * 0.95
-        self._grow(role, facts, lengths.input)
+        self.grow(role, facts, lengths.input)
         if role == self.role and self.request.mode != PARALLEL_PREFILL:
-            self._token(ORIGIN_TARGET, model.answer[0])
+            self.token(ORIGIN_TARGET, model.answer[0])
         self._prefilled.add(role)
+
+    def _map_cache(self) -> Generator[float, None, None]:
+        """The target's way through an adapted cache: its text, and the map of what the draft made of the input."""
+        target = self.script.target
+        with self.stage(TARGET, "preprocess"):
+            yield target.preprocess_ms * 0.05
+        self.sink.post(RunDescribed(self.run_id, {"lengths": {TARGET: target.lengths}}))
+        with self.stage(TARGET, "prefill") as span_id:
+            with self.span(TARGET, "map cache", span_id):
+                yield target.prefill_ms * 0.02
+            yield target.prefill_ms * 0.05
+        self.grow(TARGET, target.facts, target.lengths.input)
+        self.token(ORIGIN_DRAFT, self._answer()[0])
 
     def _prefill_both(self) -> None:
         """The draft beside the target, from its load or its prefill on; it drafts until the target has prefilled."""
@@ -238,52 +242,52 @@ class _Play:
         yield from self._read_and_prefill(DRAFT)
         answer, forced = self._answer(), self._speculation.hidden
         most = min(self.script.hidden[0] if forced is None else forced, len(answer) - 1)
-        with self._stage(DRAFT, "decode"):
+        with self.stage(DRAFT, "decode"):
             self._hidden_start_ns = monotonic_ns()
             while self._hidden < most and (forced is not None or TARGET not in self._prefilled):
                 yield self.script.draft.token_ms
                 self._hidden += 1
-                self._grow(DRAFT, self.script.draft.facts, 1)
+                self.grow(DRAFT, self.script.draft.facts, 1)
             self._hidden_draft_ns = monotonic_ns() - self._hidden_start_ns
 
     def _verify_hidden(self, span_id: int) -> None:
         """The block that was drafted inside the prefill; it holds the answer's first token."""
         answer, target = self._answer(), self.script.target
         if not self._hidden:
-            self._token(ORIGIN_TARGET, answer[0])
+            self.token(ORIGIN_TARGET, answer[0])
             return
         start_ns = monotonic_ns()
         if self._speculation.verify == "after":
-            with self._span(TARGET, "verify", span_id):
-                self._pass(target.token_ms)
+            with self.span(TARGET, "verify", span_id):
+                self.wait(target.token_ms)
         verify_ns = monotonic_ns() - start_ns if self._speculation.verify == "after" else 0
         accepted = min(self.script.hidden[1], self._hidden, len(answer) - 1)
         emitted = self._take(0, answer, self._hidden, accepted)
-        self._grow(TARGET, target.facts, emitted - 1)
-        self._grow(DRAFT, self.script.draft.facts, accepted - self._hidden)
+        self.grow(TARGET, target.facts, emitted - 1)
+        self.grow(DRAFT, self.script.draft.facts, accepted - self._hidden)
         spent_ns = (self._hidden_start_ns, self._hidden_draft_ns, verify_ns, 0)
         self._note_round(0, spent_ns, (self._hidden, accepted, emitted), hidden=True)
         self._rounds = 1
 
     def _answer(self) -> tuple[str, ...]:
         """What is to be said; through an adapted cache every seventh piece is another one."""
-        answer = self._model(self.role).answer[: self.request.settings.max_new_tokens]
+        answer = self.model(self.role).answer[: self.request.settings.max_new_tokens]
         if self.request.mode != KV_ADAPTED:
             return answer
         return tuple(" maybe" if place % 7 == 6 else piece for place, piece in enumerate(answer))
 
     def _decode(self) -> None:
-        model = self._model(self.role)
-        for piece in self._answer()[len(self._pieces) :]:
-            self._pass(model.token_ms)
-            self._grow(self.role, model.facts, 1)
-            self._token(ORIGIN_TARGET, piece)
+        model = self.model(self.role)
+        for piece in self._answer()[len(self.pieces) :]:
+            self.wait(model.token_ms)
+            self.grow(self.role, model.facts, 1)
+            self.token(ORIGIN_DRAFT if self.request.mode == KV_ADAPTED else ORIGIN_TARGET, piece)
 
     def _speculate(self) -> None:
         gamma = self.request.settings.gamma
         answer = self._answer()
-        while len(self._pieces) < len(answer):
-            left = len(answer) - len(self._pieces)
+        while len(self.pieces) < len(answer):
+            left = len(answer) - len(self.pieces)
             drafted = min(gamma, left)
             accepted = min(self.script.accepted[self._rounds % len(self.script.accepted)], drafted)
             self._play_round(self._rounds, answer, drafted, accepted)
@@ -291,22 +295,25 @@ class _Play:
 
     def _play_round(self, index: int, answer: tuple[str, ...], drafted: int, accepted: int) -> None:
         draft, target = self.script.draft, self.script.target
+        has_cache = DRAFT in self.request.roles
         start_ns = monotonic_ns()
-        self._pass(draft.token_ms * 0.2 * drafted)
-        self._grow(DRAFT, draft.facts, drafted)
+        self.wait(draft.token_ms * 0.2 * drafted)
+        if has_cache:
+            self.grow(DRAFT, draft.facts, drafted)
         verify_ns = monotonic_ns()
-        self._pass(target.token_ms)
-        self._grow(TARGET, target.facts, drafted + 1)
+        self.wait(target.token_ms)
+        self.grow(TARGET, target.facts, drafted + 1)
         rollback_ns = monotonic_ns()
-        self._grow(DRAFT, draft.facts, accepted - drafted)
+        if has_cache:
+            self.grow(DRAFT, draft.facts, accepted - drafted)
         spent_ns = (start_ns, verify_ns - start_ns, rollback_ns - verify_ns, monotonic_ns() - rollback_ns)
         emitted = self._take(index, answer, drafted, accepted)
-        self._grow(TARGET, target.facts, emitted - drafted - 1)
+        self.grow(TARGET, target.facts, emitted - drafted - 1)
         self._note_round(index, spent_ns, (drafted, accepted, emitted))
 
     def _take(self, index: int, answer: tuple[str, ...], drafted: int, accepted: int) -> int:
         """Puts a round's tokens into the answer, and the rejected ones beside it; returns how many it gave."""
-        place = len(self._pieces)
+        place = len(self.pieces)
         self._rolled_back += drafted - accepted
         proposal = proposal_of(answer, place, drafted, accepted, index)
         self._proposals[index] = proposal
@@ -314,12 +321,12 @@ class _Play:
             self.run_id, index, place, answer=answer, proposal=proposal, accepted=accepted
         )
         for piece in proposal[:accepted]:
-            self._token(ORIGIN_ACCEPTED, piece, index)
+            self.token(ORIGIN_ACCEPTED, piece, index)
         for offset, piece in enumerate(proposal[accepted:]):
-            self._token(ORIGIN_REJECTED, piece, index, position=place + accepted + offset)
-        has_bonus = len(self._pieces) < len(answer)
+            self.token(ORIGIN_REJECTED, piece, index, position=place + accepted + offset)
+        has_bonus = len(self.pieces) < len(answer)
         if has_bonus:
-            self._token(ORIGIN_BONUS, answer[len(self._pieces)], index)
+            self.token(ORIGIN_BONUS, answer[len(self.pieces)], index)
         return accepted + has_bonus
 
     def _note_round(
@@ -332,7 +339,7 @@ class _Play:
     def _outcome(self, roles: tuple[str, ...]) -> dict[str, Any]:
         kv: dict[str, KvFacts] = {}
         for role in roles:
-            model, length = self._model(role), self._lengths.get(role, 0)
+            model, length = self.model(role), self.lengths.get(role, 0)
             kv_bytes = length * model.kv_position_bytes
             kv[role] = KvFacts(
                 measured_bytes=kv_bytes,
@@ -342,58 +349,7 @@ class _Play:
             )
         return {
             "end_ns": monotonic_ns(),
-            "text": join_pieces(piece for piece in self._pieces if piece != "</s>"),
+            "text": join_pieces(piece for piece in self.pieces if piece != "</s>"),
             "kv": kv,
-            "memory": MemoryFacts(weights_bytes=sum(self._model(role).facts.weight_bytes or 0 for role in roles)),
+            "memory": MemoryFacts(weights_bytes=sum(self.model(role).facts.weight_bytes or 0 for role in roles)),
         }
-
-    def _pass(self, duration_ms: float) -> None:
-        """Lets time go by; raises Cancelled when asked to stop."""
-        if self.stop.is_set():
-            raise Cancelled
-        time.sleep(duration_ms / 1000 / self.speed)
-
-    @contextmanager
-    def _span(self, role: str, name: str, parent_id: int) -> Iterator[int]:
-        span_id, self._spans = self._spans, self._spans + 1
-        start_ns = monotonic_ns()
-        self.sink.append(SpanRecord(self.run_id, span_id, parent_id, BEGIN, role, name, start_ns, -1))
-        try:
-            yield span_id
-        finally:
-            end_ns = monotonic_ns()
-            for phase in (END, SETTLED):
-                self.sink.append(SpanRecord(self.run_id, span_id, parent_id, phase, role, name, start_ns, end_ns))
-
-    def _stage(self, role: str, name: str) -> Any:
-        return self._span(role, name, -1)
-
-    def _tensor(self, span_id: int, direction: str, name: str, shape: tuple[int, ...]) -> None:
-        count = 1
-        for extent in shape:
-            count *= extent
-        text = ",".join(str(extent) for extent in shape)
-        self.sink.append(TensorRecord(self.run_id, span_id, direction, name, text, "bfloat16", 2 * count))
-
-    def _grow(self, role: str, facts: ModelFacts, positions: int) -> None:
-        length = self._lengths.get(role, 0) + positions
-        self._lengths[role] = length
-        kv_bytes = length * self._model(role).kv_position_bytes
-        self.sink.append(KvRecord(self.run_id, role, monotonic_ns(), length, kv_bytes))
-
-    def _token(self, origin: str, piece: str, round_index: int = -1, position: int | None = None) -> None:
-        place = len(self._pieces) if position is None else position
-        role = DRAFT if origin == ORIGIN_REJECTED else self.role
-        self.sink.append(
-            TokenRecord(self.run_id, role, place, token_id_of(piece), origin, round_index, monotonic_ns(), piece)
-        )
-        if origin != ORIGIN_REJECTED:
-            self._pieces.append(piece)
-
-    def _show_pictures(self, role: str, model: ScriptedModel) -> None:
-        for index in range(model.pictures):
-            png = picture_of(role, index, model.pictures)
-            start_us = index * 20_000
-            end_us = start_us + (20_000 if role == DRAFT else 0)
-            label = f"frame {index + 1}"
-            self.sink.append(FrameRecord(self.run_id, role, index, start_us, end_us, label, png))
