@@ -14,15 +14,13 @@ from typing import Protocol
 
 from engines.json_file import read_json
 from evprof.core.errors import UserError
-from evprof.core.text import UNKNOWN, join_pieces
+from evprof.core.text import UNKNOWN, is_byte, join_pieces
 
 SPACE = "▁"
 """How sentencepiece writes a space."""
 
 _MOST_BYTES = 200_000_000
 """Of a vocabulary's file; Llama's takes half a megabyte as a model and two to ten as JSON."""
-
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
 
 
 class Vocabulary(Protocol):
@@ -249,7 +247,7 @@ def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
         return ""
     if is_unknown:
         return UNKNOWN
-    return piece if _BYTE.match(piece) else piece.replace(SPACE, " ")
+    return piece if is_byte(piece) else piece.replace(SPACE, " ")
 
 
 def _words(count: int) -> Iterable[str]:

@@ -7,7 +7,6 @@ are mapped through tables on the draft's device. Where too few meet for that, on
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +16,7 @@ import torch
 
 from engines.tokenization import Vocabulary
 from evprof.core.speculation import REENCODED, SAME, SHARED
+from evprof.core.text import is_byte
 
 UNKNOWN_ID = 0
 """Fed to the draft for a target's token that its vocabulary lacks: sentencepiece's <unk>."""
@@ -148,8 +148,6 @@ _BEGIN, _END = "\0begin", "\0end"
 _ROLES = (_BEGIN, _END)
 """Stand for special tokens among contents; no piece is spelled so."""
 
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>\Z")
-
 _ROLE_NAMES = {_BEGIN: "<begin of sequence>", _END: "<end of sequence>", "": "<special>"}
 
 
@@ -163,7 +161,7 @@ def _by_content(vocabulary: Vocabulary) -> dict[str, int]:
 
 
 def _is_text(content: str) -> bool:
-    return content not in _ROLES and not _BYTE.match(content)
+    return content not in _ROLES and not is_byte(content)
 
 
 def _contents(vocabulary: Vocabulary) -> list[str]:

@@ -23,6 +23,11 @@ codecs.register_error(_EACH_BYTE, _replace_each_byte)
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 
 
+def is_byte(piece: str) -> bool:
+    """Whether a piece is one raw byte, as `<0xE2>`."""
+    return _BYTE.match(piece) is not None
+
+
 def join_pieces(pieces: Iterable[str]) -> str:
     """The text of consecutive pieces: runs of byte pieces (`<0xE2><0x82><0xAC>`) become the characters they spell.
 
