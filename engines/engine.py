@@ -11,8 +11,9 @@ from typing import Any
 
 from engines.environment import describe_environment
 from engines.loading import load_model
-from engines.measured_run import TRACE, MeasuredRun, RunPlan, RunTools
+from engines.measured_run import MeasuredRun
 from engines.room import make_room
+from engines.run_plan import TRACE, RunPlan, RunTools
 from engines.warm_models import Loader, WarmModels
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag

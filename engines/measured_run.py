@@ -8,18 +8,15 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
 from engines.answer import Answer
-from engines.attention import SDPA
 from engines.concurrency import SharedSink
 from engines.decoding import decode
-from engines.draft_length import draft_length
 from engines.early_exit import EarlyExitStep
 from engines.environment import describe_environment
 from engines.gpu_state import GpuWatch
@@ -27,9 +24,10 @@ from engines.kv_adaptation import KvAdaptation
 from engines.kv_cache import weigh
 from engines.model import EVENTS, VisionLanguageModel
 from engines.parallel_run import ParallelRun
-from engines.pipeline import ModelPass, capacity_of, taken_cache
+from engines.pipeline import ModelPass, capacity_of
 from engines.quantized_kv import check_cache
 from engines.reading import OFF, files_of, import_reader_of, recording_problems
+from engines.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts
 from engines.sampling import Sampler, greedy, make_sampler
 from engines.speculating import Speculating
 from engines.stage_memory import StageMemory
@@ -37,63 +35,16 @@ from engines.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prom
 from engines.threads import use_threads
 from engines.timing import StageClock, make_timers
 from engines.video_model import DEFAULT_FRAMES
-from engines.warm_models import Warm, WarmModels, free_memory
+from engines.warm_models import Warm, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, ORIGIN_TARGET, TARGET, FrameRecord
-from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.speculation import HIDDEN, KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.request import RunRequest, input_of
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.speculation import HIDDEN, KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
 from evprof.loaders.page_cache import prefetch
-
-ClockMaker = Callable[..., StageClock]
-"""Makes a run's clock: StageClock itself, or a trace's."""
-
-TRACE = "trace"
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up.
-
-    `extra` is TRACE for a run made only to be looked into, "" for one that is measured.
-    """
-
-    run_id: int
-    role: str
-    repeat: int
-    settings: GenerationSettings
-    extra: str = ""
-
-    @property
-    def profiled(self) -> bool:
-        """Whether something looks on that changes its times."""
-        return bool(self.extra)
-
-    def roles(self, mode: str) -> tuple[str, ...]:
-        """The models it takes, the draft first: both in a speculative mode, unless the drafter needs none."""
-        return roles_of(mode, self.settings.speculation) if mode in PAIRED_MODES else (self.role,)
-
-
-@dataclass
-class RunTools:
-    """What runs share: the warm models, CUDA event pools (a draft beside its target has its own), and how their clocks
-    are made.
-
-    `make_room` sees to it that the models of these roles fit, or raises UserError.
-
-    `wrap` surrounds the measured part (a profiler); it is entered before the run's zero and left after its end.
-    """
-
-    warm: WarmModels
-    make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None]
-    pools: dict[str, list[Any]] = field(default_factory=dict)
-    draft_pools: dict[str, list[Any]] = field(default_factory=dict)
-    make_clock: ClockMaker = StageClock
-    wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
-    end_facts: Callable[[], dict[str, Any]] = dict
 
 
 class MeasuredRun:
@@ -216,7 +167,7 @@ class MeasuredRun:
         frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
         start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
         plan = StepPlan(
-            _blocks(role, settings, is_speculative=self._request.mode in SPECULATIVE_MODES),
+            block_sizes(role, settings, is_speculative=self._request.mode in SPECULATIVE_MODES),
             start,
             capacity_of(start, settings),
             taken.cache,
@@ -403,38 +354,6 @@ class MeasuredRun:
 
     def _warn(self, sentence: str) -> None:
         self._sink.post(RunWarned(self._plan.run_id, sentence))
-
-
-def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> GenerationSettings:
-    """The settings with the input each of these roles really reads in place of "auto"."""
-    read = {role: input_of(settings.input, role) for role in roles}
-    asked = settings.input
-    return replace(
-        settings,
-        input=replace(
-            asked,
-            draft_input=read.get(DRAFT, asked.draft_input),
-            target_input=read.get(TARGET, asked.target_input),
-        ),
-    )
-
-
-def _blocks(role: str, settings: GenerationSettings, *, is_speculative: bool) -> tuple[int, ...]:
-    """Numbers of tokens in a model's decode passes: one, and in speculation verified blocks or a draft's two."""
-    if not is_speculative:
-        return (1,)
-    if role == DRAFT:
-        return (1, 2)
-    longest = draft_length(settings.speculation.length, settings.gamma).most
-    return tuple(sorted({1, settings.gamma + 1, longest + 1}))
-
-
-def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:
-    """What is known of a model, with the attention, cache and prompt layout this run takes."""
-    switches = settings.switches
-    attention = SDPA if switches.attention == "auto" else switches.attention
-    template = model.template_of(settings).name
-    return replace(model.facts, attention=attention, cache=taken_cache(switches.cache), prompt_template=template)
 
 
 def _is_allocation(defect: Exception) -> bool:
