@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from evprof.core.run_log import RunLog
+from evprof.core.speculation import KV_ADAPTED
 from evprof.metrics import break_even
 from evprof.metrics.break_even import Costs, Gamma
 from evprof.metrics.clinic import per_position, plain_draft
@@ -55,13 +56,16 @@ class Measured:
 
 
 def measured_speedups(run: RunLog, others: Sequence[RunLog]) -> list[Measured]:
-    """The repeats of a run against those of its plain baseline, by basis; [] without one."""
+    """The repeats of a run against those of its plain baseline, by basis; [] without one.
+
+    Answers of another length (drawn, or through an adapted cache) are told by their time per token alone.
+    """
     baseline = plain_baseline(run, others)
     if baseline is None:
         return []
     mine, theirs = repeats_of(run, [*others]) or [run], repeats_of(baseline, others)
     found = []
-    for basis in MEASURED_BASES:
+    for basis in MEASURED_BASES if _answers_alike(run, mine, theirs) else (DECODE,):
         own, plain = _times(mine, basis), _times(theirs, basis)
         if own and plain and median(own) > 0:
             interval = median_ratio_interval(own, plain)
@@ -75,6 +79,13 @@ def measured_speedups(run: RunLog, others: Sequence[RunLog]) -> list[Measured]:
                 )
             )
     return found
+
+
+def _answers_alike(run: RunLog, mine: Sequence[RunLog], theirs: Sequence[RunLog]) -> bool:
+    """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
+    if run.info.mode != KV_ADAPTED and not run.info.settings.get("temperature"):
+        return True
+    return median(len(entry.tokens) for entry in mine) == median(len(entry.tokens) for entry in theirs)
 
 
 def _times(runs: Sequence[RunLog], basis: str) -> list[float]:

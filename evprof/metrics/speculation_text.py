@@ -142,6 +142,8 @@ def _adapted_sentence(run: RunLog, others: Sequence[RunLog]) -> str:
         said += (
             f"; {agreed.numerator:.0f} of {agreed.denominator:.0f} tokens ({agreed.value:.0%}) are the plain target's"
         )
+        if len(run.tokens) != len(baseline.tokens):
+            said += f", which says {len(baseline.tokens)} where this one says {len(run.tokens)}"
     return f"{said}.{_speeds(measured_speedups(run, others))}"
 
 
