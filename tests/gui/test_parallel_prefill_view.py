@@ -251,7 +251,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert line.label.startswith("lossy")
 
 
-def test_unchecked_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
+def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
     assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = Recording()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", {}, {}, start_ns=0)))
@@ -262,7 +262,7 @@ def test_unchecked_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: 
 
     text = TokenText(selection, themes)
     text.show_column(columns_of(controller.runs, (1, 1))[1])
-    assert "lossy: not checked by the target" in text.describe(text.flow.marks[0])
+    assert "lossy: need not be the target's own" in text.describe(text.flow.marks[0])
     controller.close()
 
 

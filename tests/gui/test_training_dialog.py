@@ -13,11 +13,11 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QLabel
 
-from evprof.core.recording import Recording
-from evprof.run.session_writer import SessionWriter
+from evprof.session.training import TRAINING as FACT
+from evprof.session.training import TrainingEntry
 from ui.dialogs.training import TrainingDialog
 from ui.main_window import MainWindow
-from ui.models.training_curves import FACT, training_curves
+from ui.models.training_curves import training_curves
 from ui.theme import ThemeHolder
 from ui.window_session import WindowSession
 
@@ -130,7 +130,7 @@ def test_what_is_no_training_is_left_out(fact: Any) -> None:
 def test_hostile_facts_are_drawn_as_far_as_they_make_sense(
     dialog: TrainingDialog, session: WindowSession, application: QApplication, changes: dict[str, Any]
 ) -> None:
-    session.facts[FACT] = training(**changes)
+    session.facts[FACT] = [training(**changes)]
     dialog.refill()
     application.processEvents()
     (curve,) = dialog.curves
@@ -146,9 +146,8 @@ def test_a_session_with_trainings_says_so_and_opens_them(
     application: QApplication, themes: ThemeHolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "trained.evprof"
-    writer = SessionWriter(Recording(), path)
-    writer.note(FACT, [training()])
-    writer.close()
+    with TrainingEntry(path) as entry:
+        entry.put(training())
     window = MainWindow(themes)
     window.show()
     window.open_paths([str(path)], waits=True)
@@ -157,6 +156,7 @@ def test_a_session_with_trainings_says_so_and_opens_them(
     shown = window.messages.shown
     assert shown is not None
     assert shown.sentence == "This session holds the training of an adapter."
+    assert shown.on_action is not None
     kept: list[weakref.ref[object]] = []
     for way in (shown.on_action, window.actions_by_name["training"].trigger):
         way()

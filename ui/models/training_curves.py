@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from evprof.session.training import MOST_TRAININGS, trainings
 from ui.models.drafter_choice import KIND_WORDS
 
-FACT = "training"
-"""The name of the session's fact."""
-
 _MOST_POINTS = 200_000
-_MOST_CURVES = 64
 _LONGEST_NAME = 80
 
 
@@ -82,18 +79,11 @@ class TrainingCurve:
 
 def training_curves(facts: dict[str, Any]) -> list[TrainingCurve]:
     """The trainings of a session in order; entries that make no sense are left out."""
-    listed = facts.get(FACT)
-    if isinstance(listed, dict):
-        listed = [listed]
-    if not isinstance(listed, list):
-        return []
-    found = (_curve(entry) for entry in listed[:_MOST_CURVES])
+    found = (_curve(entry) for entry in trainings(facts)[-MOST_TRAININGS:])
     return [curve for curve in found if curve is not None]
 
 
-def _curve(entry: Any) -> TrainingCurve | None:
-    if not isinstance(entry, dict):
-        return None
+def _curve(entry: dict[str, Any]) -> TrainingCurve | None:
     steps, loss = _pairs(entry.get("steps"), entry.get("loss"))
     validation_steps, validation_loss = _pairs(entry.get("validation_steps"), entry.get("validation_loss"))
     match_steps, matches = _pairs(entry.get("validation_steps"), entry.get("validation_match"))

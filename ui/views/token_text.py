@@ -135,7 +135,7 @@ class TokenText(QAbstractScrollArea):
         first = mark.tokens[0]
         ids = " ".join(str(token.token_id) for token in mark.tokens)
         lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
-        known = "lossy: not checked by the target" if mark.origin == ORIGIN_DRAFT else mark.origin
+        known = "lossy: need not be the target's own" if mark.origin == ORIGIN_DRAFT else mark.origin
         origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
         lines.append(f"position {mark.position} · {origin}")
         zero = run.info.start_ns if run else None
