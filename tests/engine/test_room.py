@@ -114,14 +114,15 @@ def test_one_that_never_fits_is_refused(warm: WarmModels) -> None:
         room(warm, "target", "small", "huge", "target")
 
 
-def test_a_refused_run_reads_no_weight(warm: WarmModels, loaded: list[str], sink: Any) -> None:
+@pytest.mark.parametrize("mode", ["speculative", "parallel-prefill"])
+def test_a_refused_run_reads_no_weight(warm: WarmModels, loaded: list[str], sink: Any, mode: str) -> None:
     """The run ends as failed with the sentence, and the loader was never called."""
 
     def must_not_load(*_: Any) -> Any:
         raise AssertionError("weights were read")
 
     engine = LocalEngine(loader=must_not_load)
-    engine.run(request("speculative", "other", "large"), sink, threading.Event())
+    engine.run(request(mode, "other", "large"), sink, threading.Event())
     ended = [message for message in sink.messages if isinstance(message, RunEnded)]
     assert [message.status for message in ended] == ["failed"]
     assert "other and large need" in str(ended[0].error)
