@@ -340,6 +340,24 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path, decoder: LlamaDe
         EagleHead.load(info, decoder)
 
 
+def test_files_that_lie_about_their_size_are_refused(
+    tmp_path: Path, decoder: LlamaDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = saved(tmp_path / "head", decoder, untaught(decoder))
+    whole = info.tensors_path.read_bytes()
+    for damaged in (whole[:-8], b"\xff" * 64, b"", whole + b"more"):
+        info.tensors_path.write_bytes(damaged)
+        with pytest.raises(UserError, match="damaged|truncated"):
+            EagleHead.load(info, decoder)
+    info.tensors_path.write_bytes(whole)
+    monkeypatch.setattr("engines.adapters.folder.MOST_BYTES", 1000)
+    with pytest.raises(UserError, match="at most"):
+        EagleHead.load(info, decoder)
+    info.tensors_path.unlink()
+    with pytest.raises(UserError, match="lacks"):
+        EagleHead.load(info, decoder)
+
+
 def test_it_overwrites_adapters_and_nothing_else(tmp_path: Path, decoder: LlamaDecoder) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
