@@ -13,6 +13,7 @@ import pytest
 import sentencepiece
 import torch
 
+from engines import vocabulary_alignment
 from engines.decoding import Limits
 from engines.drafters.drafter import Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
@@ -25,7 +26,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook
-from evprof.core.speculation import REENCODED
+from evprof.core.speculation import REENCODED, SHARED
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -319,3 +320,24 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     if not temperature:
         assert ids[0] == ids[1]
     assert sum(one.drafted for one in drafted.rounds) > 0
+
+
+def test_text_loses_nothing_where_ids_would_do(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundled draft through ids and through text: the same drafts, round by round, and the same answer."""
+    engine, found = LocalEngine(), []
+    draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
+    for least in (vocabulary_alignment.LEAST_COVERAGE, 1.1):
+        monkeypatch.setattr(vocabulary_alignment, "LEAST_COVERAGE", least)
+        recording = Recording()
+        asked = RunRequest("speculative", sample, draft, target, GenerationSettings(max_new_tokens=64, gamma=5))
+        engine.run(asked, recording, threading.Event())
+        book = RunBook(recording)
+        book.update()
+        run = book.runs[1]
+        rounds = [(one.drafted_ids, one.accepted, one.emitted) for one in run.rounds]
+        found.append((rounds, [token.token_id for token in run.tokens]))
+        assert run.info.speculation is not None
+        assert run.info.speculation.alignment == (REENCODED if least > 1 else SHARED)
+    engine.close()
+    assert found[0] == found[1]
+    assert sum(accepted for _, accepted, _ in found[0][0]) > 10
