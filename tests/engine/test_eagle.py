@@ -347,7 +347,7 @@ def test_files_that_lie_about_their_size_are_refused(
     whole = info.tensors_path.read_bytes()
     for damaged in (whole[:-8], b"\xff" * 64, b"", whole + b"more"):
         info.tensors_path.write_bytes(damaged)
-        with pytest.raises(UserError, match="damaged|truncated"):
+        with pytest.raises(UserError, match=r"damaged|truncated"):
             EagleHead.load(info, decoder)
     info.tensors_path.write_bytes(whole)
     monkeypatch.setattr("engines.adapters.folder.MOST_BYTES", 1000)
