@@ -360,11 +360,15 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
     assert popover.rows["drafter"].mark.state == INEXACT
 
 
-def test_the_mode_of_maps_needs_one(form: RequestForm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mode_of_maps_needs_one(
+    popover: SettingsPopover, form: RequestForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ui.models.request_form.bundled_map", lambda: None)
     assert form.mode_problem("kv-adapted") == "needs a trained map of caches"
     form.choose_mode("kv-adapted")
     assert form.mode == "side-by-side"
+    popover.take_adapter(describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT))
+    assert form.mode == "kv-adapted"
 
 
 def test_drafters_without_a_model_need_only_a_video(form: RequestForm) -> None:
@@ -398,7 +402,8 @@ def test_a_button_asks_for_the_folder_of_an_adapter(
     monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", pick)
     row = popover.rows["drafter"]
     assert isinstance(row, DrafterRow)
-    assert not row.browse.isEnabled()
+    # It can be pressed in every mode: a map of caches makes its own mode possible.
+    assert row.browse.isEnabled()
     form.choose_mode("speculative")
     popover.refresh()
     popover.show()

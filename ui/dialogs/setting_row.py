@@ -167,7 +167,9 @@ class DrafterRow(SettingRow):
         # A button and no line of the list: arrow keys and the wheel must not open a dialog in passing.
         self.browse = QPushButton("Folder of an adapter…")
         self.browse.setProperty("role", "link")
-        self.browse.setToolTip("Drafts with an adapter that you trained.")
+        self.browse.setToolTip(
+            "Drafts with an adapter that you trained, or maps caches with one in the mode KV-adapted."
+        )
         self.browse.clicked.connect(self.folder_asked)
         row = self.layout()
         if isinstance(row, QGridLayout):
@@ -193,7 +195,6 @@ class DrafterRow(SettingRow):
     def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
         """As any setting; the tool tip begins with the whole name of an adapter, for which the field is too short."""
         super().show_sense(state, obstacle, refusals, reason)
-        self.browse.setEnabled(not obstacle)
         if self._value is not None and self._value[1] is not None:
             self.field.setToolTip(f"{choice_words(self._value)}\n{self.field.toolTip()}")
 
