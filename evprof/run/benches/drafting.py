@@ -26,6 +26,9 @@ from evprof.loaders.adapters import AdapterInfo
 GAMMAS = tuple(range(1, 9))
 """Draft lengths that predictions are held against."""
 
+LONG_GAMMAS = (12, 16, 20)
+"""Further ones, for drafters that cost next to nothing."""
+
 _WORDS = {
     MODEL: "draft model as it is",
     LOOKUP: "prompt lookup",
@@ -41,7 +44,7 @@ TREES = ("2,2,1,1,1", "3,2,1,1")
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to draft. `sweeps`: the best of GAMMAS is looked for, else `gamma` is taken as it is."""
+    """A way to draft. `sweeps`: the best of `gammas` is looked for, else `gamma` is taken as it is."""
 
     name: str
     speculation: SpeculationSettings
@@ -53,6 +56,11 @@ class Contender:
     def is_lossless(self) -> bool:
         """Whether its answers are the target's own."""
         return self.mode != KV_ADAPTED
+
+    @property
+    def gammas(self) -> tuple[int, ...]:
+        """Draft lengths worth trying."""
+        return GAMMAS + (LONG_GAMMAS if self.speculation.drafter in (EAGLE, NGRAM) else ())
 
     @property
     def key(self) -> str:

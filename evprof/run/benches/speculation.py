@@ -18,7 +18,7 @@ from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import MODEL
-from evprof.run.benches.drafting import GAMMAS, Contender, plain_request
+from evprof.run.benches.drafting import Contender, plain_request
 from evprof.run.benches.speculation_figures import (
     Turn,
     acceptance_of,
@@ -45,7 +45,6 @@ class SpeculationPlan:
     sweep_repeat: int = 6
     max_new_tokens: int = 128
     temperature: float = 0.0
-    gammas: tuple[int, ...] = GAMMAS
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers and names that mean nothing."""
@@ -122,14 +121,14 @@ class _Bench:
     def _best_gamma(self, contender: Contender) -> int:
         """Tries all draft lengths in turns; returns the one that decodes fastest."""
         plan, samples = self.plan, self.plan.samples[:SWEPT_SAMPLES]
-        turns: dict[int, list[Turn]] = {gamma: [] for gamma in plan.gammas}
+        turns: dict[int, list[Turn]] = {gamma: [] for gamma in contender.gammas}
         for sample in samples:  # so that no first run of a setting is measured
-            for gamma in plan.gammas:
+            for gamma in contender.gammas:
                 self._run(contender.request(self._plain(sample), gamma))
         for repeat in range(plan.sweep_repeat):
             for sample in samples:
                 plain = self._plain(sample)
-                order = plan.gammas if repeat % 2 == 0 else tuple(reversed(plan.gammas))
+                order = contender.gammas if repeat % 2 == 0 else tuple(reversed(contender.gammas))
                 for gamma in order:
                     turns[gamma].append(self._turn(plain, contender, gamma, repeat))
         swept = [_swept_row(contender, gamma, found, len(samples)) for gamma, found in turns.items()]
