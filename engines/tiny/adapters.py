@@ -41,7 +41,7 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     NGRAM: Recipe(gamma=8),
     EAGLE: Recipe(TrainingOptions(steps=1000, batch=16, learning_rate=2e-3, every=100, seed=7), gamma=20),
-    HIDDEN: Recipe(TrainingOptions(steps=2000, batch=16)),
+    HIDDEN: Recipe(TrainingOptions(steps=2000, batch=16), gamma=8),
     LORA: Recipe(TrainingOptions(steps=560, batch=12, learning_rate=6e-3, every=140, patience=20, seed=2), gamma=4),
     KV: Recipe(TrainingOptions(steps=1000, batch=8)),
 }
