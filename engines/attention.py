@@ -41,7 +41,8 @@ def attend(
     if is_causal:
         mask = causal_mask(0, queries.shape[-2], None, queries.device)
     if mask is not None:
-        scores = scores + (added(mask, scores.dtype) if mask.dtype == torch.bool else mask)
+        is_told = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min) if is_told else scores + mask
     seen: torch.Tensor = scores.softmax(dim=-1, dtype=torch.float32).to(values.dtype) @ values
     return seen
 
