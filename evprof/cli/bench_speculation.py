@@ -23,20 +23,25 @@ SEED = 7
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
+    from engines.flips import FlipJudge
     from evprof.cli.recorded_session import make_engine
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
     from evprof.run.interrupts import first_interrupt
 
     chosen = _chosen(options)
+    target = ModelChoice(options.target, options.device, options.dtype)
+    from engines.flips import FlipJudge
+
     stop = threading.Event()
     with _samples(options.scenes, console) as samples, first_interrupt(stop.set):
         plan = SpeculationPlan(
             samples,
             chosen,
             ModelChoice(options.draft, options.device, options.dtype),
-            ModelChoice(options.target, options.device, options.dtype),
+            target,
             repeat=3 if options.repeat is None else options.repeat,
             max_new_tokens=options.max_new_tokens,
+            judge=FlipJudge(target),
         )
         return measure_speculation(make_engine(), plan, stop, console.note)
 

@@ -100,7 +100,14 @@ def _sentences(summary: Row, rows: Sequence[Row]) -> list[str]:
             f"{summary['predicted_vs_measured_worst']:.2f}."
         )
     if summary["answers_differ"]:
-        found.append(f"{summary['answers_differ']} answers differ from plain decoding; in float32 none should.")
+        gap = summary["largest_gap_ulps"]
+        why = "" if gap is None else f"; where they part, both tokens' logits are at most {gap:g} last places apart"
+        found.append(
+            f"{summary['answers_differ']} of {summary['answers']} answers differ from plain decoding{why}. In float32 "
+            "none should, in half precision near-ties may."
+        )
+    elif summary["answers"]:
+        found.append(f"All {summary['answers']} answers are plain decoding's, token for token.")
     found.append(
         "c and v: a drafted token and a verification in plain steps. Predicted S = tokens / (rounds · (γ c + v) + "
         "preparation). Accepted of drafted leaves the target's own token of each round out, tokens a round count it."

@@ -135,8 +135,16 @@ def test_turns_alternate_and_the_engine_is_closed() -> None:
 
 
 def test_another_answer_is_counted_and_told() -> None:
-    found = measure_speculation(KnownDrafts(changes=True), plan_of(NAIVE), threading.Event())
-    assert found["summary"]["answers_differ"] == 6
+    asked = []
+
+    def judge(request, plain, drafted) -> float:
+        asked.append((request.sample.events_path, plain[-1], drafted[-1]))
+        return 0.5 * len(asked)
+
+    found = measure_speculation(KnownDrafts(changes=True), plan_of(NAIVE, judge=judge), threading.Event())
+    assert found["summary"]["answers_differ"] == found["summary"]["answers"] == 6
+    assert asked == [("a.npy", ANSWER[-1], 7), ("b.npy", ANSWER[-1], 7)]
+    assert found["summary"]["largest_gap_ulps"] == 1.0
     assert found["rows"][0]["token_match"] == pytest.approx(40 / 41)
 
 

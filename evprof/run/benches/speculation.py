@@ -29,13 +29,20 @@ from evprof.run.benches.speculation_figures import (
 )
 from evprof.run.single_run import finished_run
 
+FlipJudge = Callable[[RunRequest, Sequence[int], Sequence[int]], float]
+"""The plain request, its answer and one that differs -> how far apart both tokens' logits were at the first difference,
+in units of their last place. In half precision near-ties may fall either way; anything wider is a fault."""
+
 SWEPT_SAMPLES = 3
 """Samples on which draft lengths are tried."""
 
 
 @dataclass(frozen=True)
 class SpeculationPlan:
-    """`samples` are asked their own prompts; `sweep_repeat` and `repeat` are pairs of runs per sample and setting."""
+    """`samples` are asked their own prompts; `sweep_repeat` and `repeat` are pairs of runs per sample and setting.
+
+    `judge` is asked about every lossless answer that differs from the plain one.
+    """
 
     samples: Sequence[Sample]
     contenders: Sequence[Contender]
@@ -45,6 +52,7 @@ class SpeculationPlan:
     sweep_repeat: int = 6
     max_new_tokens: int = 128
     temperature: float = 0.0
+    judge: FlipJudge | None = None
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers and names that mean nothing."""
@@ -85,7 +93,8 @@ def measure_speculation(
         },
         "rows": bench.rows,
         "sweep": bench.sweep,
-        "summary": summary_of(bench.rows, bench.sweep) | {"is_complete": not is_stopped},
+        "summary": summary_of(bench.rows, bench.sweep)
+        | {"largest_gap_ulps": max(bench.gaps_ulps, default=None), "is_complete": not is_stopped},
     }
 
 
@@ -98,6 +107,7 @@ class _Bench:
     rows: list[dict[str, Any]] = field(default_factory=list)
     sweep: list[dict[str, Any]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
+    gaps_ulps: list[float] = field(default_factory=list)
     dtype: str = ""
 
     def measure(self) -> None:
@@ -150,8 +160,18 @@ class _Bench:
                 for contender, gamma in best if repeat % 2 == 0 else reversed(best):
                     turns[contender.key].append(self._turn(plain, contender, gamma, repeat))
             self.rows = [_row(contender, gamma, turns[contender.key]) for contender, gamma in best] + reasons
+            self._judge(plain, best, turns)
             left_s = (time.monotonic() - began) / number * (len(plan.samples) - number)
             self.note(f"sample {number} of {len(plan.samples)}; about {left_s:.0f} s left")
+
+    def _judge(self, plain: RunRequest, best: Sequence[tuple[Contender, int]], turns: dict[str, list[Turn]]) -> None:
+        """Looks into what differs on the latest sample, each answer once."""
+        judge, count = self.plan.judge, self.plan.repeat
+        if judge is None or self.plan.temperature > 0:
+            return
+        latest = [turn for contender, _ in best if contender.is_lossless for turn in turns[contender.key][-count:]]
+        for own, other in {(turn.plain_ids, turn.drafted_ids) for turn in latest if not turn.is_same}:
+            self.gaps_ulps.append(judge(plain, own, other))
 
     def _turn(self, plain: RunRequest, contender: Contender, gamma: int, repeat: int) -> Turn:
         """A plain run and a drafted one, now this first, now that."""
@@ -225,4 +245,5 @@ def summary_of(rows: Sequence[dict[str, Any]], sweep: Sequence[dict[str, Any]]) 
             row["drafter"]: row["draft_acceptance_rate"] for row in rows if row.get("draft_acceptance_rate") is not None
         },
         "answers_differ": sum(row["answers"] - row["same_answers"] for row in lossless),
+        "answers": sum(row["answers"] for row in lossless),
     }

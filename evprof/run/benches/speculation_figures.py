@@ -29,10 +29,19 @@ class Turn:
     drafted: RunLog
 
     @property
+    def plain_ids(self) -> tuple[int, ...]:
+        """The plain answer."""
+        return tuple(token.token_id for token in self.plain.tokens)
+
+    @property
+    def drafted_ids(self) -> tuple[int, ...]:
+        """The other."""
+        return tuple(token.token_id for token in self.drafted.tokens)
+
+    @property
     def is_same(self) -> bool:
         """Whether both gave the same tokens."""
-        ids = [[token.token_id for token in run.tokens] for run in (self.plain, self.drafted)]
-        return ids[0] == ids[1]
+        return self.plain_ids == self.drafted_ids
 
 
 @dataclass(frozen=True)
