@@ -23,7 +23,6 @@ SEED = 7
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
-    from engines.flips import FlipJudge
     from evprof.cli.recorded_session import make_engine
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
     from evprof.run.interrupts import first_interrupt
