@@ -30,6 +30,8 @@ DRAFTERS: dict[str, dict[str, Any]] = {
     "a head": {"drafter": "eagle", "adapter": "evprof-tiny-eagle"},
     "a head's tree": {"drafter": "eagle", "adapter": "evprof-tiny-eagle", "tree": "3,2,1"},
     "hidden states": {"drafter": "hidden", "adapter": "evprof-tiny-hidden"},
+    "a tuned draft": {"drafter": "lora", "adapter": "evprof-tiny-lora"},
+    "counts": {"drafter": "ngram", "adapter": "evprof-tiny-ngram"},
 }
 
 INSIDE: dict[str, dict[str, Any]] = {
