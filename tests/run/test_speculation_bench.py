@@ -97,7 +97,7 @@ class KnownDrafts:
 
 def plan_of(*chosen: Contender, **changes) -> SpeculationPlan:
     samples = [Sample("a.npy", "a.mp4", "What?"), Sample("b.npy", "b.mp4", "What?")]
-    return SpeculationPlan(samples, chosen, DRAFT, TARGET, repeat=3, sweep_repeat=2, **changes)
+    return SpeculationPlan(samples, chosen, DRAFT, TARGET, repeat=3, sweep_repeat=4, **changes)
 
 
 NAIVE = Contender("naive", SpeculationSettings())

@@ -39,7 +39,8 @@ SWEPT_SAMPLES = 3
 
 @dataclass(frozen=True)
 class SpeculationPlan:
-    """`samples` are asked their own prompts; `sweep_repeat` and `repeat` are pairs of runs per sample and setting.
+    """`samples` are asked their own prompts; `repeat` are pairs of runs per sample, `sweep_repeat` those per sample and
+    draft length of the untouched draft model, whose prediction is what is held against measurement; others get a third.
 
     `judge` is asked about every lossless answer that differs from the plain one.
     """
@@ -49,14 +50,14 @@ class SpeculationPlan:
     draft: ModelChoice
     target: ModelChoice
     repeat: int = 3
-    sweep_repeat: int = 6
+    sweep_repeat: int = 12
     max_new_tokens: int = 128
     temperature: float = 0.0
     judge: FlipJudge | None = None
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers and names that mean nothing."""
-        if self.repeat < 1 or self.sweep_repeat < 2:
+        if self.repeat < 1 or self.sweep_repeat < 4:
             raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
         if not self.samples or not self.contenders:
             raise UserError("There is nothing to measure: no sample, or no drafter of that name.", exit_code=USAGE)
@@ -135,7 +136,8 @@ class _Bench:
         for sample in samples:  # so that no first run of a setting is measured
             for gamma in contender.gammas:
                 self._run(contender.request(self._plain(sample), gamma))
-        for repeat in range(plan.sweep_repeat):
+        repeats = plan.sweep_repeat if contender.speculation.drafter == MODEL else max(4, plan.sweep_repeat // 3)
+        for repeat in range(repeats):
             for sample in samples:
                 plain = self._plain(sample)
                 order = contender.gammas if repeat % 2 == 0 else tuple(reversed(contender.gammas))
@@ -190,12 +192,16 @@ class _Bench:
 
 
 def _swept_row(contender: Contender, gamma: int, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
-    """Predicted from the even repeats, measured in the odd ones; `turns` are in order of repeats."""
-    even = [turn for index, turn in enumerate(turns) if index // samples % 2 == 0]
-    odd = [turn for index, turn in enumerate(turns) if index // samples % 2 == 1]
-    costs = costs_of(even)
-    predicted = None if costs is None else predicted_speedup(costs, [turn.drafted for turn in even])
-    speed = measured(odd)["decode_speedup"]
+    """Predicted from one half of the repeats, measured in the other; `turns` are in order of repeats.
+
+    Repeats change sides two by two, because the order within a turn alternates: both halves have both orders.
+    """
+    halves: tuple[list[Turn], list[Turn]] = ([], [])
+    for index, turn in enumerate(turns):
+        halves[index // samples // 2 % 2].append(turn)
+    costs = costs_of(halves[0])
+    predicted = None if costs is None else predicted_speedup(costs, [turn.drafted for turn in halves[0]])
+    speed = measured(halves[1])["decode_speedup"]
     return {
         "drafter": contender.key,
         "gamma": gamma,

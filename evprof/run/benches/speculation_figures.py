@@ -46,8 +46,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (rollback counted in), both
-    medians over runs; `preparation` per answer; `step_ms` is the plain step."""
+    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (all of a round that is not
+    drafting: the pass, rolling back, writing down), `preparation` per answer; `step_ms` is the plain step. All are
+    medians over runs, each in steps of the plain run beside it, so that a machine's moods cancel."""
 
     draft: float
     verify: float
@@ -56,20 +57,17 @@ class Costs:
 
 
 def costs_of(turns: Sequence[Turn]) -> Costs | None:
-    """None where nothing was drafted or no step was timed."""
-    steps = [step for turn in turns if (step := decode_ms_per_token(turn.plain)) is not None]
-    drafted = [turn.drafted for turn in turns]
-    drafting = [_draft_ms(run) for run in drafted]
-    verifying = [ms_from_ns(entry.verify_ns + entry.rollback_ns) for run in drafted for entry in run.rounds]
-    if not steps or not verifying:
+    """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
+    beside = [(step, turn.drafted) for turn in turns if (step := decode_ms_per_token(turn.plain))]
+    drafting = [spent / step for step, run in beside if (spent := _draft_ms(run)) is not None]
+    verifying = [spent / step for step, run in beside if (spent := _verify_ms(run)) is not None]
+    if not verifying:
         return None
-    known = [spent for spent in drafting if spent is not None]
-    step = median(steps)
     return Costs(
-        (median(known) if known else 0.0) / step,
-        median(verifying) / step,
-        median([_preparation_ms(run) for run in drafted]) / step,
-        step,
+        median(drafting) if drafting else 0.0,
+        median(verifying),
+        median([_preparation_ms(run) / step for step, run in beside]),
+        median([step for step, _ in beside]),
     )
 
 
@@ -131,6 +129,15 @@ def _draft_ms(run: RunLog) -> float | None:
     visible = [entry for entry in run.rounds if not entry.hidden]
     drafted = sum(entry.drafted for entry in visible)
     return ms_from_ns(sum(entry.draft_ns for entry in visible)) / drafted if drafted else None
+
+
+def _verify_ms(run: RunLog) -> float | None:
+    """Per round, of stage decode what is neither drafting nor preparation; None where drafts were hidden elsewhere."""
+    decode = stage_ms(run, "decode")
+    if decode is None or not run.rounds or any(entry.hidden for entry in run.rounds):
+        return None
+    drafting = ms_from_ns(sum(entry.draft_ns for entry in run.rounds))
+    return (decode - drafting - _preparation_ms(run)) / len(run.rounds)
 
 
 def _preparation_ms(run: RunLog) -> float:
