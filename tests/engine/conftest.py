@@ -167,8 +167,10 @@ class TinyModels:
         )
         device, dtype = torch.device("cpu"), torch.float32
         if role not in self._networks:
-            network = build_random(config, device, dtype, progress, threading.Event())
-            self._networks[role] = network, LlamaDecoder.take_over(network.language_model)
+            # Kept for other tests, of which some train on them: no tensors that know no gradients.
+            with torch.inference_mode(False):
+                network = build_random(config, device, dtype, progress, threading.Event())
+                self._networks[role] = network, LlamaDecoder.take_over(network.language_model)
         network, decoder = self._networks[role]
         progress(1, 2)
         if stop.is_set():
