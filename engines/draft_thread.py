@@ -94,11 +94,6 @@ class DraftThread:
         """Whether no token will follow those that are there."""
         return self._is_over
 
-    @property
-    def is_prefilled(self) -> bool:
-        """Whether the draft's own prefill is done."""
-        return self._is_prefilled
-
     def close(self) -> FreeDrafts:
         """Ends drafting at once and gives what is there. Raises what the thread failed with."""
         with self._changed:

@@ -236,12 +236,6 @@ def _added_tokens(path: Path, size: int, rows: int | None) -> dict[str, int]:
     return {name: index for name, index in listed.items() if name and isinstance(index, int) and size <= index < rows}
 
 
-def shared_ids(first: Vocabulary, second: Vocabulary) -> int:
-    """How many ids, counted from 0, mean the same piece in both vocabularies."""
-    pairs = zip(first.pieces, second.pieces, strict=False)
-    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(first.size, second.size))
-
-
 def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
     if is_special:
         return ""

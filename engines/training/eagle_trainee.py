@@ -20,6 +20,7 @@ from engines.adapters.eagle import EagleHead, EagleShape, unit
 from engines.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures
+from evprof.core.errors import UserError
 from evprof.core.speculation import EAGLE
 
 NOISE = 0.1
@@ -75,9 +76,11 @@ class EagleTrainee:
             batch = _Batch.of(examples, self._target, self.head.shape.window)
             (guesses,) = self._drafts(batch, 1)
             counts = batch.counts(0)
+            if not counts.any():
+                raise UserError("The examples held back have no token behind their first; collect longer answers.")
             right = (self._target.head(guesses).argmax(-1) == batch.tokens) & counts
             cosine = F.cosine_similarity(guesses, batch.following, dim=-1)[counts].mean()
-            match = right.sum() / counts.sum().clamp(min=1)
+            match = right.sum() / counts.sum()
             return Figures(float(self._step_loss(batch, guesses, 0)), float(match), float(cosine))
 
     def match_by_step(self, examples: Sequence[Example], steps: int) -> list[float]:

@@ -208,11 +208,6 @@ def warning(one: Definition, other: Definition) -> str | None:
     )
 
 
-def comparable(one: Definition, other: Definition) -> bool:
-    """Whether two figures are of one definition."""
-    return warning(one, other) is None
-
-
 @dataclass(frozen=True)
 class Position:
     """Acceptance at one place of a round, from 0.

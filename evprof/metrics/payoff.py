@@ -12,7 +12,7 @@ from statistics import median
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED
 from evprof.metrics import break_even
-from evprof.metrics.break_even import Costs, Gamma
+from evprof.metrics.break_even import Costs
 from evprof.metrics.clinic import per_position, plain_draft
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.median_ratio import median_ratio_interval
@@ -259,9 +259,3 @@ def pace_over(runs: Sequence[RunLog]) -> Pace | None:
     prefixes = [value for run in runs if (value := prefix_ms(run)) is not None]
     steps = [value for run in runs if (value := decode_ms_per_token(run)) is not None]
     return Pace(median(prefixes), median(steps)) if prefixes and steps else None
-
-
-def gamma_of(found: Prediction) -> Gamma:
-    """The usual number of drafted tokens where most rounds had it, else the shares: what curves mark as measured."""
-    count, share = max(found.gamma.items(), key=lambda entry: entry[1])
-    return count if share > 1 / 2 else found.gamma

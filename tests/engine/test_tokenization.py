@@ -13,7 +13,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
 from engines.prompts import EVENTGPT_V1, LLAVA_V1_5, SLOT, VIDEO_LLAVA, prompt_ids
-from engines.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary, shared_ids
+from engines.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
+from engines.vocabulary_alignment import align
 from evprof.core.errors import UserError
 from evprof.core.text import join_pieces
 
@@ -114,7 +115,9 @@ def test_pieces_are_what_a_reader_sees() -> None:
     assert OURS.pieces[PROCESSOR.piece_to_id("▁scene")] == " scene"
     assert FILE.pieces[: OURS.size] == OURS.pieces
     assert FILE.pieces[OURS.size :] == ["", "", ""]
-    assert shared_ids(OURS, FILE) == OURS.size == 420
+    met = align(OURS, FILE)
+    assert met.is_prefix
+    assert met.shared == OURS.size == 420
 
 
 def test_vocabularies_that_part_ways_are_told_apart() -> None:
@@ -122,7 +125,9 @@ def test_vocabularies_that_part_ways_are_told_apart() -> None:
     first, second = PROCESSOR.id_to_piece(300), PROCESSOR.id_to_piece(301)
     vocabulary = changed["model"]["vocab"]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    assert shared_ids(OURS, FileVocabulary(json.dumps(changed).encode())) == 300
+    met = align(OURS, FileVocabulary(json.dumps(changed).encode()))
+    assert not met.is_prefix
+    assert (met.to_target[300], met.to_target[301]) == (301, 300)
 
 
 def test_eventgpt_prompt_is_tokenized_around_the_slot() -> None:
@@ -197,6 +202,6 @@ def test_synthetic_ids_are_printable_words(ids: list[int]) -> None:
 def test_synthetic_vocabulary_is_shared_between_the_models() -> None:
     other = SyntheticVocabulary(("<image>", "<video>", "<pad>"))
     assert len(set(SYNTHETIC.pieces[259:])) == 32_000 - 259
-    assert shared_ids(SYNTHETIC, other) == 32_000
+    assert align(SYNTHETIC, other).shared == 32_000
     assert other.token_id("<video>") == 32_001
     assert other.size == 32_003

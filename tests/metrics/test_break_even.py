@@ -237,7 +237,6 @@ def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_write
     assert found.ceiling == pytest.approx(3)
     assert found.of("decode") in found.measured
     assert payoff.prediction_of(runs[0], runs) is None
-    assert payoff.gamma_of(found) == 3
 
 
 def test_expected_table_has_document_002_beside(script, plain_writer, speculative_writer) -> None:
