@@ -28,7 +28,8 @@ from evprof.metrics.decoding import token_gaps_ms
 from evprof.metrics.speculation import acceptance
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import Column, columns_of
-from ui.dialogs.distributions import INTERVAL_MS, DistributionsDialog
+from ui.dialogs.distributions import DistributionsDialog
+from ui.dialogs.following_dialog import INTERVAL_MS
 from ui.main_window import MainWindow
 from ui.models.distributions import figures, pools
 from ui.run_controller import RunController

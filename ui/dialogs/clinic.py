@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from evprof.core.records import TARGET
 from evprof.core.speculation import SPECULATIVE
 from evprof.metrics.failure_modes import Rejection
+from ui.dialogs.following_dialog import FollowingDialog
 from ui.models.clinic import Clinic, around, clinic_of, key_of, round_range, speculative_run
 from ui.models.run_text import is_lossy
 from ui.run_controller import RunController
@@ -21,7 +22,6 @@ from ui.views.empty_state import EmptyState
 from ui.views.model_column import LOSSY
 from ui.views.panel_parts import say, scrolling, section_head, sentence
 
-INTERVAL_MS = 500
 """The clinic changes at most this often while a run goes on."""
 
 _PLACES = (
@@ -66,7 +66,7 @@ class PlacesPage(QWidget):
         say(self.histogram_caption, _HISTOGRAM if has_rounds else "")
 
 
-class ClinicDialog(QDialog):
+class ClinicDialog(FollowingDialog):
     """Follows the run that speculates in the window's columns. Does not block the window.
 
     Signals:
@@ -78,25 +78,14 @@ class ClinicDialog(QDialog):
     def __init__(
         self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
-        self._controller = controller
-        self._selection = selection
+        super().__init__(controller, selection, themes, parent)
         self._key: object = None
         self.clinic: Clinic | None = None
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
         self.setWindowTitle("Acceptance clinic")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(640, 480)
         self.resize(920, 660)
         self._make_views(themes)
-        selection.runs_changed.connect(self._fill)
-        controller.runs_changed.connect(self._note)
-        controller.session_replaced.connect(self._fill)
-        themes.changed.connect(self._restyle)
-        self._fill()
+        self.follow()
 
     def _make_views(self, themes: ThemeHolder) -> None:
         self.empty = EmptyState(
@@ -144,16 +133,8 @@ class ClinicDialog(QDialog):
         self.break_even.empty.activated.connect(lambda: self.run_asked.emit(TARGET))
         self.failures.round_chosen.connect(self._show_round)
 
-    def _note(self, _run_ids: object) -> None:
-        if self._later.isActive():
-            return
-        passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-        self._later.start(max(0, INTERVAL_MS - int(passed)))
-
-    def _fill(self, *_: object) -> None:
+    def show_runs(self) -> None:
         """Shows the run as it is now; cheap when nothing happened to it."""
-        self._later.stop()
-        self._age.start()
         run = speculative_run([self._controller.run(run_id) for run_id in self._selection.runs])
         others = list(self._controller.runs.values())
         key = key_of(run, others)
@@ -188,7 +169,8 @@ class ClinicDialog(QDialog):
         if found is not None and view is not None and (moved := around(found, view)) is not None:
             self._selection.set_view_range(moved)
 
-    def _restyle(self, *_: object) -> None:
+    def restyle(self) -> None:
+        """The plots."""
         self.places.places.restyle()
         self.places.histogram.restyle()
         self.break_even.restyle()

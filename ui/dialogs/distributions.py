@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer
-from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from evprof.view.columns import columns_of
+from ui.dialogs.following_dialog import FollowingDialog
 from ui.models.distributions import PERCENTILES, Pool, figures, pools, speculative
 from ui.run_controller import RunController
 from ui.selection import Selection
@@ -15,7 +15,6 @@ from ui.views.empty_state import EmptyState
 from ui.views.figure_table import FigureTable, TableRow
 from ui.views.panel_parts import say, section_head, sentence
 
-INTERVAL_MS = 500
 """The plots change at most this often while a run goes on."""
 
 _TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
@@ -31,31 +30,19 @@ _NOT_SPECULATIVE = (
 _NO_ROUNDS = "The first verified round fills this."
 
 
-class DistributionsDialog(QDialog):
+class DistributionsDialog(FollowingDialog):
     """Follows the window's two columns and the runs in them. Does not block the window."""
 
     def __init__(
         self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
-        self._controller = controller
-        self._selection = selection
+        super().__init__(controller, selection, themes, parent)
         self._key: object = None
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setTimerType(Qt.TimerType.PreciseTimer)
-        self._later.timeout.connect(self._fill)
         self.setWindowTitle("Distributions")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(480, 420)
         self.resize(680, 660)
         self._make_views(themes)
-        selection.runs_changed.connect(self._fill)
-        controller.runs_changed.connect(self._note)
-        controller.session_replaced.connect(self._fill)
-        themes.changed.connect(self._restyle)
-        self._fill()
+        self.follow()
 
     def _make_views(self, themes: ThemeHolder) -> None:
         self.empty = EmptyState(
@@ -86,16 +73,8 @@ class DistributionsDialog(QDialog):
         ground.addWidget(self.empty)
         ground.addWidget(self.body, 1)
 
-    def _note(self, _run_ids: object) -> None:
-        if self._later.isActive():
-            return
-        passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-        self._later.start(max(0, INTERVAL_MS - int(passed)))
-
-    def _fill(self, *_: object) -> None:
+    def show_runs(self) -> None:
         """Shows the columns as they are now; cheap when nothing happened to them."""
-        self._later.stop()
-        self._age.start()
         runs = self._controller.runs
         found = pools(columns_of(runs, self._selection.runs), runs, of_cells=self._selection.of_cells)
         key = [(pool.title, pool.color, pool.key) for pool in found]
@@ -128,6 +107,7 @@ class DistributionsDialog(QDialog):
         self.acceptance.setVisible(bool(positions))
         say(self.acceptance_caption, _NOT_SPECULATIVE if pool is None else _POSITIONS if positions else _NO_ROUNDS)
 
-    def _restyle(self, *_: object) -> None:
+    def restyle(self) -> None:
+        """The plots."""
         self.times.restyle()
         self.acceptance.restyle()
