@@ -1,0 +1,152 @@
+"""Which runs a run is weighed against, and which are repeats of it: one rule for every verdict, table and claim.
+
+Repeats are pooled by configuration and sample, whatever request they came from. The baseline of a run that drafts is
+every plain run of the same target on the same sample with the same settings but those of drafting; runs of the same
+engine process come first, and cold runs never count. It reads what is known of runs apart from their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evprof.core.records import DRAFT
+from evprof.core.run_info import FINISHED, REFERENCE, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import PAIRED_MODES
+from evprof.metrics.statistics import FEWEST
+from evprof.view.settings_text import SPECULATION_KEYS, flat, kind_read, settings_of
+
+ENGINE_SESSION = "engine_session"
+"""Key of the environment that names the engine process of a run."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The plain runs that a run is weighed against, in order; never empty."""
+
+    runs: tuple[RunLog, ...]
+
+    @property
+    def run_ids(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(run.run_id for run in self.runs)
+
+    @property
+    def words(self) -> str:
+        """`run 2`, `runs 2, 5, 8`, `runs 2, 5, … 40 (12 runs)`."""
+        return runs_text(self.run_ids)
+
+
+MOST_NAMED = 6
+"""Run numbers that a sentence lists."""
+
+
+def runs_text(run_ids: Sequence[int]) -> str:
+    """Run numbers in words: all of a few, of many the first two and the last."""
+    if len(run_ids) == 1:
+        return f"run {run_ids[0]}"
+    if len(run_ids) <= MOST_NAMED:
+        return f"runs {', '.join(map(str, run_ids))}"
+    return f"runs {run_ids[0]}, {run_ids[1]}, … {run_ids[-1]} ({len(run_ids)} runs)"
+
+
+def engine_session(info: RunInfo) -> str:
+    """The engine process that made a run; "" where it is not known."""
+    named = info.environment.get(ENGINE_SESSION)
+    return named if isinstance(named, str) else ""
+
+
+def counts(info: RunInfo) -> bool:
+    """Whether a run may stand in a figure: finished, no warm-up, not profiled, not cold."""
+    return info.status == FINISHED and not (info.warmup or info.profiled or info.is_cold)
+
+
+def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """The runs of `run`'s configuration on its sample that count, itself among them, in order of run number.
+
+    Just `run` where none counts, as of a single cold run.
+    """
+    mine = _configuration(run.info)
+    name = run.info.sample.get("name")
+    found = {
+        other.run_id: other
+        for other in (run, *others)
+        if counts(other.info) and other.info.sample.get("name") == name and _configuration(other.info) == mine
+    }
+    return [found[number] for number in sorted(found)] or [run]
+
+
+def baseline_of(run: RunLog, others: Sequence[RunLog]) -> Baseline | None:
+    """The plain runs to weigh `run` and its repeats against; None without one.
+
+    Those noted when the runs were made, where at least three of them are left; else chosen among `others` now.
+    """
+    return baseline_over(repeats_of(run, others), others)
+
+
+def baseline_over(pool: Sequence[RunLog], others: Sequence[RunLog]) -> Baseline | None:
+    """The same for runs that are repeats of each other."""
+    noted = {number for run in pool for number in run.info.baseline}
+    kept = [other for other in others if other.run_id in noted and counts(other.info)]
+    if len(kept) < FEWEST:
+        chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (o.info for o in others))}
+        kept = [other for other in others if other.run_id in chosen]
+    return Baseline(tuple(sorted(kept, key=lambda run: run.run_id))) if kept else None
+
+
+def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[RunInfo]:
+    """The plain runs among `others` that answer the question of `pool`, which are repeats of each other.
+
+    Of the engine processes that made the pool where there is any; [] for runs that do not draft.
+    """
+    first = pool[0]
+    if first.mode not in PAIRED_MODES or first.role not in first.models:
+        return []
+    name, question = first.sample.get("name"), _question(first)
+    plain = [
+        other
+        for other in others
+        if counts(other)
+        and other.mode not in PAIRED_MODES
+        and other.cell != REFERENCE
+        # Most runs of a data set are of another sample, which is told at once.
+        and other.sample.get("name") == name
+        and _question(other) == question
+    ]
+    sessions = {engine_session(info) for info in pool} - {""}
+    return [info for info in plain if engine_session(info) in sessions] or plain
+
+
+def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
+    """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
+    sample = Sample.from_facts(info.sample)
+    asked = (sample.prompt, sample.start_us, sample.duration_us)
+    if kind_read(RunLog(info), role) == "events":
+        return (*asked, sample.events_path, sample.rectify_path)
+    return (*asked, sample.video_path, sample.video_offset_us, sample.video_times_path)
+
+
+def _question(info: RunInfo) -> tuple[Hashable, ...]:
+    """What the answering model was asked, and how, but for drafting."""
+    role = info.role
+    model = info.models.get(role)
+    settings = [
+        (setting.key, setting.text)
+        for setting in settings_of(RunLog(info), role)
+        if setting.key not in (*SPECULATION_KEYS, "step")
+    ]
+    # What step a run took may depend on drafting; what was asked for does not.
+    asked = str(flat(info.settings)["step"])
+    return role, replace(model, step="") if model else None, asked, *asked_of(info, role), *settings
+
+
+def _configuration(info: RunInfo) -> tuple[Hashable, ...]:
+    """What repeats have in common: the question, and how it was drafted for."""
+    draft = info.models.get(DRAFT) if info.mode in PAIRED_MODES else None
+    values = flat(info.settings)
+    drafting = tuple(str(values[key]) for key in SPECULATION_KEYS) if info.mode in PAIRED_MODES else ()
+    read = asked_of(info, DRAFT) if draft is not None else ()
+    return info.cell, info.mode, *_question(info), draft, drafting, read
