@@ -50,6 +50,14 @@ class Estimate:
         return self.interval is not None and not self.interval[0] <= value <= self.interval[1]
 
 
+@dataclass(frozen=True)
+class ProcessSpread:
+    """How much engine processes differ on a machine: relative standard deviation, and its degrees of freedom."""
+
+    relative_sd: float
+    degrees: int
+
+
 def observe(runs: Iterable[RunLog], read: Read) -> list[Observation]:
     """The figure of every run that has it."""
     return [
@@ -67,7 +75,9 @@ def mean_of(values: Sequence[Observation]) -> Estimate | None:
     return Estimate(fmean(each), mean_interval(each), (len(each),), (_sessions(values),))
 
 
-def ratio_of(base: Sequence[Observation], other: Sequence[Observation]) -> Estimate | None:
+def ratio_of(
+    base: Sequence[Observation], other: Sequence[Observation], processes: ProcessSpread | None = None
+) -> Estimate | None:
     """Mean of other / mean of base, over the samples both have where they share any; None where either is empty or
     the base's mean is not positive."""
     if not base or not other or (below := fmean(entry.value for entry in base)) <= 0:
@@ -81,12 +91,15 @@ def ratio_of(base: Sequence[Observation], other: Sequence[Observation]) -> Estim
     )
 
 
-def difference_of(base: Sequence[Observation], other: Sequence[Observation]) -> Estimate | None:
+def difference_of(
+    base: Sequence[Observation], other: Sequence[Observation], processes: ProcessSpread | None = None
+) -> Estimate | None:
     """Mean of other - mean of base, like `ratio_of`, with the spread of both sides in the interval."""
     if not base or not other:
         return None
     one, two = [entry.value for entry in base], [entry.value for entry in other]
-    return Estimate(fmean(two) - fmean(one), None, (len(one), len(two)), (_sessions(base), _sessions(other)))
+    within = mean_interval([value - fmean(one) for value in two])
+    return Estimate(fmean(two) - fmean(one), within, (len(one), len(two)), (_sessions(base), _sessions(other)))
 
 
 def _sessions(values: Sequence[Observation]) -> int:

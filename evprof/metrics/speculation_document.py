@@ -16,7 +16,7 @@ from evprof.metrics.failure_modes import counts as kinds_of
 from evprof.metrics.failure_modes import first_rejections
 from evprof.metrics.parallel_prefill import window_of
 from evprof.metrics.payoff import Prediction, expected_table, prediction_of
-from evprof.metrics.speculation import Acceptance, acceptance
+from evprof.metrics.speculation import Acceptance, acceptance, ceiling_json
 from evprof.metrics.speculation_text import speculation_sentence
 
 _FACTS = (
@@ -93,13 +93,14 @@ def _prediction(found: Prediction) -> dict[str, Any]:
     chance = found.by_place if found.alpha is None else found.alpha
     top = break_even.best(found.costs, chance)
     names = ("tokens", "tau", "c", "v", "alpha", "predicted", "predicted_alpha", "predicted_decode")
-    ends = ("preparation_ms", "break_even_alpha", "break_even_rate", "ceiling")
+    ends = ("preparation_ms", "break_even_alpha", "break_even_rate")
     return {
         "step_ms": found.costs.step_ms,
         "once_ms": found.costs.once_ms,
         "prepare_ms": found.costs.prepare_ms,
         "gamma": found.mean_gamma,
         **{name: getattr(found, name) for name in (*names, *ends)},
+        **ceiling_json(found.ceiling),
         "alpha_by_place": list(found.by_place),
         "best_gamma": top.gamma,
         "best_speedup": top.speedup,

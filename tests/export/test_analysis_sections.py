@@ -18,6 +18,7 @@ from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
 from evprof.export.report.sections import (
     acceptance,
+    break_even,
     capacity,
     claims,
     contributions,
@@ -328,9 +329,39 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     assert found["draft and target", "position-wise match"] == ["72", "72", "100 %"]
     assert "5 different shares are called acceptance" in said(section)
     speed = tables(section)[1].rows[0]
-    # tau = 10 / 3, gamma = 4, c = 5·3/12 of a step of 10 ms, v = 1: S = 3.33 / (0.5 + 1)... and 110 / 60 measured.
-    assert [cell.text for cell in speed][1:3] == ["4.000", "3.333"]
+    # Rounds after the prefill: gamma = 4, tau = 1 + 5 / 2, and 110 / 60 measured, over six samples.
+    assert [cell.text for cell in speed][1:3] == ["4.000", "3.500"]
     assert speed[6].text.startswith("1.83x")
+    assert speed[9].text == "6 against runs 101, 102, 103, 104, 105, 106"
+
+
+def test_all_sections_weigh_against_the_same_plain_runs(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """Plain answers to one frame stand first in the session; speculation saw eight frames, and is slower than those."""
+    _, target, both = _speculation(cell_runs)
+    eight = {"max_new_tokens": 64, "frames": 8}
+    one_frame = target.with_(name="1 frame", stages={"vision": 5.0, "prefill": 60.0, "decode": 40.0})
+    plain = target.with_(name="8 frames", settings=eight)
+    slow = both.with_(settings=eight, stages={"vision": 30.0, "prefill": 500.0, "decode": 300.0})
+    data = report_data(one_frame, plain, slow)
+    weighed = tables(break_even.section(data))[0].rows[0]
+    speed = tables(acceptance.section(data))[1].rows[0]
+    whole = (30 + 500 + 110) / (30 + 500 + 300)
+    assert weighed[7].text.startswith(f"{whole:.2f}x")
+    assert weighed[6].text.startswith("0.37x")
+    assert speed[6].text.startswith("0.37x")
+    against = "6 against runs 101, 102, 103, 104, 105, 106"
+    assert (weighed[-1].text, speed[-1].text) == (against, against)
+    assert f"{whole:.2f}x" in said(acceptance.section(data))
+    [pair] = [pair for pair in pairs_of(data) if pair.other.runs[0].info.mode == "speculative"]
+    assert pair.base.cell == "8 frames"
+
+
+def test_a_prediction_comes_from_other_samples(report_data: MakeData, cell_runs: ModuleType) -> None:
+    _, target, both = _speculation(cell_runs)
+    rows = tables(acceptance.section(report_data(target, both)))[1].rows
+    assert rows[0][7].text.endswith("x")
+    alone = tables(acceptance.section(report_data(target.with_(samples=1), both.with_(samples=1))))[1].rows
+    assert [alone[0][place].text for place in (5, 7)] == ["n/a (one sample)"] * 2
 
 
 def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs: ModuleType) -> None:

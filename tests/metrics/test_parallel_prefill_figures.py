@@ -11,8 +11,8 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics import payoff
 from evprof.metrics.parallel_prefill import window_of
-from evprof.metrics.speculation import preparation_ms, verdict
-from evprof.metrics.speculation_text import net_ms, speculation_sentence
+from evprof.metrics.speculation import preparation_ms
+from evprof.metrics.speculation_text import speculation_sentence
 
 TOKENS = 10
 STEP = 10.0
@@ -89,8 +89,8 @@ def test_gain_is_saved_steps_less_verification_and_contention(runs: list[RunLog]
     # 190 against 110 + 15 + 50.
     assert found.net_gain_ms == pytest.approx(15)
     assert found.net_without_load_ms == pytest.approx(15)
-    assert found.ceiling == pytest.approx(4)
-    assert net_ms(runs[-1], runs) == found.net_gain_ms
+    assert found.ceiling is None  # one rejection would only repeat the four that were accepted
+    assert found.baseline_ids == (1, 2, 3)
 
 
 def test_break_even_of_the_block(runs: list[RunLog]) -> None:
@@ -104,15 +104,16 @@ def test_break_even_of_the_block(runs: list[RunLog]) -> None:
 
 def test_a_block_that_cannot_pay(script: Callable) -> None:
     """One draft saves one step of 10 ms and costs 15 + 10."""
-    listed = [plain(script, 1), hidden(script, 11, accepted=1, drafted=1)]
+    blocks = [hidden(script, number, accepted=1, drafted=1) for number in (11, 12, 13)]
+    listed = [*(plain(script, number) for number in (1, 2, 3)), *blocks]
     found = window_of(listed[-1], listed)
     assert found is not None
     assert found.break_even_alpha is None
     assert found.net_gain_ms is not None
     assert found.net_gain_ms < 0
     said = speculation_sentence(listed[-1], listed)
-    assert said.startswith("Parallel prefill costs")
-    assert "cannot pay at any acceptance" in said
+    assert "costs" in said
+    assert "no acceptance makes it pay" in said
 
 
 def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
@@ -127,10 +128,9 @@ def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
 def test_the_sentence(runs: list[RunLog]) -> None:
     said = speculation_sentence(runs[-1], runs)
     assert said.startswith(
-        "Parallel prefill saves 15.0 ms per answer here: 4 of 6 tokens drafted inside the target's prefill were "
-        "accepted (window 70.0 ms, 110 ms with its load); beside the draft the target took 10.0 ms longer to prefill"
+        "1.09x [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "4 of 6 hidden tokens were accepted; beside the draft the prefill took 10.0 ms longer; it pays"
     )
-    assert "the whole answer 1.09 times [1.09, 1.09] (3 and 3 runs)" in said
 
 
 def test_no_window_means_no_drafts(script: Callable) -> None:
@@ -139,7 +139,7 @@ def test_no_window_means_no_drafts(script: Callable) -> None:
     found = window_of(listed[1], listed)
     assert found is not None
     assert (found.drafted, found.ceiling, found.break_even_alpha) == (0, None, None)
-    assert "nothing was drafted" in speculation_sentence(listed[1], listed)
+    assert "Nothing was drafted" in speculation_sentence(listed[1], listed)
     assert window_of(listed[0], listed) is None
 
 
@@ -153,7 +153,6 @@ def test_only_what_the_draft_alone_takes_is_preparation(runs: list[RunLog], scri
 
 
 def test_hidden_blocks_are_not_weighed_as_rounds(runs: list[RunLog]) -> None:
-    assert verdict(runs[-1], STEP) is None
     assert payoff.prediction_of(runs[-1], runs) is None
 
 

@@ -14,7 +14,8 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
 from evprof.metrics.comparison import is_comparable
-from evprof.metrics.speculation import plain_baseline
+from evprof.metrics.payoff import payoff_of
+from evprof.metrics.speculation_text import payoff_sentence
 from evprof.metrics.stages import total_ms, wall_ms
 from evprof.view.settings_text import run_label
 from ui.models.cells import cell_counts
@@ -141,7 +142,7 @@ class RunEntries:
     def _run_line(
         self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
     ) -> RunEntry:
-        # A speculative run is told against the latest plain one, whichever that is.
+        # A speculative run is told against the plain ones beside it, whichever come.
         others = len(runs) if group[0].info.mode in SPECULATIVE_MODES and not is_inner else 0
         state = (others, *(run.version for run in group))
         known = self._known.get(key)
@@ -183,7 +184,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
         outcome, role = stage_now(running, running.info.role), ""
     else:
         outcome, role = _outcome(group, runs, is_inner)
-    tip = _tip(group, label)
+    tip = _tip(group, label, runs)
     return RunEntry(ids, title, outcome, role, sentence, tip, running is not None, label, is_inner=is_inner)
 
 
@@ -199,17 +200,16 @@ def _outcome(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) ->
     """A speculative run's speed-up over the plain target, otherwise the time it took."""
     run = group[-1]
     if run.info.mode in SPECULATIVE_MODES and not is_inner:
-        baseline = plain_baseline(run, list(runs.values()))
-        plain, mine = (total_ms(baseline) if baseline else None), total_ms(run)
-        if plain and mine:
-            gain = plain / mine
-            return f"{gain:.2f}×", "good" if gain > 1.02 else "bad" if gain < 0.98 else ""
+        payoff = payoff_of(run, runs.values())
+        if payoff is not None and payoff.whole is not None:
+            speed = payoff.whole.speedup
+            return f"{speed:.2f}×", ("good" if speed > 1 else "bad") if payoff.is_clear else ""
     whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
     known = [value for value in whole if value is not None]
     return (ms_text(sum(known)), "") if len(known) == len(whole) and known else ("", "")
 
 
-def _tip(group: list[RunLog], label: str) -> str:
+def _tip(group: list[RunLog], label: str, runs: Mapping[int, RunLog]) -> str:
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.get("name") or ""
@@ -220,6 +220,6 @@ def _tip(group: list[RunLog], label: str) -> str:
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]
-    if run.info.mode in SPECULATIVE_MODES:
-        lines.append("ratio: total time of the plain target / total time of this run")
+    payoff = payoff_of(run, runs.values()) if run.info.mode in SPECULATIVE_MODES else None
+    lines += [payoff_sentence(payoff)] if payoff is not None else []
     return "\n".join(lines)

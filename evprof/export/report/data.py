@@ -15,6 +15,7 @@ from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns, is_comparable
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
@@ -83,6 +84,15 @@ class ReportData:
     def runs(self) -> list[RunLog]:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
+
+    def beside(self, column: Column) -> list[RunLog]:
+        """The comparable runs of a configuration's session: run numbers mean nothing in another."""
+        return [run for other in self.columns if other.session == column.session for run in other.runs]
+
+    @property
+    def processes(self) -> ProcessSpread | None:
+        """How much engine processes differ where these runs were made, as noted by `evprof bench repeatability`."""
+        return None
 
     @property
     def environment(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
-from evprof.export.report.sections.acceptance import verdicts_of
+from evprof.export.report.sections.break_even import weighed_of
 from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics import stages
 from evprof.metrics.configurations import Column
@@ -153,11 +153,11 @@ def paces_of(pair: Pair, data: ReportData) -> Paces | None:
     draft, target = pace_of(pair.base), pace_of(pair.other)
     if draft is None or target is None:
         return None
-    weighed = [found for column in data.columns for _, found in verdicts_of(data, column)]
-    costs = [found.draft_cost for found in weighed if found.draft_cost is not None]
+    weighed = [entry.found for entry in weighed_of(data)]
+    costs = [found.c for found in weighed if found.c is not None]
     if not costs:
         return Paces(draft, target, draft.step_ms / target.step_ms)
-    return Paces(draft, target, fmean(costs), fmean(found.verify_cost for found in weighed), is_measured=True)
+    return Paces(draft, target, fmean(costs), fmean(found.v for found in weighed), is_measured=True)
 
 
 def _measured_rate(data: ReportData) -> float | None:
