@@ -123,13 +123,14 @@ def _break_even(
     run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
 ) -> float | None:
     """The chance per token above which the block pays. Where a wrong first token spared the pass, one step stands for
-    it; drafts that ride in the last chunk need none."""
+    its cost; drafts that ride in the last chunk need none."""
     if step is None or contention is None or not drafted:
         return None
     asked = run.info.settings.get("speculation")
     rides = isinstance(asked, dict) and asked.get("verify") == "last-chunk"
-    spent = verify_ms if verify_ms or rides else step
-    return hidden_break_even_alpha(drafted, step, spent + step, contention)
+    is_known = rides or any(entry.verify_ns for entry in run.rounds if entry.hidden)
+    is_greedy = not run.info.settings.get("temperature")
+    return hidden_break_even_alpha(drafted, step, verify_ms if is_known else step, contention, is_greedy=is_greedy)
 
 
 def _moments(run: RunLog) -> dict[str, float | None]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
@@ -387,11 +388,20 @@ def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs:
     assert (speed[3].text, speed[3].badge) == ("0.62x", Badge.IMPORTED)
 
 
+def test_speculation_in_imported_files_is_that_of_files(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """An adapter that was run here has its own table; this one lists what files say."""
+    plain = cell_runs.TARGET_002.with_(name="alone", mode="target", is_imported=False)
+    facts = SpeculationFacts("map", "hidden", adapter="a")
+    through = plain.with_(name="map", mode="speculative", speculation=facts, rounds=((4, 3, 0),))
+    section = acceptance.section(report_data(plain, through))
+    assert "imported files" not in " ".join(table.caption for table in tables(section))
+
+
 def test_what_if_of_002(published: ReportData) -> None:
     """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
     section = what_if.section(published)
     amdahl, _, _, hidden, printed = tables(section)
-    assert hidden.rows[3][3].text == "3361 ms (1.03x)"
+    assert hidden.rows[3][3].text == "3384 ms (1.03x)"
     assert hidden.rows[3][3].note == "3.992 of 28 free tokens accepted"
     assert rows_of(amdahl)["decode"][2] == "27.5 % (to 122.0 ms)"
     found = rows_of(printed)
@@ -437,9 +447,9 @@ def test_claims_on_other_models_say_so(report_data: MakeData, cell_runs: ModuleT
         cell.with_(model=cell_runs.TINY, is_imported=False) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)
     ]
     section = claims.section(report_data(*cells))
-    assert "are judged on other models than the documents'" in said(section)
+    assert "were measured on other models than the documents'" in said(section)
     row = next(row for row in tables(section)[0].rows if row[1].text.startswith("EventGPT's vision is faster"))
-    assert (row[2].text, row[2].tone, row[4].text) == ("refuted, on others", "", "tiny on cpu")
+    assert (row[2].text, row[2].tone, row[4].text) == ("not measured", "dim", "tiny on cpu")
 
 
 def test_pairs_are_roles_first_then_speculation(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -33,7 +33,14 @@ def plain(make: Callable, run_id: int, *, stretch: float = 0.0) -> RunLog:
 
 
 def hidden(
-    make: Callable, run_id: int, *, accepted: int = 4, drafted: int = 6, verify: float = 15.0, first: bool = True
+    make: Callable,
+    run_id: int,
+    *,
+    accepted: int = 4,
+    drafted: int = 6,
+    verify: float = 15.0,
+    first: bool = True,
+    prefill: float = 70.0,
 ) -> RunLog:
     """The draft beside the target: load 5, prefill to 60, drafting to 100; the target's prefill takes 70, not 60."""
     run = make(run_id, mode="parallel-prefill").begin(
@@ -42,16 +49,22 @@ def hidden(
         speculation=SpeculationFacts("drafter", "model", transfer_bytes=48, transfer_ms=0.2),
         settings={"max_new_tokens": 16, "temperature": 0.0, "gamma": 3},
     )
-    for name, start, end in (("load", 0, 20), ("preprocess", 20, 30), ("vision", 30, 40), ("prefill", 40, 110)):
+    for name, start, end in (
+        ("load", 0, 20),
+        ("preprocess", 20, 30),
+        ("vision", 30, 40),
+        ("prefill", 40, 40 + prefill),
+    ):
         run.span(name, start, end)
     for name, start, end in (("load", 0, 5), ("prefill", 5, 60), ("decode", 60, 100)):
         run.span(name, start, end, role="draft")
     emitted = accepted + 1
     run.round(60, 40, verify, drafted=drafted, accepted=accepted, emitted=emitted, hidden=1)
-    decode = 110 + verify + STEP * (TOKENS - emitted)
-    run.span("decode", 110, decode)
+    ready = 40 + prefill
+    decode = ready + verify + STEP * (TOKENS - emitted)
+    run.span("decode", ready, decode)
     for place in range(TOKENS):
-        run.token(place, 110 + verify + STEP * max(0, place - accepted), "accepted" if place < accepted else "target")
+        run.token(place, ready + verify + STEP * max(0, place - accepted), "accepted" if place < accepted else "target")
     log = run.end(decode)
     index = 0 if first else -1
     log.tokens[:] = [
@@ -99,7 +112,17 @@ def test_break_even_of_the_block(runs: list[RunLog]) -> None:
     alpha = found.break_even_alpha
     assert alpha is not None
     accepted = alpha * (1 - alpha**6) / (1 - alpha)
-    assert accepted * STEP == pytest.approx(15 + 10)
+    # The pass of 15 ms is made where the first draft stands.
+    assert accepted * STEP == pytest.approx(alpha * 15 + 10)
+
+
+def test_a_wrong_first_token_costs_no_pass(script: Callable) -> None:
+    """Where nothing was accepted and nobody was held up, the block costs nothing: it pays at any acceptance."""
+    listed = [plain(script, 1), hidden(script, 11, accepted=0, verify=0.0, prefill=60.0)]
+    listed[1].rounds[:] = [entry._replace(rollback_ns=2000) for entry in listed[1].rounds]
+    found = window_of(listed[-1], listed)
+    assert found is not None
+    assert found.break_even_alpha == 0
 
 
 def test_a_block_that_cannot_pay(script: Callable) -> None:

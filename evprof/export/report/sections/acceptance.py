@@ -205,7 +205,7 @@ _SPEED_CAPTION = (
 def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     """Imported speculation against the target alone on the same questions, beside what its file says."""
     rows = []
-    for found in speeds(evidence_of(data), is_adapter=True):
+    for found in speeds(evidence_of(data), imported_only=True):
         told = [
             run.info.imported.figures["published_speedup"]
             for run in found.column.runs
@@ -214,7 +214,7 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         rows.append(
             (
                 Cell(names[id(found.column)]),
-                Cell(names[id(found.base)]),
+                Cell(", ".join(names[id(column)] for column in found.bases(data.columns))),
                 ratio_cell(found.ratio, found.interval, lower_is_better=False),
                 ratio_cell(fmean(told) if told else None, badge=Badge.IMPORTED),
                 Cell(str(len(found.column.runs))),

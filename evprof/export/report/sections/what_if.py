@@ -316,7 +316,9 @@ def _printed(paces: Paces) -> list[Block]:
                 ms_cell(drafted, Badge.IMPORTED),
                 Cell(f"{number_text(at_80.total_ms)} ms ({ratio_text(at_80.speedup)})", Badge.DERIVED),
                 _needed_cell(needed, tokens),
-                share_cell(rate_needed(needed)) if 0 < needed < tokens else not_available(),
+                share_cell(rate_needed((plain - drafted) / paces.target.step_ms))
+                if 0 < needed < tokens
+                else not_available(),
             )
         )
     heads = (
