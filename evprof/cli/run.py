@@ -14,8 +14,8 @@ class Run(Command):
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
     became of it. MODEL is a bundled name (evprof-tiny-eventgpt, evprof-tiny-video-llava), a checkpoint folder, a hub
-    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-video-llava,
-    random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
+    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-llava,
+    random:160m-video-llava, random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
 
     Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.
     """

@@ -73,6 +73,7 @@ KV_CACHE = {
     "stored_bytes": Maybe(int),
     "reserved_bytes": Maybe(int),
     "per_layer_bytes": [int],
+    "layout": Maybe({"shape": [int], "strides": [int], "dtype": str, "is_contiguous": bool}),
     "by_origin": {
         "system": Maybe(int),
         "text": Maybe(int),
