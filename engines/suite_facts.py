@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
+from engines.architecture import describe_model
 from engines.bench.ceilings import measure_ceilings
 from engines.capacity import batch_capacity
 from engines.device import dtype_name
 from engines.machine import AssumedMachine, Machine, ThisMachine
 from engines.memory import ModelShape, frame_count, memory_need, model_shape, visual_positions
-from engines.shapes import text_shape, vision_shape
 from engines.threads import thread_count
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
@@ -88,13 +88,11 @@ def _models(shapes: dict[ModelChoice, ModelShape], settings: GenerationSettings,
     found: dict[str, Any] = {}
     for choice, shape in shapes.items():
         config = shape.config
-        vision = asdict(replace(vision_shape(config), frames=1))
         entry = found.setdefault(
             shape.name,
             {
                 "family": config.family,
-                "text": asdict(text_shape(config.text)),
-                "vision": vision | {"projections": [list(pair) for pair in vision["projections"]]},
+                **describe_model(config, settings),
                 "parameters": shape.parameters,
                 "context_limit": config.text.max_position_embeddings,
                 "capacity": [],
