@@ -40,14 +40,23 @@ def suite_facts(
     `note` is told what is being measured, and why a model has no facts: what keeps it from running is its rows' to
     say. `scale` shrinks the measurement (for tests).
     """
-    wanted = list(dict.fromkeys(choices))
+    shapes = _shapes(choices, note)
+    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings, note)}
+
+
+def model_facts(choices: Iterable[ModelChoice], settings: GenerationSettings, note: Note = _silent) -> dict[str, Any]:
+    """The part "models" of it: nothing is measured."""
+    return _models(_shapes(choices, note), settings, note)
+
+
+def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, ModelShape]:
     shapes: dict[ModelChoice, ModelShape] = {}
-    for choice in wanted:
+    for choice in dict.fromkeys(choices):
         try:
             shapes[choice] = model_shape(choice)
         except UserError as error:
             note(f"No shape, roofline and capacity of {choice.name}: {error}")
-    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings, note)}
+    return shapes
 
 
 def _ceilings(shapes: dict[ModelChoice, ModelShape], note: Note, scale: float) -> list[dict[str, Any]]:

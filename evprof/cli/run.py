@@ -50,10 +50,11 @@ class Run(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
-        from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path
+        from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, note_models
         from evprof.cli.run_options import request_of
 
         request = request_of(options)
         with RecordedSession(options.output or default_session_path(), console) as session:
             session.run(request)
+        note_models(session, request)
         return conclude(session, console)
