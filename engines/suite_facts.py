@@ -15,12 +15,15 @@ from engines.architecture import describe_model
 from engines.bench.ceilings import measure_ceilings
 from engines.capacity import batch_capacity
 from engines.device import dtype_name
+from engines.document_facts import document_facts
 from engines.machine import AssumedMachine, Machine, ThisMachine
 from engines.memory import ModelShape, frame_count, memory_need, model_shape, visual_positions
 from engines.threads import thread_count
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import MIB
+
+__all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
 
 CARD_BYTES = 24_000 * MIB
 """A "24 GB" card as the mission documents count it: 24,000 of the MiB a cache is told in. PyTorch finds 23.5 GiB."""
