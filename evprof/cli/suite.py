@@ -23,9 +23,10 @@ REPORTS = ("report.md", "report.html")
 class Suite(Command):
     """Measure many configurations on many samples, and write a session and reports.
 
-    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation), a grid in a
-    TOML or JSON file, or samples that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's
-    instruction JSON), or a folder with a recording and its video (such as DSEC's), which --clip-ms cuts into clips.
+    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
+    parallel-prefill, optimizations, or documents, which is all of these), a grid in a TOML or JSON file, or samples
+    that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's instruction JSON), or a folder with a
+    recording and its video (such as DSEC's), which --clip-ms cuts into clips.
     Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 
     Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
@@ -75,7 +76,9 @@ class _Measurement:
         if self._options.resume:
             check_same(facts.get(SUITE), plan)
         place = None if question.manifest is None else str(Path(question.manifest).resolve())
-        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *left_out, *drawn])
+        told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
+        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
+        fact["left_out"] = left_out
         return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
 
     def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
@@ -109,7 +112,9 @@ class _Measurement:
         retries = self._options.retry_failed
         left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
         self._console.note(_opening(plan, len(left)))
-        extra = machine_facts(plan.spec, self._console) if left and not {"ceilings", "models"} <= facts.keys() else {}
+        extra: dict[str, Any] = {}
+        if left and not {"ceilings", "models"} <= facts.keys():
+            extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
         engine = engine_maker()
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(plan, session, engine, watcher, progress=progress, retry_failed=retries)
@@ -153,16 +158,27 @@ def _opening(plan: SuitePlan, left: int) -> str:
     )
 
 
-def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[str]]:
-    """The suite without cells that pass a context, where it asks for that, and why they are missing."""
+def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[dict[str, Any]]]:
+    """The suite without cells that pass a context, where it asks for that; those, each with the reason."""
     if not spec.within_context:
         return spec, []
     reasons = {cell.label: past_context(cell) for cell in spec.cells}
     kept: tuple[SuiteCell, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
     if not kept:
         raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
-    told = [f"Cell '{label}' was left out: {reason}." for label, reason in reasons.items() if reason]
-    return replace(spec, cells=kept), told
+    left_out = [_left_out(cell, reasons[cell.label]) for cell in spec.cells if reasons[cell.label]]
+    return replace(spec, cells=kept), left_out
+
+
+def _left_out(cell: SuiteCell, reason: str) -> dict[str, Any]:
+    """What a report tells of a cell that is not measured."""
+    return {
+        "cell": cell.label,
+        "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
+        "frames": cell.settings.frames,
+        "event_frames": cell.settings.event_frames,
+        "reason": reason,
+    }
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -217,6 +233,23 @@ def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
         return suite_facts(choices, spec.cells[0].settings, console.note)
     except (UserError, RuntimeError, MemoryError) as error:
         console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
+        return {}
+
+
+def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
+    """What the documents' suite asks of both models together: alignment of their features, caches, batches."""
+    from evprof.run.suites.ready import DOCUMENTS
+
+    cell = next((cell for cell in plan.spec.cells if cell.draft and cell.target), None)
+    if plan.spec.name != DOCUMENTS or cell is None:
+        return {}
+    from engines import suite_facts
+
+    measure = getattr(suite_facts, "document_facts", lambda *_: {})
+    try:
+        return dict(measure(cell.draft, cell.target, plan.samples, cell.settings, console.note))
+    except (UserError, RuntimeError, MemoryError) as error:
+        console.note(f"The models could not be held against each other ({error}); the report goes without that.")
         return {}
 
 

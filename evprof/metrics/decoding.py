@@ -10,7 +10,7 @@ from itertools import pairwise
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.stages import END_TO_END, stage_ms, total_ms
+from evprof.metrics.stages import END_TO_END, MODEL_ONLY, stage_ms, total_ms
 
 
 def token_times_ms(run: RunLog) -> list[float]:
@@ -65,6 +65,18 @@ def visual_tokens(run: RunLog, role: str | None = None) -> int | None:
     """Positions of the prompt that carry pictures; None until known."""
     lengths = run.info.lengths.get(role or run.info.role)
     return lengths.visual if lengths else None
+
+
+def text_tokens(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt that carry words: template and question; None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.input - lengths.visual if lengths else None
+
+
+def generation_throughput_tok_s(run: RunLog) -> float | None:
+    """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
+    duration, length = total_ms(run, MODEL_ONLY), output_length(run)
+    return 1000.0 * length / duration if duration and length else None
 
 
 def prefill_throughput_tok_s(run: RunLog) -> float | None:

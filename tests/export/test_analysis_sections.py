@@ -184,11 +184,12 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     values, fits = tables(section)
     assert [row[0].text for row in values.rows] == ["1", "8", "16", "32"]
     assert (
-        [row[2].text for row in values.rows]
-        == [row[3].text for row in values.rows]
+        [row[3].text for row in values.rows]
+        == [row[4].text for row in values.rows]
         == ["576", "4608", "9216", "18,432"]
     )
-    assert {row[3].badge for row in values.rows} == {Badge.THEORETICAL}
+    assert [row[2].text for row in values.rows] == ["1.00x", "7.60x", "15.14x", "30.22x"]
+    assert {row[4].badge for row in values.rows} == {Badge.THEORETICAL}
     found = rows_of(fits)
     assert found["prompt positions"][0] == "576.0 positions"
     assert found["KV cache"][0] == "288.0 MiB"
@@ -211,7 +212,7 @@ def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeDa
 def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:
     cells = [cell.with_(frame_tokens=500) for cell in _sweep(cell_runs.Cell(), 1.0, 1.0, (1, 8), "frames")]
     values = tables(scaling.section(report_data(*cells)))[0]
-    assert {row[2].tone for row in values.rows} == {"warn"}
+    assert {row[3].tone for row in values.rows} == {"warn"}
 
 
 def test_theory_of_002(published: ReportData) -> None:

@@ -44,6 +44,7 @@ DECODE_RATE = Reading("decode rate", decoding.decode_throughput_tok_s)
 PREFILL_RATE = Reading("prefill rate", decoding.prefill_throughput_tok_s)
 INPUT_LENGTH = Reading("input length", decoding.input_length)
 VISUAL_TOKENS = Reading("visual tokens", decoding.visual_tokens)
+TEXT_TOKENS = Reading("text tokens", decoding.text_tokens)
 OUTPUT_LENGTH = Reading("output length", decoding.output_length)
 KV_BYTES = Reading("KV bytes", kv_cache.measured_bytes)
 
