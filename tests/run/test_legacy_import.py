@@ -17,6 +17,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.comparison import columns
 from evprof.metrics.document import session_document
+from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.speculation import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import Session, load_session
@@ -219,3 +220,26 @@ def test_two_and_a_half_megabytes_take_seconds_at_most(legacy_shapes: ModuleType
     # Alone it takes less than 2 s; the bound is for machines that are busy or slow.
     assert time.process_time() - began < 8.0
     assert summary.runs == 9_200
+
+
+def test_time_that_two_prefills_took_from_each_other_is_in_the_total(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
+    run = runs[3]  # 500 ms of parallel prefill hold prefills of 100 and 330 ms; EventGPT decodes 350, the target 800
+    assert stages.total_ms(run, "model-only") == pytest.approx(500 + 350 + 800)
+    assert measured_ms(run, shape_of(run), ("vision", "prefill")) == pytest.approx(500)
+    assert measured_ms(run, shape_of(run), ("decode",)) == pytest.approx(1150)
+
+
+def test_a_token_costs_what_both_models_took_for_it(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
+    assert decoding.decode_ms_per_token(runs[0]) == pytest.approx(700 / 49)
+    assert decoding.decode_ms_per_token(runs[3]) == pytest.approx((350 + 800) / 49)
+    assert decoding.decode_throughput_tok_s(runs[3]) == pytest.approx(1000 * 49 / (350 + 800))
+
+
+def test_no_average_is_claimed_of_a_file_that_gives_none(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = legacy_shapes.with_errors() | {"statistics": {}, "results": []}
+    summary, _, _ = imported(tmp_path, value)
+    problems = summary.files[0].problems
+    assert any("Not one of 2 samples succeeded" in problem for problem in problems)
+    assert not any("average" in problem for problem in problems)

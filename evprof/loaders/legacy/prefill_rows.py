@@ -217,10 +217,7 @@ class _Reader:
                 "vision and prefill once more, and its total holds them twice"
             )
         if not self._succeeded:
-            tell(
-                f"Not one of {results + errors} samples succeeded with both models; averages that the file gives of "
-                "the model that failed are 0.0 over no samples"
-            )
+            tell(f"Not one of {results + errors} samples succeeded with both models")
         told = finite(self._preview.config.get("max_samples"))
         if told is not None and 0 < results + errors < told:
             tell(f"Up to {told:.0f} samples were asked for, and the file tells of {results + errors}")

@@ -23,6 +23,9 @@ from evprof.metrics.published import (
 
 TITLE = "As published and by our definitions"
 
+_SAME_MS = 0.05
+"""Totals nearer than this print alike."""
+
 
 def section(data: ReportData) -> Section:
     """One part per imported file."""
@@ -319,7 +322,7 @@ def _differences(cell: PublishedCell) -> list[str]:
             f"the published total leaves out {parts} ({ours.mean - published.mean:.1f} ms): "
             f"{published.mean:.2f} ms become {ours.mean:.2f} ms."
         )
-    if cell.has_own_total and published is not None and ours is not None:
+    if cell.has_own_total and published and ours and abs(published.mean - ours.mean) > _SAME_MS:
         found.append(
             f"the published total of {published.mean:.1f} ms is a sum of sections; the stages in it cover "
             f"{ours.mean:.1f} ms."
@@ -335,6 +338,14 @@ def _differences(cell: PublishedCell) -> list[str]:
         found.append(
             f"the published prefill length ({cell.prefill_length.published.mean:.0f}) is not "
             "what was processed; see the problems below."
+        )
+    counted, whole = cell.output_tokens.published, cell.output_tokens.ours
+    if counted is not None and "published_output_tokens" in cell.figures:
+        left = cell.figures["published_output_tokens"].count
+        rest = "no row" if whole is None else f"{whole.count} rows ({whole.mean:.1f} tokens)"
+        found.append(
+            f"the published length is of all {counted.count} rows ({counted.mean:.1f} tokens); ours is of {rest}: the "
+            f"ids of {left} are not all of their text."
         )
     return found + _window(cell.figures)
 
