@@ -24,7 +24,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     words = ["-m", "evprof", "demo", "--headless", "--json", "-o", str(path)]
     environment = {**os.environ, "XDG_DATA_HOME": str(folder), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=110, env=environment, check=False
+        [sys.executable, *words], capture_output=True, text=True, timeout=300, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), path

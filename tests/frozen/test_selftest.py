@@ -18,7 +18,7 @@ def _run(*program: str, home: Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(SELFTEST), *program],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=300,
         env=environment,
         check=False,
     )

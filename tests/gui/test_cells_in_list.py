@@ -214,7 +214,7 @@ def test_thousands_of_runs_open_at_once_and_stay_smooth(window: MainWindow, add_
     assert time.perf_counter() - began < 4.0
     assert len(window.controller.runs) == 4440
     assert next(line.second for line in _lines(window.runs)) == "553 samples · 1 failed"
-    wait_until(lambda: window.is_at_rest, 20)
+    wait_until(lambda: window.is_at_rest)
     lines = window.runs
     _timed(lines._fill, 0.15)
     _timed(lambda: lines._fold(("cell", "1 frames"), True), 1.0)

@@ -454,7 +454,7 @@ def test_plots_are_loaded_when_it_opens_and_no_sooner() -> None:
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -329,7 +329,7 @@ def test_pyqtgraph_is_loaded_when_it_opens_and_no_sooner() -> None:
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -115,7 +115,7 @@ def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> tuple[Pa
     last = first + (request.mode == "side-by-side")
     began = time.monotonic()
     window.submit(request)
-    wait_until(lambda: last in window.controller.runs and not window.controller.is_busy, 90)
+    wait_until(lambda: last in window.controller.runs and not window.controller.is_busy)
     assert time.monotonic() - began > 5
     QTest.qWait(100)
     window.timeline.latency.removeEventFilter(paints)
@@ -133,7 +133,7 @@ def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> tuple[Pa
 def test_a_run_is_live(window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait) -> None:
     """At least 30 pictures before it ends, every token within 150 ms of its record, every stage while it runs."""
     start(1.0)
-    wait_until(lambda: "ready" in window.status.text(), 20)
+    wait_until(lambda: "ready" in window.status.text())
     stages = {"load", "preprocess", "vision", "prefill", "decode"}
     for _ in range(3):  # a machine that is busy with other things now and then is no fault of the window
         paints, delays = _play(window, wait_until, _request())
@@ -180,7 +180,7 @@ def test_requests_follow_one_another_and_come_into_view(
 ) -> None:
     start(200.0)
     window.submit(_request("side-by-side"), _request("speculative"))
-    wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy, 20)
+    wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy)
     assert [run.info.group_id for run in window.controller.runs.values()] == [1, 1, 2]
     assert window.selection.runs == (3, 3)
     assert not window.timeline.rounds.isHidden()
@@ -195,11 +195,11 @@ def test_a_run_chosen_by_hand_stays_in_view(
 ) -> None:
     start(200.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     window.submit(_request("draft"), _request("speculative"))
     wait_until(lambda: 2 in window.controller.runs)
     window.following.show_run(1)
-    wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy)
     assert window.selection.runs == (None, 1)
 
 
@@ -208,7 +208,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
 ) -> None:
     host = start(1.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2, 20)
+    wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2)
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
     wait_until(lambda: window.controller.runs[1].info.is_over)
@@ -218,7 +218,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
     assert window.messages.shown is not None
     assert window.messages.shown.sentence.startswith("Run 1 failed")
     window.submit(_request("target", tokens=3))
-    wait_until(lambda: 2 in window.controller.runs and window.controller.runs[2].info.is_over, 20)
+    wait_until(lambda: 2 in window.controller.runs and window.controller.runs[2].info.is_over)
     assert window.controller.runs[2].info.status == FINISHED
 
 
@@ -227,9 +227,9 @@ def test_stop_ends_the_run_and_drops_what_waits(
 ) -> None:
     start(1.0)
     window.submit(_request("target"), _request("speculative"))
-    wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens, 20)
+    wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens)
     window.actions_by_name["stop"].trigger()
-    wait_until(lambda: not window.controller.is_busy, 20)
+    wait_until(lambda: not window.controller.is_busy)
     QTest.qWait(120)
     assert [run.info.status for run in window.controller.runs.values()] == [CANCELLED]
 
@@ -242,7 +242,7 @@ def test_a_second_run_meanwhile_is_refused_in_a_sentence(
     window.submit(_request("draft"))
     assert window.messages.shown is not None
     assert "A run is going on" in window.messages.shown.sentence
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     assert len(window.controller.runs) == 1
 
 
@@ -257,7 +257,7 @@ def test_another_session_waits_for_the_run_and_loses_nothing(
         window.session.read(session_file)
     assert window.messages.shown is not None
     assert "A run is going on" in window.messages.shown.sentence
-    wait_until(lambda: not window.controller.is_busy, 20)
+    wait_until(lambda: not window.controller.is_busy)
     kept = window.session.path
     assert kept is not None
     tokens = len(window.controller.runs[1].tokens)
@@ -325,12 +325,12 @@ def test_saving_elsewhere_keeps_recording_there(
 ) -> None:
     start(200.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     saved = tmp_path / "named.evprof"
     window.exporting.write("session", saved)
     wait_until(lambda: window.session.path == saved)
     window.submit(_request("draft"))
-    wait_until(lambda: 2 in window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: 2 in window.controller.runs and not window.controller.is_busy)
     window.close()
     assert load_session(saved).recording.message_count == 2
     assert list(tmp_path.glob("*-wal")) == []

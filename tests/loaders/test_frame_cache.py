@@ -213,7 +213,7 @@ def test_two_programs_share_it(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    answers = [program.communicate(timeout=60)[0] for program in programs]
+    answers = [program.communicate(timeout=300)[0] for program in programs]
     assert [program.returncode for program in programs] == [0, 0]
     assert sum(int(answer) for answer in answers) > 0
     assert FrameCache(tmp_path).nbytes <= 200_000

