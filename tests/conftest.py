@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -60,6 +62,9 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     if threads:
         pytest.fail(f"threads left running: {threads}")
     if children := _children() - children_before:
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                psutil.Process(child).kill()
         pytest.fail(f"child processes left running: {sorted(children)}")
 
 
@@ -69,8 +74,6 @@ def _threads() -> set[threading.Thread]:
 
 
 def _children() -> set[int]:
-    import psutil
-
     found = set()
     for child in psutil.Process().children():
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -216,13 +215,3 @@ def test_a_flash_at_tiny_thresholds_is_refused_before_it_takes_memory() -> None:
     simulator.frame(np.zeros((480, 640), np.uint8), 0)
     with pytest.raises(UserError, match="larger contrast thresholds"):
         simulator.frame(np.full((480, 640), 255, np.uint8), 1000)
-
-
-@pytest.mark.timing
-def test_the_simulator_keeps_up_with_video() -> None:
-    frames = moving(12, 640, 480)
-    simulator = ContrastSimulator(640, 480)
-    simulator.frame(frames[0], 0)
-    begin = time.thread_time()
-    events = sum(len(simulator.frame(picture, (index + 1) * 10_000)) for index, picture in enumerate(frames[1:]))
-    assert events / (time.thread_time() - begin) > 3e6

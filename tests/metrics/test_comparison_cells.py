@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from statistics import fmean
 
@@ -213,15 +212,11 @@ def test_only_what_differs_is_left_when_asked_for(cell) -> None:
     assert len(whole["settings"]) > 5
 
 
-@pytest.mark.timing
-def test_a_thousand_runs_are_compared_in_a_moment(cell) -> None:
+def test_a_thousand_runs_are_compared(cell) -> None:
     one = cell("8 frames", 1, {f"s{place}": 1.0 for place in range(500)})
     two = cell("1 frame", 1001, {f"s{place}": 1.5 for place in range(500)})
-    start = time.perf_counter()
     listed = comparison.columns([*one, *two])
     document = comparison.compare_document(listed, listed[0])
-    # 4,440 runs in less than 3 s.
-    assert time.perf_counter() - start < 1
     assert document["rows"][0]["counts"] == [500, 500]
 
 
