@@ -57,6 +57,7 @@ def random_config(name: str) -> ModelConfig:
     makers: dict[str, Callable[[], ModelConfig]] = {
         "random:160m-eventgpt": lambda: EventGptConfig(CLIPVisionConfig(**_SMALL_CLIP), LlamaConfig(**_LLAMA_160M)),
         "random:160m-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
+        "random:160m-llava": lambda: _llava(LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
         "random:160m-llava-next-video": lambda: _llava(LLAVA_NEXT_VIDEO, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
         "random:7b-eventgpt": lambda: EventGptConfig(
             CLIPVisionConfig(**CLIP_L14, image_size=336), LlamaConfig(**VICUNA_7B)

@@ -151,7 +151,7 @@ def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
     name = question.model.name
     fit = describe_fit(question)
     # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
-    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip))
+    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip), question.settings)
     own = next(model for model in fit["models"] if model["role"] == fit["role"])
     found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
     return _head(name, "checkpoint") | found | {"fit": fit}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,19 @@ def default_session_path() -> Path:
     path = autosave_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def note_models(session: RecordedSession, request: RunRequest) -> None:
+    """Adds what the models that ran are built of to the session, for its reports. After leaving the session."""
+    ran = {run.info.role for run in session.book.runs.values() if run.info.status == FINISHED}
+    choices = [choice for role in request.roles if role in ran and (choice := request.choice_of(role)) is not None]
+    # Without torch nothing but a script ran here, whose models have no shape.
+    if not choices or session.problem or "torch" not in sys.modules:
+        return
+    from engines.suite_facts import model_facts
+    from evprof.session.facts import add_facts
+
+    add_facts(session.path, {"models": model_facts(choices, request.settings)})
 
 
 def conclude(session: RecordedSession, console: Console) -> int:

@@ -14,8 +14,8 @@ class Run(Command):
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
     became of it. MODEL is a bundled name (evprof-tiny-eventgpt, evprof-tiny-video-llava), a checkpoint folder, a hub
-    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-video-llava,
-    random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
+    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-llava,
+    random:160m-video-llava, random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
 
     Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.
     """
@@ -50,10 +50,11 @@ class Run(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
-        from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path
+        from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, note_models
         from evprof.cli.run_options import request_of
 
         request = request_of(options)
         with RecordedSession(options.output or default_session_path(), console) as session:
             session.run(request)
+        note_models(session, request)
         return conclude(session, console)

@@ -175,6 +175,7 @@ def _kv_cache(run: RunLog, role: str) -> dict[str, Any]:
         "stored_bytes": facts.stored_bytes if facts else None,
         "reserved_bytes": facts.reserved_bytes if facts else None,
         "per_layer_bytes": list(facts.per_layer_bytes) if facts else [],
+        "layout": facts.layout.to_json() if facts and facts.layout else None,
         "by_origin": {
             **kv_cache.bytes_by_origin(run, role),
             "visual_per_frame": kv_cache.visual_bytes_per_frame(run, role),

@@ -11,6 +11,7 @@ from evprof.cli import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.run.synthetic import ENVIRONMENT, SyntheticEngine
+from evprof.session.reading import load_session
 
 INFERRED = [("both", "side-by-side", 2), ("events", "draft", 1), ("video", "target", 1)]
 
@@ -69,6 +70,19 @@ def test_text_for_people(evprof, session) -> None:
     assert "unattributed" in found.output
     assert "Speculation" in found.output
     assert "A red car drives" in found.output
+
+
+@pytest.mark.usefixtures("computed")
+def test_a_session_says_what_its_models_are_built_of(evprof, tmp_path) -> None:
+    session = tmp_path / "s.evprof"
+    for mode in ("target", "draft"):
+        assert evprof("run", "--mode", mode, "--max-new-tokens", "2", "-o", session).code == 0
+    models = load_session(session).facts["models"]
+    assert set(models) == {"evprof-tiny-eventgpt", "evprof-tiny-video-llava"}
+    for facts in models.values():
+        assert facts["architecture"]["backbone"].startswith("Llama")
+        assert facts["text"]["layers"] > 0
+        assert facts["flops"]["prefill"] > 0
 
 
 @pytest.mark.usefixtures("scripted")
