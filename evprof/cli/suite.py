@@ -15,6 +15,7 @@ from evprof.core.errors import CANCELLED, FAILURE, UserError
 from evprof.core.sample import Sample
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
 
 REPORTS = ("report.md", "report.html")
@@ -138,7 +139,8 @@ class _Measurement:
         rows = cell_rows(source, plan)
         if not self._console.is_json:
             print_table(rows, self._console)
-        reports = write_reports(self._folder, session, self._command, self._console)
+        by_documents = plan.spec.name == DOCUMENTS
+        reports = write_reports(self._folder, session, self._command, self._console, by_documents=by_documents)
         if self._console.is_json:
             self._console.document(suite_document(source, plan, rows, session, reports))
         for path in (session, *reports):
@@ -195,14 +197,16 @@ def words_of(options: argparse.Namespace) -> list[str]:
     return [*words, "-o", str(options.output)]
 
 
-def write_reports(folder: Path, session: Path, command: str, console: Console) -> list[Path]:
+def write_reports(
+    folder: Path, session: Path, command: str, console: Console, *, by_documents: bool = False
+) -> list[Path]:
     """Both reports; what could not be written is told. None when not a single row finished."""
     from evprof.export.report.writing import write_report
 
     written = []
     for name in REPORTS:
         try:
-            write_report([session], folder / name, command=command)
+            write_report([session], folder / name, command=command, by_documents=by_documents)
             written.append(folder / name)
         except UserError as error:
             console.note(error.sentence)
@@ -238,8 +242,6 @@ def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
 
 def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
     """What the documents' suite asks of both models together: alignment of their features, caches, batches."""
-    from evprof.run.suites.ready import DOCUMENTS
-
     cell = next((cell for cell in plan.spec.cells if cell.draft and cell.target), None)
     if plan.spec.name != DOCUMENTS or cell is None:
         return {}

@@ -9,6 +9,7 @@ from evprof.export.report.parts import Section
 from evprof.export.report.sections import (
     acceptance,
     alignment,
+    answer_lengths,
     both_models,
     break_even,
     capacity,
@@ -57,6 +58,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     alignment.section,
     break_even.section,
     hidden_drafts.section,
+    answer_lengths.section,
     what_if.section,
     claims.section,
     distributions.section,
@@ -67,3 +69,12 @@ SECTIONS: tuple[SectionOf, ...] = (
     failures.section,
     environment.section,
 )
+
+BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
+    distributions.section,
+    drift.section,
+    published.section,
+    failures.section,
+    environment.section,
+)
+"""What stands behind the five documents in a report of their order."""

@@ -10,6 +10,14 @@ ADAPTERS = ("evprof-tiny-lora", "evprof-tiny-hidden", "evprof-tiny-eagle", "evpr
 ANSWER_LENGTHS = (5, 20, 50, 100)
 """Tokens of the answers that document 002 expects totals for."""
 
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "half of the visual tokens": {"visual_keep": 0.5},
+    "int8": {"quantization": "int8"},
+    "static cache": {"cache": "static"},
+    "early exit": {"early_exit": 5},
+}
+
 _SINGLE: dict[str, dict[str, Any]] = {
     "stages": {
         "title": "Five stages of both models, side by side",
@@ -116,13 +124,8 @@ _SINGLE: dict[str, dict[str, Any]] = {
         "cells": [
             {**switch, "mode": mode, "label": f"{mode} · {words}"}
             for mode in ("draft", "target")
-            for words, switch in (
-                ("plain", {}),
-                ("half of the visual tokens", {"visual_keep": 0.5}),
-                ("int8", {"quantization": "int8"}),
-                ("static cache", {"cache": "static"}),
-                *([("early exit", {"early_exit": 5})] if mode == "target" else []),
-            )
+            for words, switch in _SWITCHES.items()
+            if mode == "target" or "early_exit" not in switch
         ],
     },
 }

@@ -55,9 +55,9 @@ LENGTHS = (
 )
 RATES = (
     Figure("per token of decode", MS, decoding.decode_ms_per_token, derived=True),
-    Figure("prefill", RATE, decoding.prefill_throughput_tok_s, derived=True),
-    Figure("decode", RATE, decoding.decode_throughput_tok_s, derived=True),
-    Figure("answer / (vision, prefill and decode)", RATE, decoding.generation_throughput_tok_s, derived=True),
+    Figure("prefill rate", RATE, decoding.prefill_throughput_tok_s, derived=True),
+    Figure("decode rate", RATE, decoding.decode_throughput_tok_s, derived=True),
+    Figure("answer / (vision, prefill and decode), rate", RATE, decoding.generation_throughput_tok_s, derived=True),
     Figure("KV cache", BYTES, measured_bytes),
 )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from evprof.core.records import TensorRecord
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.export.report.data import ReportData
@@ -12,8 +11,10 @@ from evprof.export.report.figures import count_cell, nothing_measured, ratio_tex
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
 from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
 from evprof.export.report.sections.scaling import frames_shown
+from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.decoding import decode_steps, visual_tokens
 from evprof.metrics.sizes import ModelSizes, read_words
+from evprof.view.settings_text import flat
 
 TITLE = "Models"
 
@@ -24,16 +25,21 @@ Model = tuple[ModelFacts, ModelSizes | None, RunLog]
 
 def section(data: ReportData) -> Section:
     """The architectures beside each other, how pictures are compressed, and a diagram of each model."""
+    blocks = [*architecture(data), *compression(data), *diagrams(data)]
+    return Section(TITLE, tuple(blocks)) if blocks else Section(TITLE, missing="Runs that name their models.")
+
+
+def architecture(data: ReportData) -> list[Block]:
+    """Backbones, sizes and vision towers beside each other."""
     models = _models(data)
     if not models:
-        return Section(TITLE, missing="Runs that name their models.")
+        return []
     blocks: list[Block] = [_table(data, models)]
     if any(sizes is not None and sizes.is_published for _, sizes, _ in models.values()):
         blocks.append(
             Paragraph("Sizes that no suite noted are the published ones of 7B models.", badge=Badge.THEORETICAL)
         )
-    blocks += [*compression(data), *diagrams(data)]
-    return Section(TITLE, tuple(blocks))
+    return blocks
 
 
 def _models(data: ReportData) -> dict[tuple[str, str], Model]:
@@ -105,7 +111,7 @@ def compression(data: ReportData) -> list[Block]:
     for run in data.runs:
         sizes, frames, visual = sizes_in(run, noted), frames_shown(run), visual_tokens(run)
         model = run.info.models.get(run.info.role)
-        if sizes is None or sizes.vision is None or not frames or not visual or model is None:
+        if sizes is None or sizes.vision is None or not frames or not visual or model is None or _prunes(run):
             continue
         together = frames * sizes.vision.kept
         own = badge_of([run])
@@ -127,6 +133,10 @@ def compression(data: ReportData) -> list[Block]:
     return [Table(heads, tuple(listed), "Compression of visual features before the language model")]
 
 
+def _prunes(run: RunLog) -> bool:
+    return bool(flat(run.info.settings)["visual_keep"] != 1)
+
+
 def diagrams(data: ReportData) -> list[Block]:
     """Every model as a chain of stages with the shapes that its first run handed on."""
     return [
@@ -144,22 +154,11 @@ def _diagram(role: str, model: ModelFacts, run: RunLog) -> Iterator[str]:
         yield f"  {span.name}{_words(run, model, span)}"
         width = max((len(child.name) for child in inside), default=0)
         for child in inside:
-            yield f"  │   {child.name.ljust(width)}  {_shapes(child.tensors)}".rstrip()
-        yield f"  ▼ {_shapes(span.tensors)}"
+            yield f"  │   {child.name.ljust(width)}  {tensors_text(child.tensors, 'out')}".rstrip()
+        yield f"  ▼ {tensors_text(span.tensors, 'out')}"
 
 
 def _words(run: RunLog, model: ModelFacts, span: Span) -> str:
     if span.name == "prefill":
         return f" through {model.layers} layers of {model.kv_heads} heads of {model.head_dim}"
     return f", {decode_steps(run) or 0} steps" if span.name == "decode" else ""
-
-
-def _shapes(records: Iterable[TensorRecord]) -> str:
-    """What comes out: "pixel_values [5, 3, 64, 64]", of several of one shape one and their number."""
-    told: dict[str, int] = {}
-    for record in records:
-        if record.direction == "out":
-            name = record.name.rstrip("0123456789 ")
-            text = f"{name} [{record.shape.replace(',', ', ')}]"
-            told[text] = told.get(text, 0) + 1
-    return ", ".join(f"{count} × {text}" if count > 1 else text for text, count in told.items())

@@ -19,6 +19,6 @@ def rows_of(data: ReportData, fact: str) -> Iterator[Row]:
 
 def number_in(row: Row, name: str) -> float | None:
     """A finite number of a row; None for anything else."""
-    value = row.get(name)
+    value: Any = row.get(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from evprof.core.records import COVERS, TensorRecord
+from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, share_cell
 from evprof.export.report.parts import Badge, Cell, Section, Table
+from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.drift import without_reference
 from evprof.metrics.stages import is_measured
 from evprof.metrics.statistics import summarize
@@ -22,9 +23,9 @@ MOST_TABLES = 4
 """Configurations told of: the operations of others are the same or nearly so."""
 
 _OPERATIONS = {
-    "load": "read the recording, or open the video and decode its frames",
-    "preprocess": "draw event frames, resize and normalise pictures, write and tokenize the prompt",
-    "vision": "encode pictures, project them to the language model's width",
+    "load": "read and decode the sample's files",
+    "preprocess": "prepare the pictures, tokenize the prompt",
+    "vision": "encode the pictures, project them to the language model's width",
     "prefill": "read the whole prompt, text and pictures, into the cache",
     "decode": "one token after the other",
     readings.UNATTRIBUTED: "between the stages",
@@ -46,7 +47,7 @@ def section(data: ReportData) -> Section:
 
 def _table(data: ReportData, place: int) -> Table:
     column, own = data.columns[place], data.badge(place)
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     total = readings.total(data.basis)
     whole = data.summary(place, total.name, total.read)
     for part in readings.parts_of(column.runs[0], data.basis):
@@ -104,14 +105,4 @@ def _child_ms(run: RunLog, like: Span) -> float | None:
 
 def _tensors(span: Span | None) -> tuple[Cell, Cell]:
     records = [] if span is None else span.tensors
-    return _shapes(records, "in"), _shapes(records, "out")
-
-
-def _shapes(records: Iterable[TensorRecord], direction: str) -> Cell:
-    told = [
-        f"{record.name} [{', '.join(part.strip() for part in record.shape.split(','))}] {record.dtype}"
-        for record in records
-        if record.direction == direction
-    ]
-    more = len(told) - 4
-    return Cell("; ".join(told[:4]) + (f"; {more} more" if more > 0 else ""))
+    return Cell(tensors_text(records, "in", has_dtype=True)), Cell(tensors_text(records, "out", has_dtype=True))

@@ -72,8 +72,8 @@ def _picture_size(run: RunLog) -> str:
     for span in run.stages(run.info.role):
         for child in run.children(span.span_id):
             for record in child.tensors:
-                if child.name == "resize" and record.direction == "in":
-                    sizes = [part.strip() for part in record.shape.split(",")]
+                sizes = [part.strip() for part in record.shape.split(",")]
+                if record.dtype == "uint8" and len(sizes) >= 3 and sizes[-1] == "3":
                     return " × ".join(sizes[-3:-1])
     return ""
 

@@ -26,7 +26,7 @@ def section(data: ReportData) -> Section:
     blocks: list[Block] = [_plot(data), _means(data), _bases(data)]
     if pieces := _pieces(data):
         blocks += [Paragraph("Measured in one piece, and never split by guess:"), Bullets(pieces)]
-    return Section("Stages", (*blocks, _details(data)))
+    return Section("Stages", (*blocks, details_table(data)))
 
 
 def _parts(data: ReportData, basis: str) -> list[str]:
@@ -122,7 +122,8 @@ def _piece(covers: tuple[str, ...], owned: tuple[str, ...]) -> str:
     return f"the interval told as {' + '.join(owned)} holds {again} once more, which was also measured apart"
 
 
-def _details(data: ReportData) -> Table:
+def details_table(data: ReportData) -> Table:
+    """Every stage of every configuration with its interval and its share of the total."""
     rows: list[tuple[Cell, ...]] = []
     for place, name in enumerate(data.names):
         own = data.badge(place)
