@@ -6,6 +6,7 @@ to be the same there. Here a width speaks for itself, with an interval over runs
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,21 +45,24 @@ def measured_widths(run: RunLog, others: Sequence[RunLog]) -> list[Width]:
     if baseline is None:
         return []
     kin = {other.run_id: other for other in (run, *others) if counts(other.info) and _is_kin(run, other)}
-    plain = observe(baseline.runs, decode_ms_per_token)
+    return widths_over(list(kin.values()), baseline.runs)
+
+
+def widths_over(runs: Sequence[RunLog], baseline: Sequence[RunLog]) -> list[Width]:
+    """The same of any runs of one drafter, held against these plain runs of the same questions."""
+    plain = observe(baseline, decode_ms_per_token)
     rounds: dict[int, list[int]] = {}
-    for other in kin.values():
-        counted: dict[int, int] = {}
-        for entry, _ in (split_decode(other) or (0.0, []))[1]:
-            depth = draft_depth(other, entry)
-            counted[depth] = counted.get(depth, 0) + 1
-        for depth, count in counted.items():
+    for run in runs:
+        split = split_decode(run)
+        depths = Counter(draft_depth(run, entry) for entry, _ in split[1]) if split is not None else Counter()
+        for depth, count in depths.items():
             rounds.setdefault(depth, []).append(count)
     found = []
-    for gamma, counted_in in sorted(rounds.items()):
-        speed = ratio_of(observe(kin.values(), partial(_ms_per_token, gamma=gamma)), plain)
-        is_enough = sum(counted_in) >= FEWEST_ROUNDS and len(counted_in) >= FEWEST
+    for gamma, counted in sorted(rounds.items()):
+        speed = ratio_of(observe(runs, partial(_ms_per_token, gamma=gamma)), plain)
+        is_enough = sum(counted) >= FEWEST_ROUNDS and len(counted) >= FEWEST
         if gamma and is_enough and speed is not None and speed.interval is not None:
-            found.append(Width(gamma, sum(counted_in), speed))
+            found.append(Width(gamma, sum(counted), speed))
     return found
 
 
