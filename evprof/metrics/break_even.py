@@ -26,7 +26,7 @@ Gamma = int | Mapping[int, float]
 GAMMAS = tuple(range(1, 13))
 """Drafted tokens a round that curves are drawn over."""
 
-_FEWEST_ROUNDS = 3
+_FEWEST_ROUNDS = 10
 """A width that fewer rounds had is not relied on where others are known."""
 
 PREPARING = "prepare draft"
@@ -117,7 +117,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     once: list[float] = []
     prepared: list[float] = []
     for run in runs:
-        split = _split(run)
+        split = split_decode(run)
         if split is None:
             continue
         once.append(split[0])
@@ -143,7 +143,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     )
 
 
-def _split(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
+def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
     """(ms paid once, [(round, ns until the next begins)]): together they are the decode stage."""
     decode, rounds = run.stage("decode", run.info.role), steady_rounds(run)
     if decode is None or decode.end_ns is None or not decode.is_settled or not rounds:
@@ -198,11 +198,6 @@ def curve(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[P
         Point(gamma, tau(gamma, alpha), costs.c(gamma), costs.v(gamma), speedup(gamma, alpha, costs))
         for gamma in gammas
     ]
-
-
-def best(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> Point:
-    """The fastest place of the curve."""
-    return max(curve(costs, alpha, gammas), key=lambda point: point.speedup)
 
 
 def answer_ms(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:

@@ -108,7 +108,8 @@ def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
             accepted,
             judged,
             SHARE,
-            "of what the target judged; it does not depend on gamma",
+            "of what the target judged; the same at every gamma only where acceptances are independent, so "
+            "compare it at one gamma",
         ),
         Definition(
             LENGTH,

@@ -416,13 +416,30 @@ def test_what_if_of_002(published: ReportData) -> None:
     assert "28 tokens" in text
 
 
-def test_what_if_takes_the_costs_that_rounds_had(report_data: MakeData, cell_runs: ModuleType) -> None:
-    section = what_if.section(report_data(*_speculation(cell_runs)))
+def test_what_if_takes_costs_and_acceptance_of_the_drafts_own_chains(
+    report_data: MakeData, cell_runs: ModuleType
+) -> None:
+    """A head that accepts nearly all, the target over a second cache, and another draft are none of this pair's."""
+    draft, target, both = _speculation(cell_runs)
+    mine = both.with_(drafts=draft)
+    head = both.with_(
+        name="head", rounds=((4, 4, 0),) * 9, drafts=draft, speculation=SpeculationFacts("h", "eagle", adapter="h")
+    )
+    own = head.with_(name="self", speculation=SpeculationFacts("target", "self"))
+    other = head.with_(name="other draft", speculation=None, drafts=draft.with_(model={"name": "another"}))
+    shorter = head.with_(name="other question", speculation=None, settings={"max_new_tokens": 64, "frames": 1})
+    section = what_if.section(report_data(draft, target, mine, head, own, other, shorter))
     text = said(section)
     # A draft token took 5 ms a round of four, a verification 10, a plain step 10.
     assert "c = 0.125 and a verification v = 1.000 target steps (as measured in rounds)" in text
-    heads = next(table for table in tables(section) if "tokens" in table.heads).heads
-    assert "a = 77.8 % (measured)" in heads
+    assert "Accepted of the draft model's own chains: 83.3 %, 30 of 36 judged tokens, runs 2" in text
+    assert "Which number of drafted tokens is best cannot be said" in text
+    turns, hidden = [table for table in tables(section) if "tokens" in table.heads]
+    assert not any("measured" in head for head in turns.heads)
+    assert "a = 83.3 % (measured)" in hidden.heads
+    alone = what_if.section(report_data(draft, target, head, own, other, shorter))
+    assert "No chain of this draft was verified by this target here" in said(alone)
+    assert not any("(measured)" in head for table in tables(alone) for head in table.heads)
 
 
 def test_what_if_gives_both_windows_of_a_file(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -22,6 +22,7 @@ from evprof.metrics.failure_modes import KINDS, Rejection, first_rejections
 from evprof.metrics.payoff import Expected, Prediction, expected_table, prediction_of
 from evprof.metrics.speculation import distinct_answers
 from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.widths import measured_widths, width_sentence
 from evprof.view.columns import Column
 from evprof.view.lanes import Track
 from evprof.view.settings_text import run_label
@@ -59,6 +60,7 @@ class Clinic:
     prediction: Prediction | None
     expected: tuple[Expected, ...]
     sentence: str
+    best: str = ""
 
     @property
     def title(self) -> str:
@@ -94,6 +96,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         prediction_of(run, others),
         tuple(expected_table(run, others)),
         speculation_sentence(run, others),
+        width_sentence(measured_widths(run, others)),
     )
 
 
