@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import evprof
+from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
@@ -44,7 +45,10 @@ _SETTINGS_KEYS = (
 
 
 def session_document(
-    runs: Iterable[RunLog], environment: dict[str, Any] | None = None, others: Iterable[RunLog] | None = None
+    runs: Iterable[RunLog],
+    environment: dict[str, Any] | None = None,
+    others: Iterable[RunLog] | None = None,
+    batches: Iterable[BatchRow] = (),
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
@@ -59,6 +63,7 @@ def session_document(
         "evprof_version": evprof.__version__,
         "environment": environment,
         "runs": [run_document(run, known.get(sample_key(run), ())) for run in listed],
+        "batches": [row.to_json() for row in batches],
     }
 
 

@@ -163,8 +163,16 @@ RUN = {
     "token_pieces": [str],
     "token_origin": [one_of("target accepted bonus draft")],
 }
+BATCH = {
+    **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
+    **dict.fromkeys(("batch", "requests", "n", "positions", "new_tokens", "tokens", "cache_bytes"), int),
+    **dict.fromkeys(("before_ms", "prefill_ms", "decode_ms", "samples_per_s"), Number),
+    "decode_tok_s": Maybe(Number),
+    "peak_bytes": Maybe(int),
+}
 SESSION = {
     "schema_version": int,
+    "batches": [BATCH],
     "evprof_version": str,
     "environment": {
         "device": str,
