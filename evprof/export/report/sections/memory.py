@@ -96,7 +96,8 @@ def _differ_in_dtype(one: Column, other: Column) -> bool:
 def _all_else(column: Column) -> object:
     run = column.runs[0]
     model = run.info.models.get(run.info.role)
-    asked = tuple((setting.key, setting.text) for setting in settings_of(run, run.info.role))
+    listed = settings_of(run, run.info.role)
+    asked = tuple((setting.key, setting.text) for setting in listed if setting.key != "dtype")
     return run.info.role, run.info.mode, model.name if model else "", asked, bool(model and model.quantization)
 
 
