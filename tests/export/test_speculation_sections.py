@@ -39,6 +39,7 @@ def runs() -> list[RunLog]:
             settings=GenerationSettings(speculation=SpeculationSettings(**speculation)),
             first_run_id=1 + 10 * number,
             group_id=number,
+            warmup=None,
             repeat=3,
         )
         engine.run(request, recording, threading.Event())
