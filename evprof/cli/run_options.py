@@ -154,7 +154,12 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
     for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
         group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
-    group.add_argument("--warmup", type=int, metavar="N", default=0, help="runs before the measured ones (default: 0)")
+    group.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="runs before the measured ones (default: 1 where a model was just loaded)",
+    )
     group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")

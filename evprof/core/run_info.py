@@ -14,6 +14,9 @@ RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "fail
 REFERENCE = "reference"
 """The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""
 
+ENGINE_SESSION = "engine_session"
+"""Key of a run's environment: the name of the engine process that made it."""
+
 
 @dataclass(frozen=True)
 class ModelFacts(Plain):
@@ -192,6 +195,12 @@ class RunInfo:
     def is_cold(self) -> bool:
         """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
         return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Why the run stands in no figure, in words."""
+        known = (("warm-up", self.warmup), ("cold", self.is_cold and not self.warmup), ("profiled", self.profiled))
+        return tuple(word for word, holds in known if holds)
 
     @property
     def is_over(self) -> bool:

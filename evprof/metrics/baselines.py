@@ -7,21 +7,18 @@ engine process come first, and cold runs never count. It reads what is known of 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import FINISHED, REFERENCE, ModelFacts, RunInfo
+from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import PAIRED_MODES
 from evprof.metrics.configurations import by_sample
 from evprof.metrics.statistics import FEWEST
 from evprof.view.settings_text import SPECULATION_KEYS, flat, kind_read, settings_of
-
-ENGINE_SESSION = "engine_session"
-"""Key of the environment that names the engine process of a run."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
     Of the engine processes that made the pool where there is any; [] for runs that do not draft.
     """
     first = pool[0]
-    if first.mode not in PAIRED_MODES or first.role not in first.models:
+    if not _drafts(first):
         return []
     name, question = first.sample.get("name"), _question(first)
     plain = [
@@ -148,6 +145,39 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         and other.sample.get("name") == name
         and _question(other) == question
     ]
+    return _of_their_process(pool, plain)
+
+
+def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = None) -> dict[int, list[int]]:
+    """Number of every finished run that drafts -> the numbers that `choose_baseline` gives for its repeats and it.
+
+    Only of the runs `made`, where that is given. Every run is looked at once, so that a suite may have thousands.
+    """
+    finished = [info for info in infos if info.status == FINISHED]
+    asked = [info for info in finished if _drafts(info) and (made is None or info.run_id in made)]
+    names = {info.sample.get("name") for info in asked}
+    plain: dict[Hashable, list[RunInfo]] = {}
+    pools: dict[Hashable, list[RunInfo]] = {}
+    for info in finished:
+        name = info.sample.get("name")
+        if name not in names:
+            continue
+        if _drafts(info):
+            pools.setdefault((name, _configuration(info)), []).append(info)
+        elif counts(info) and info.cell != REFERENCE:
+            plain.setdefault((name, _question(info)), []).append(info)
+    found: dict[int, list[int]] = {}
+    for pool in pools.values():
+        chosen = _of_their_process(pool, plain.get((pool[0].sample.get("name"), _question(pool[0])), []))
+        found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
+    return {info.run_id: found[info.run_id] for info in asked}
+
+
+def _drafts(info: RunInfo) -> bool:
+    return info.mode in PAIRED_MODES and info.role in info.models
+
+
+def _of_their_process(pool: Sequence[RunInfo], plain: list[RunInfo]) -> list[RunInfo]:
     sessions = {engine_session(info) for info in pool} - {""}
     return [info for info in plain if engine_session(info) in sessions] or plain
 

@@ -19,6 +19,7 @@ from evprof.metrics.configurations import (
     is_comparable,
     sample_key,
     typical_run,
+    warm_of,
 )
 from evprof.metrics.differences import (
     TOKEN_MATCH_DEFINITION,
@@ -62,6 +63,7 @@ __all__ = [
     "setting_rows",
     "token_match",
     "typical_run",
+    "warm_of",
 ]
 
 

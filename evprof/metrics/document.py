@@ -15,6 +15,7 @@ from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
 from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.baselines import engine_session
 from evprof.metrics.configurations import by_sample, sample_key
 from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
@@ -83,6 +84,9 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "error": info.error,
         "warmup": info.warmup,
         "profiled": info.profiled,
+        "cold": info.is_cold,
+        "engine_session": engine_session(info) or None,
+        "baseline": {"run_ids": list(info.baseline)} if info.baseline else None,
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,

@@ -30,8 +30,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     return json.loads(done.stdout), path
 
 
-def test_three_finished_runs(demo) -> None:
-    runs = demo[0]["runs"]
+def test_three_finished_runs_after_a_warm_up_of_each_model(demo) -> None:
+    warm_ups, runs = demo[0]["runs"][:2], demo[0]["runs"][2:]
+    assert [(run["role"], run["warmup"], run["cold"]) for run in warm_ups] == [
+        ("draft", True, True),
+        ("target", True, True),
+    ]
+    assert not any(run["warmup"] or run["cold"] for run in runs)
     assert [(run["mode"], run["role"], run["status"]) for run in runs] == [
         ("side-by-side", "draft", "finished"),
         ("side-by-side", "target", "finished"),
@@ -67,7 +72,7 @@ def test_sentences_name_what_is_in_the_scene(demo) -> None:
 
 
 def test_speculation_changes_no_token(demo) -> None:
-    _, target, speculative = demo[0]["runs"]
+    _, target, speculative = demo[0]["runs"][2:]
     assert speculative["token_ids"] == target["token_ids"]
     figures = speculative["speculation"]
     assert figures["emitted"] == figures["accepted"] + figures["bonus"] == len(target["token_ids"]) - 1

@@ -42,6 +42,28 @@ def test_without_inputs_the_bundled_sample_and_its_prompt(evprof, tmp_path) -> N
     assert found.document["runs"][0]["group_id"] == found.document["runs"][1]["group_id"]
 
 
+@pytest.mark.usefixtures("loading")
+def test_a_model_that_had_to_be_loaded_warms_up_first(evprof, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    runs = evprof("run", "--mode", "target", "-o", path, "--json").document["runs"]
+    assert [(run["run_id"], run["warmup"], run["cold"]) for run in runs] == [(1, True, True), (2, False, False)]
+    [asked] = evprof("run", "--mode", "target", "--warmup", 0, "-o", path, "--json").document["runs"]
+    assert (asked["warmup"], asked["cold"]) == (False, True)
+    assert "run 1 · target · scripted-video-llava · bfloat16 on scripted · warm-up" in evprof("show", path).output
+    assert "run 3 · target · scripted-video-llava · bfloat16 on scripted · cold" in evprof("show", path).output
+    assert runs[0]["engine_session"] == runs[1]["engine_session"] != asked["engine_session"]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_what_a_drafted_run_is_weighed_against_is_stored_with_it(evprof, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    evprof("run", "--mode", "target", "--repeat", 2, "-o", path)
+    evprof("run", "--mode", "speculative", "-o", path)
+    evprof("run", "--mode", "target", "-o", path)
+    runs = evprof("show", path, "--json").document["runs"]
+    assert [run["baseline"] for run in runs] == [None, None, {"run_ids": [1, 2]}, None]
+
+
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
     """A run's document without what depends on other runs of the session."""
     block = run["speculation"]

@@ -329,7 +329,7 @@ def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping
     if failed:
         said.append(f"Failed rows, left out: {'; '.join(failed)}.")
     if warm:
-        said.append(f"{warm:,} warm-up or profiled run" + (" is" if warm == 1 else "s are") + " left out.")
+        said.append(f"{warm:,} warm-up, cold or profiled run" + (" is" if warm == 1 else "s are") + " left out.")
     return said
 
 

@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
 from evprof.metrics.baselines import counts
-from evprof.metrics.comparison import is_comparable
+from evprof.metrics.comparison import is_comparable, warm_of
 from evprof.metrics.payoff import Payoff, payoff_of
 from evprof.metrics.speculation_text import payoff_sentence
 from evprof.metrics.stages import total_ms, wall_ms
@@ -130,15 +130,18 @@ class RunEntries:
 
     def _mean_ms(self, members: list[RunLog]) -> float | None:
         """Mean total of a sample; those of two models that answered it one after the other are added."""
-        by_role: dict[str, list[float]] = {}
+        by_role: dict[str, list[RunLog]] = {}
         for run in members:
             if run.info.status == FINISHED and is_comparable(run):
-                known = self._times.get(run.run_id)
-                if known is None or known[0] != run.version:
-                    known = self._times[run.run_id] = (run.version, total_ms(run))
-                if known[1] is not None:
-                    by_role.setdefault(run.info.role, []).append(known[1])
-        return sum(sum(listed) / len(listed) for listed in by_role.values()) if by_role else None
+                by_role.setdefault(run.info.role, []).append(run)
+        times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
+        return sum(sum(found) / len(found) for found in times if found) if any(times) else None
+
+    def _total_ms(self, run: RunLog) -> float | None:
+        known = self._times.get(run.run_id)
+        if known is None or known[0] != run.version:
+            known = self._times[run.run_id] = (run.version, total_ms(run))
+        return known[1]
 
     def _run_line(
         self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
@@ -195,7 +198,7 @@ def _inner_title(run: RunLog, title: str) -> str:
     """`interlaken_00_c · repeat 2 · warm-up`: within a cell the sample tells runs apart, neither number nor mode."""
     parts = [str(run.info.sample.get("name") or "") or title]
     parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
-    parts += ["warm-up"] if run.info.warmup else []
+    parts += run.info.marks
     return " · ".join(parts)
 
 

@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
-from evprof.metrics.comparison import Column, columns, is_comparable
+from evprof.metrics.comparison import Column, columns
 from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
@@ -42,7 +42,8 @@ class ReportData:
     """Everything sections read.
 
     `columns` are the configurations, finished and comparable runs only; `failures` the rows that ended otherwise (of a
-    row tried again, only its last attempt counts); `warmups` the finished warm-up runs, which no figure takes in.
+    row tried again, only its last attempt counts); `warmups` the finished runs that no figure takes in: for warming up,
+    profiled, or cold.
     """
 
     sources: tuple[Source, ...]
@@ -119,7 +120,8 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
     if not found:
         raise UserError(_nothing_finished(listed, failures))
-    warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and not is_comparable(run))
+    taken = {id(run) for column in found for run in column.runs}
+    warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in taken)
     return ReportData(listed, tuple(found), failures, warmups, basis or widest_basis(found), command)
 
 
