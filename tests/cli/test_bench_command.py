@@ -20,7 +20,8 @@ def test_engine_process_answers(evprof, monkeypatch) -> None:
     document = evprof("bench", "engine-process", "--json").document
     assert document["benchmark"] == "engine-process"
     assert document["environment"]["device"] == "synthetic"
-    assert 0 < document["summary"]["ready_ms"] < 60_000
+    assert document["summary"]["ready_ms"] > 0
+    assert document["summary"]["arrival_ms"] > 0
 
 
 def test_an_engine_process_that_ends_at_once_is_told(evprof, monkeypatch) -> None:
