@@ -289,7 +289,7 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
             for message in cursor.read().messages:
                 if isinstance(message, EngineChanged) and message.state == "ready":
                     ready_ms = 1000 * (time.monotonic() - began)
-                    summary = {"ready_ms": ready_ms, "arrival_ms": _arrival_ms()}
+                    summary = {"ready_ms": ready_ms, "arrival_ms": arrival_ms()}
                     return {"environment": message.environment, "rows": [], "summary": summary}
                 if isinstance(message, EngineChanged) and message.state == "gone" and message.sentence:
                     raise UserError(f"The engine process did not start: {message.sentence}")
@@ -299,7 +299,7 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
     raise UserError(f"The engine process did not answer within {timeout_s:.0f} s.")
 
 
-def _arrival_ms() -> float:
+def arrival_ms() -> float:
     """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
     from statistics import median
 
