@@ -289,10 +289,39 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
             for message in cursor.read().messages:
                 if isinstance(message, EngineChanged) and message.state == "ready":
                     ready_ms = 1000 * (time.monotonic() - began)
-                    return {"environment": message.environment, "rows": [], "summary": {"ready_ms": ready_ms}}
+                    summary = {"ready_ms": ready_ms, "arrival_ms": arrival_ms()}
+                    return {"environment": message.environment, "rows": [], "summary": summary}
                 if isinstance(message, EngineChanged) and message.state == "gone" and message.sentence:
                     raise UserError(f"The engine process did not start: {message.sentence}")
             time.sleep(0.02)
     finally:
         host.close()
     raise UserError(f"The engine process did not answer within {timeout_s:.0f} s.")
+
+
+def arrival_ms() -> float:
+    """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
+    from statistics import median
+
+    from evprof.cli.program import engine_argv
+    from evprof.core.clock import monotonic_ns
+    from evprof.core.messages import RequestEnded
+    from evprof.core.recording import Recording
+    from evprof.core.request import ModelChoice, RunRequest
+    from evprof.core.sample import Sample
+    from evprof.run.engine_process import EngineProcess
+    from evprof.run.wire import Submit, apply_part
+
+    recording, ages_ns = Recording(), []
+    process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
+    try:
+        process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
+        while not any(isinstance(message, RequestEnded) for message in recording.messages()):
+            before = len(recording.streams["tokens"])
+            for part in process.receive():
+                apply_part(part, recording)
+            ages_ns += (monotonic_ns() - recording.streams["tokens"].column("t_ns", before)).tolist()
+    finally:
+        process.kill()
+        process.bury()
+    return median(ages_ns) / 1e6

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
@@ -243,7 +243,7 @@ def make_pair(make_llama: Any) -> Any:
     return make
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 3),
     share=st.sampled_from([0.0, 0.02, 0.05, 3.0]),

@@ -69,7 +69,7 @@ def test_the_share_is_rounded_up(tokens: int, hundredths: int) -> None:
     assert 1 <= kept <= tokens
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     data=st.data(), tokens=st.integers(1, 12), frames=st.integers(1, 3), by=st.sampled_from(["attention", "similarity"])
 )

@@ -531,7 +531,7 @@ _FACTS = st.sampled_from(
 
 
 @given(st.lists(_odd_cells(), min_size=1, max_size=3), _FACTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_data_breaks_a_section(cell_runs: ModuleType, cells: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     runs = [run for place, values in enumerate(cells) for run in cell_runs.Cell(**values).runs(1 + 100 * place)]
     data = gather([Source(Path("s.evprof"), runs, {}, facts)])

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SELFTEST = Path(__file__).parents[2] / "packaging" / "selftest.py"
 
 
@@ -24,7 +22,6 @@ def _run(*program: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.timeout(180)
 def test_the_program_passes_its_selftest(tmp_path: Path) -> None:
     done = _run(sys.executable, "-m", "evprof", home=tmp_path)
     assert done.returncode == 0, done.stderr

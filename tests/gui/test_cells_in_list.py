@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -206,7 +208,11 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
 
 
 def test_of_thousands_of_runs_only_what_is_seen_is_painted(
-    window: MainWindow, add_row: AddRow, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow,
+    add_row: AddRow,
+    wait_until: Wait,
+    themes: ThemeHolder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """4,440 runs: two models on 555 samples in four cells. Only what is seen is painted."""
     recording = _suite(add_row, 555, 4)
@@ -226,10 +232,14 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
     lines._fill()
     assert made == []
     painted: list[object] = []
-    paint = _LineDelegate.paint
-    monkeypatch.setattr(
-        _LineDelegate, "paint", lambda self, *words: painted.append(words[-1].row()) or paint(self, *words)
-    )
+
+    class Counting(_LineDelegate):
+        def paint(self, painter: QPainter, option: Any, index: Any) -> None:
+            painted.append(index.row())
+            super().paint(painter, option, index)
+
+    delegate = Counting(themes)
+    lines.list.setItemDelegate(delegate)
     lines.list.verticalScrollBar().setValue(lines.list.verticalScrollBar().maximum())
     lines.list.grab()
     assert 0 < len(painted) <= lines.list.viewport().height() // LINE + 2

@@ -144,12 +144,12 @@ def test_a_run_of_a_real_engine_is_live(window: MainWindow, wait_until: Wait, fi
         Sample(None, files["video"]),
         None,
         ModelChoice("random:160m-video-llava"),
-        GenerationSettings(max_new_tokens=100, ignore_eos=True, frames=2),
+        GenerationSettings(max_new_tokens=60, ignore_eos=True, frames=2),
     )
     paints = _play(window, wait_until, request)
     assert len(paints.rows) >= 5
     assert "decode" in paints.running
-    assert list(paints.shown.values()) == [100]
+    assert list(paints.shown.values()) == [60]
 
 
 def test_requests_follow_one_another_and_come_into_view(

@@ -230,7 +230,7 @@ PATTERNS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
     """The quick way reads all of these; the other two agree."""
@@ -270,7 +270,7 @@ DAMAGE = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     number_of_events,
     st.sampled_from(PATTERNS),
