@@ -9,7 +9,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
 from evprof.core.whole_file import whole_file
 from evprof.export.files import refuse_session
-from evprof.export.report.contents import SECTIONS
+from evprof.export.report.contents import SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.head import facts_of, summary_of
 from evprof.export.report.html import html
@@ -87,8 +87,9 @@ def read_source(path: Path) -> Source:
 
 def build_report(data: ReportData, title: str | None = None) -> Report:
     """All sections in reading order under a head."""
+    sections = SECTIONS if data.columns else WITHOUT_RUNS
     return Report(
-        title or default_title(data), summary_of(data), facts_of(data), tuple(section(data) for section in SECTIONS)
+        title or default_title(data), summary_of(data), facts_of(data), tuple(section(data) for section in sections)
     )
 
 
