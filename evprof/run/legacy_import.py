@@ -220,7 +220,7 @@ class _Import:
         if names := [name for name in self._told if name in empty]:
             rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
             self._problems.of_file(
-                f"A value of 0.0 over nothing that was measured is no statistic and was left out: "
+                f"{len(names)} statistics are over nothing that was measured and were left out: "
                 f"{', '.join(names[:6])}{rest}"
             )
         self._told = {name: value for name, value in self._told.items() if name not in empty}

@@ -108,7 +108,7 @@ class ReportData:
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
     """The data of a report; `basis` None takes the widest (see `widest_basis`).
 
-    Raises UserError, listing the errors, when not a single run finished.
+    Raises UserError, listing the errors, when not a single run finished, unless files of statistics were imported.
     """
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
@@ -118,11 +118,20 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
         for column in columns([run for run in runs if run.info.status == FINISHED], str(source.path))
     ]
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
-    if not found:
+    if not found and not any(map(_holds_statistics, listed)):
         raise UserError(_nothing_finished(listed, failures))
     taken = {id(run) for column in found for run in column.runs}
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in taken)
     return ReportData(listed, tuple(found), failures, warmups, basis or widest_basis(found), command)
+
+
+def _holds_statistics(source: Source) -> bool:
+    """Whether a file was imported into the session that holds statistics and no runs."""
+    imports = source.facts.get("imports")
+    return isinstance(imports, list) and any(
+        isinstance(file, dict) and not file.get("runs") and (file.get("statistics") or file.get("series"))
+        for file in imports
+    )
 
 
 def widest_basis(listed: Sequence[Column]) -> str:

@@ -73,6 +73,7 @@ class _Reader:
                 "egpt_decode_ms": "EventGPT's decode",
             },
             statistics=_statistics(self._adapters),
+            over_nothing=frozenset(f"aggregate.{_PLAIN}.{key}_mean" for key in ("speedup", "accept_rate")),
         )
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
@@ -256,6 +257,7 @@ def _statistics(adapters: list[str]) -> dict[str, Statistic]:
             ("total_ms", "sd_total_ms"),
             ("accept_rate", "accept_rate"),
             ("overlap_ms", "overlap_ms"),
+            ("num_free_tok", "num_free_tok"),
         ):
             found[f"{head}.{name}_mean"] = Statistic(side, key, "avg")
         found[f"{head}.n_samples"] = Statistic(side, "sd_total_ms", "count")

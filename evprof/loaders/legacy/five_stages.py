@@ -297,5 +297,7 @@ def _statistics(sides: list[str]) -> dict[str, Statistic]:
             found[f"statistics.parallel.{key}_avg"] = Statistic(last, f"parallel.{key}", "avg")
         for key in ("acceptance_rate", "word_overlap", "char_similarity"):
             found[f"statistics.{key}_avg"] = Statistic(last, f"acceptance.{key}", "avg")
+        found["statistics.matched_tokens_total"] = Statistic(last, "acceptance.matched_tokens", "sum")
+        found["statistics.total_tokens_compared"] = Statistic(last, "acceptance.total_tokens", "sum")
         found["statistics.acceptance_rate_std"] = Statistic(last, "acceptance.acceptance_rate", "std")
     return found

@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, flattened
+from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import (
     DEFAULT_PROMPT,
     LLAVA_PATCHES,
@@ -73,11 +73,8 @@ class _Reader:
             names=dict(zip(_KEYS, ("Load", "Preprocess", "Vision encoding", "LLM decoding"), strict=True)),
             statistics=_statistics(self._sides),
             computed={f"speculative_decoding.{key}": value for key, value in _matching(matching).items()},
-            told=flattened({part: preview.head[part] for part in parts if part in preview.head}),
+            told=told_statistics(preview.head, parts),
         )
-        self.published.told = {
-            name: value for name, value in (self.published.told or {}).items() if not name.endswith(".gamma")
-        }
         self._rows_with_prompt = 0
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:

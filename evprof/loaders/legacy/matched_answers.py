@@ -14,7 +14,7 @@ from evprof.loaders.legacy.failures import failed_rows
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.matched_shapes import WORD_ESTIMATES, Answer, Shape, shape_of
 from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, flattened
+from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow
 from evprof.loaders.legacy.speculation_formula import Again
 
@@ -49,12 +49,12 @@ class _Reader:
             answer.role: {answer.time: list(answer.covers)} for answer in self._answers if answer.covers
         }
         side = next(answer.side for answer in shape.answers if answer.role == TARGET)
-        told = flattened({part: preview.head[part] for part in shape.told if part in preview.head})
+        told = told_statistics(preview.head, shape.told)
         self.published = Published(
             totals={role: list(keys) for role, keys in self.covers.items()},
             names={answer.time: "Answer" for answer in self._answers if answer.covers},
             statistics={name: Statistic(side, key, kind, over) for name, (key, kind, over) in shape.statistics.items()},
-            told={name: value for name, value in told.items() if not name.endswith(".gamma")},
+            told=told,
         )
         query = preview.config.get("query")
         self._prompt = query if isinstance(query, str) and query else DEFAULT_PROMPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -117,13 +118,14 @@ class Family(Protocol):
 _STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
 
 
-def told_statistics(head: dict[str, Any]) -> dict[str, float]:
+def told_statistics(head: dict[str, Any], keys: Sequence[str] = _STATISTICS) -> dict[str, float]:
     """A file's own statistics, from where most files keep them."""
-    found = flattened({key: head[key] for key in _STATISTICS if key in head})
+    found = flattened({key: head[key] for key in keys if key in head})
     parts = {
         side: {"stats": part["stats"]} for side, part in head.items() if isinstance(part, dict) and "stats" in part
     }
-    return found | flattened(parts)
+    found |= flattened(parts)
+    return {name: value for name, value in found.items() if name.rsplit(".", 1)[-1] != "gamma"}  # a setting
 
 
 def flattened(value: Any, name: str = "", most: int = 500) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evprof.loaders.legacy.checks import Problems, finite, mapping
+from evprof.loaders.legacy.checks import MS_PER_S, SHORTEST_MS, Problems, finite, mapping
 from evprof.loaders.legacy.reading import Preview, Published, Series, flattened
 from evprof.loaders.legacy.summary import SummaryReader, columns_of, difference, known, ratio, series_of
 
@@ -92,12 +92,12 @@ def _splits(head: dict[str, Any], part: str) -> list[tuple[str, dict[str, Any]]]
 
 
 def _untimed(head: dict[str, Any]) -> frozenset[str]:
-    """The times of stages that are 0 in every respect: the file that they were to come from holds none."""
+    """The times of stages that took none, even at most: the file that they were to come from holds none."""
     found: set[str] = set()
     for split, own in _splits(head, "final"):
         for side, stages in mapping(own.get("timing_stats")).items():
             for stage, values in mapping(stages).items():
-                if not finite(mapping(values).get("max")):
+                if (finite(mapping(values).get("max")) or 0.0) * MS_PER_S < SHORTEST_MS:
                     found.update(f"final.{split}.timing_stats.{side}.{stage}.{name}" for name in mapping(values))
     return frozenset(found)
 

@@ -12,7 +12,7 @@ from typing import Any
 from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, flattened
+from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
 
 _WHOLE, _VERIFY, _DECODE = "vl_time_ms", "vl_verify_ms", "vl_decode_ms"
@@ -68,7 +68,7 @@ class _Reader:
                 "summary.avg_speedup": Statistic(side, "speedup", "avg"),
                 "summary.output_match_rate": Statistic(side, "output_matches", "avg"),
             },
-            told=flattened({key: preview.head[key] for key in ("summary",) if key in preview.head}),
+            told=told_statistics(preview.head, ("summary",)),
         )
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:

@@ -9,7 +9,7 @@ from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.published_statistics import statistics_table
+from evprof.export.report.sections.published_statistics import series_table, statistics_table
 from evprof.metrics.published import (
     Average,
     Both,
@@ -53,11 +53,13 @@ def _file_blocks(file: PublishedFile) -> list[Block]:
         blocks.append(_pair_table(name, *pair))
         blocks.append(_contributions(file, *pair))
         blocks += _contradiction(file)
-    else:
+    elif file.cells:
         blocks += _cell_table(name, file.cells)
+    else:
+        blocks.append(Paragraph(f"{name} holds statistics and no rows of runs, so nothing of it is compared."))
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("What makes the difference:"), Bullets(differences)]
-    blocks += statistics_table(name, facts)
+    blocks += [*statistics_table(name, facts), *series_table(name, facts)]
     problems = facts.get("problems")
     if isinstance(problems, list) and problems:
         blocks.append(Paragraph(f"Problems of {name}:", tone="warn"))
@@ -273,9 +275,9 @@ def _cell_table(name: str, cells: Sequence[PublishedCell]) -> list[Block]:
     """Configurations one under the other, for files that are no pair of models."""
     rows = []
     for cell in cells:
-        if not cell.times:
+        if cell.rows == cell.failed:
             continue
-        parts = "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times)
+        parts = "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times) or "no stage"
         rows.append(
             (
                 Cell(cell.label.removesuffix(f" · {name}")),
