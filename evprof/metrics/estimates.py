@@ -63,7 +63,7 @@ class Estimate:
     """A figure with its 95 % interval; None with `note` saying why where the data allow none.
 
     `counts` and `sessions` are the runs and engine processes behind it: of the baseline and of the other, or of one
-    side. `pairs` counts the samples taken in pairs; None where there were none.
+    side, `means` their means. `pairs` counts the samples taken in pairs; None where there were none.
     """
 
     value: float
@@ -72,6 +72,7 @@ class Estimate:
     sessions: tuple[int, ...]
     pairs: int | None = None
     note: str = ""
+    means: tuple[float, ...] = ()
 
     def differs_from(self, value: float) -> bool:
         """Whether the interval leaves `value` out; without an interval nothing is claimed."""
@@ -136,6 +137,7 @@ def _compared(
         (len(sides.base.sessions), len(sides.other.sessions)),
         len(sides.base.by_sample) if sides.is_paired else None,
         note,
+        (below, above),
     )
 
 

@@ -97,7 +97,7 @@ class Sides:
             return joined((scenes, self._processes()))
         if scenes is None:
             return self._pairs() or self._in_line()
-        if self._took_turns:
+        if self._took_turns or not self.base.is_timed:
             return scenes
         return joined((scenes, self._in_line())) if self.is_repeated else widest((scenes, self._in_order()))
 
@@ -167,7 +167,7 @@ class Sides:
 
     def _in_order(self) -> Interval | None:
         """Of scenes asked once, one side after the other: their differences in order of time."""
-        if not (self.is_paired and self.base.is_timed):
+        if not self.is_paired:
             return None
         below, above = (side.by_scene(self.base.scenes) for side in (self.base, self.other))
         values = above / self.units[1] - below / self.units[0]

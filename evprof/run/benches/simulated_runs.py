@@ -7,6 +7,7 @@ steadily from the first run to the last. All factors but the pace have mean 1, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ def oracle_error(scenario: Scenario) -> float:
     variance += 2 * scenario.mixed**2 / scenario.scenes
     if not scenario.is_shared:
         variance += 2 * scenario.process**2 / scenario.processes
-    return variance**0.5
+    return math.sqrt(variance)
 
 
 def oracle_error_of_mean(scenario: Scenario) -> float:
@@ -86,7 +87,7 @@ def oracle_error_of_mean(scenario: Scenario) -> float:
     variance = float(_likeness(scenario, runs).mean()) * scenario.noise**2
     variance += (scenario.scene**2 + scenario.mixed**2 + scenario.sample**2 / scenario.samples) / scenario.scenes
     variance += scenario.process**2 / scenario.processes if scenario.processes > 1 else 0
-    return variance**0.5
+    return math.sqrt(variance)
 
 
 def _runs(scenario: Scenario) -> Iterator[_Run]:
