@@ -103,7 +103,7 @@ def test_batches_are_measured_behind_the_runs_and_kept(evprof, tmp_path) -> None
 
 @pytest.mark.usefixtures("computed")
 def test_a_model_with_layers_left_out_drafts_for_the_whole_one(evprof, tmp_path) -> None:
-    session, short = tmp_path / "s.evprof", ("--max-new-tokens", "12", "--frames", "2", "-o", session, "--json")
+    short = ("--max-new-tokens", "12", "--frames", "2", "-o", tmp_path / "s.evprof", "--json")
     few = ("--draft", "evprof-tiny-video-llava:layers=4", "--draft-input", "video")
     drafted = evprof("run", "--mode", "speculative", *few, *short).document["runs"][0]
     plain = evprof("run", "--mode", "target", *short).document["runs"][0]
