@@ -137,8 +137,10 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 def is_model_name(path: str) -> bool:
     """Whether `path` is a name of the catalogue, or one as the Hugging Face hub has them, rather than a place."""
     from engines import CATALOGUE
+    from engines.layer_drop import split_layers
 
-    if any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
+    path, layers = split_layers(path)
+    if layers is not None or any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
         return True
     owner, _, name = path.partition("/")
     is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))

@@ -123,6 +123,18 @@ def test_batches_are_measured_behind_the_runs_and_kept(evprof, tmp_path) -> None
     assert evprof("show", session, "--json").document["batches"] == measured
 
 
+@pytest.mark.usefixtures("computed")
+def test_a_model_with_layers_left_out_drafts_for_the_whole_one(evprof, tmp_path) -> None:
+    short = ("--max-new-tokens", "12", "--frames", "2", "-o", tmp_path / "s.evprof", "--json")
+    few = ("--draft", "evprof-tiny-video-llava:layers=4", "--draft-input", "video")
+    drafted = evprof("run", "--mode", "speculative", *few, *short).document["runs"][0]
+    plain = evprof("run", "--mode", "target", *short).document["runs"][0]
+    assert drafted["draft"]["model"]["name"] == "evprof-tiny-video-llava:layers=4"
+    assert drafted["token_ids"] == plain["token_ids"]
+    assert drafted["speculation"]["drafted"] > 0
+    assert any("10 layers 4 are kept: 0, 3, 6, 9" in sentence for sentence in drafted["warnings"])
+
+
 @pytest.mark.parametrize("sizes", ["", "0", "1,x", "1;2", "999"])
 def test_sizes_that_mean_nothing_are_refused(evprof, sizes: str) -> None:
     found = evprof("run", "--batches", sizes)
