@@ -54,6 +54,7 @@ class Run(Command):
         from evprof.cli.run_options import request_of
 
         request = request_of(options)
-        with RecordedSession(options.output or default_session_path(), console) as session:
+        path = options.output or default_session_path()
+        with RecordedSession(path, console, sessions=options.sessions) as session:
             session.run(request)
         return conclude(session, console)

@@ -134,7 +134,7 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
             pools.setdefault((name, _configuration(info)), []).append(info)
         elif counts(info) and info.cell != REFERENCE:
             plain.setdefault((name, _question(info)), []).append(info)
-    found = {}
+    found: dict[int, list[int]] = {}
     for pool in pools.values():
         chosen = _of_their_process(pool, plain.get((pool[0].sample.get("name"), _question(pool[0])), []))
         found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
