@@ -324,4 +324,4 @@ def arrival_ms() -> float:
     finally:
         process.kill()
         process.bury()
-    return median(ages_ns) / 1e6
+    return float(median(ages_ns)) / 1e6

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli import program
 from evprof.cli.console import Console
 from evprof.cli.progress import RunProgress
 from evprof.core.batches import BatchRow
@@ -19,6 +21,8 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
+from evprof.run.interrupts import first_interrupt
+from evprof.run.process_runner import ProcessRunner
 from evprof.run.runner import LocalRunner
 
 
@@ -32,13 +36,18 @@ def make_engine() -> Engine:
 class RecordedSession:
     """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
 
-    def __init__(self, path: Path, console: Console, engine: Callable[[], Engine] | None = None) -> None:
-        """`path`: a new file, or a session to append to. Raises UserError for any other file."""
+    def __init__(
+        self, path: Path, console: Console, engine: Callable[[], Engine] | None = None, *, sessions: int = 1
+    ) -> None:
+        """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
+        one after the other, where there are several. Raises UserError for any other file.
+        """
         from evprof.run.session_writer import SessionWriter
 
         check_place(path)
         self.path = path
         self.problem: str | None = None
+        self.is_stopped = False
         self.environment: dict[str, Any] = {}
         self.recording = Recording()
         self.book = RunBook(self.recording)
@@ -47,7 +56,12 @@ class RecordedSession:
         self._writer = SessionWriter(self.recording, path, waits_for_run=not path.exists())
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
-        self._runner = LocalRunner(engine or make_engine, self.recording)
+        self._sessions = sessions
+        self._runner: LocalRunner | ProcessRunner
+        if sessions > 1:
+            self._runner = ProcessRunner(program.engine_argv(), self.recording)
+        else:
+            self._runner = LocalRunner(engine or make_engine, self.recording)
 
     def __enter__(self) -> RecordedSession:
         return self
@@ -68,8 +82,27 @@ class RecordedSession:
                 self.problem = error.sentence
 
     def run(self, request: RunRequest) -> list[RunLog]:
-        """Carries the request out with progress shown; returns its runs, whatever became of them."""
+        """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
+        them."""
         before = set(self.book.runs)
+        stop = threading.Event()
+        with first_interrupt(stop.set):
+            for number in range(self._sessions):
+                self._begin(number)
+                if not stop.is_set():
+                    self._run(replace(request, first_repeat=request.first_repeat + number * request.repeat))
+                self.is_stopped = stop.is_set() or self._runner.is_stopping
+                if self.is_stopped:
+                    break
+        self._next_group_id += 1
+        return [run for run_id, run in self.book.runs.items() if run_id not in before]
+
+    def _begin(self, number: int) -> None:
+        if isinstance(self._runner, ProcessRunner):
+            self._runner.renew()
+            self._console.note(f"session {number + 1} of {self._sessions}")
+
+    def _run(self, request: RunRequest) -> None:
         numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
         progress = RunProgress(self.book, numbered, self._console)
 
@@ -84,8 +117,6 @@ class RecordedSession:
             progress.close()
             self.environment = progress.environment or self.environment
             self._next_run_id = max([self._next_run_id - 1, *self.book.runs]) + 1
-            self._next_group_id += 1
-        return [run for run_id, run in self.book.runs.items() if run_id not in before]
 
     def saved(self) -> list[RunLog]:
         """Every run of the file, those of earlier commands too; those in memory when nothing could be saved.
@@ -177,7 +208,7 @@ def conclude(session: RecordedSession, console: Console, batches: Sequence[Batch
         console.note(f"evprof: {session.problem}")
         return FAILURE
     console.note(f"session saved: {session.path}")
-    return exit_code(runs)
+    return CANCELLED_CODE if session.is_stopped else exit_code(runs)
 
 
 def exit_code(runs: list[RunLog]) -> int:

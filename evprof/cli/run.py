@@ -58,7 +58,8 @@ class Run(Command):
         from evprof.cli.run_options import request_of
 
         request, sizes = request_of(options), batch_sizes(options.batches)
-        with RecordedSession(options.output or default_session_path(), console) as session:
+        path = options.output or default_session_path()
+        with RecordedSession(path, console, sessions=options.sessions) as session:
             session.run(request)
         note_models(session, request)
         batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import main, recorded_session
+from evprof.cli import main, program, recorded_session
 from evprof.core.recording import Recording
 from evprof.core.request import GenerationSettings
 from evprof.run.demo import demo_requests
@@ -58,6 +58,12 @@ def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine plays a script instead of computing, with its models loaded already."""
     monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=50.0, is_warm=True))
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engine processes play a script, too."""
+    monkeypatch.setattr(program, "engine_argv", lambda: program.program_argv("_engine", "--synthetic", "script:200"))
 
 
 @pytest.fixture
