@@ -9,7 +9,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text
+from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text, rows_cell
 from evprof.export.report.parts import (
     POINTS,
     Badge,
@@ -159,7 +159,7 @@ def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
                 not_available() if expected is None else count_cell(expected, badge=Badge.THEORETICAL),
                 bytes_cell(summarize(_read(runs, measured_bytes)), badge),
                 *(ms_cell(summarize(_read(runs, figure.read)), badge, has_unit=False) for figure in FIGURES[2:]),
-                count_cell(len(runs), badge=badge),
+                rows_cell(len(runs)),
             )
         )
     heads = ("frames", "prompt", "visual", "visual by layout", "KV cache", "vision, ms", "prefill, ms")
