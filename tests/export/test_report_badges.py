@@ -14,7 +14,7 @@ from evprof.export.report.figures import rows_cell
 from evprof.export.report.parts import Badge, Cell, Section, Table
 from evprof.export.report.sections.reproduction import commands
 
-COUNTS = {"n", "runs", "samples", "rows", "parameters", "finished", "failed", "pairs", "answers compared"}
+COUNTS = {"n", "runs", "samples", "rows", "parameters", "finished", "did not", "pairs", "answers compared"}
 """Heads of columns that count what stands behind figures, or describe a model."""
 
 

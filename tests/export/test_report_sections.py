@@ -303,7 +303,7 @@ def figures(section: Section) -> Iterator[tuple[str, Cell]]:
         for row in table.rows:
             for head, cell in list(zip(table.heads, row, strict=True))[table.text_columns :]:
                 # Counts of rows are no figures, and have no badge (test_report_badges).
-                if head not in ("n", "runs", "samples", "rows", "finished", "failed", "parameters"):
+                if head not in ("n", "runs", "samples", "rows", "finished", "did not", "parameters"):
                     yield f"{section.title}: {table.caption}: {head}", cell
 
 
