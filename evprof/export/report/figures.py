@@ -83,6 +83,12 @@ def count_cell(
     return Cell(f"{count_text(value)} {unit}".rstrip(), badge, tone, note)
 
 
+def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
+    """How many runs, samples or rows stand behind figures: counted in the report's own data, so neither measured nor
+    imported, and without a badge."""
+    return nothing_measured(note) if count is None else Cell(count_text(count), None, tone, note)
+
+
 def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = "") -> Cell:
     """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
     if value is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import number_text, ratio_cell
+from evprof.export.report.figures import number_text, ratio_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.published_statistics import series_table, statistics_table
 from evprof.metrics.published import (
@@ -281,7 +281,7 @@ def _cell_table(name: str, cells: Sequence[PublishedCell]) -> list[Block]:
         rows.append(
             (
                 Cell(cell.label.removesuffix(f" · {name}")),
-                Cell(str(cell.rows - cell.failed), Badge.IMPORTED),
+                rows_cell(cell.rows - cell.failed),
                 _value(cell.total_ms.published, 2, has_spread=True),
                 _value(cell.total_ms.ours, 2, has_spread=True),
                 _value(cell.decode_tok_s.ours, 1),

@@ -6,7 +6,7 @@ from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, interval_cell, ms_cell, share_cell
+from evprof.export.report.figures import interval_cell, ms_cell, rows_cell, share_cell
 from evprof.export.report.parts import STACKED, Badge, Block, Bullets, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.readings import UNATTRIBUTED
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -143,7 +143,7 @@ def details_table(data: ReportData) -> Table:
                     ms_cell(found.median, own),
                     interval_cell(found.ci95),
                     share_cell(found.mean / whole if whole else None, Badge.DERIVED, note=note),
-                    count_cell(found.count, badge=own),
+                    rows_cell(found.count),
                 )
             )
     heads = ("configuration", "stage", "mean ± std", "median", "95 % interval of the mean", "share", "n")
