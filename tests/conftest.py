@@ -74,8 +74,14 @@ def _children() -> set[int]:
 
 @pytest.fixture(scope="session")
 def legacy_shapes() -> ModuleType:
-    """The builders of small result files in `legacy_shapes.py`."""
-    spec = importlib.util.spec_from_file_location("legacy_shapes", Path(__file__).with_name("legacy_shapes.py"))
+    """The builders of small result files in `legacy_shapes.py` and `legacy_family_shapes.py`, as one."""
+    module, others = (_module_beside(name) for name in ("legacy_shapes", "legacy_family_shapes"))
+    vars(module).update({name: value for name, value in vars(others).items() if not name.startswith("__")})
+    return module
+
+
+def _module_beside(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
