@@ -145,7 +145,11 @@ def token_lists(count: int = 3) -> dict[str, Any]:
         "acceptance_rate": 2 / 3,
     }
     summary = {"total_samples": count, "avg_total_matches": 2.0, "consecutive_distribution": {"2": count}}
-    return {"config": {"max_tokens": 50}, "summary": summary, "results": [{"sample_idx": 0} | row] * count}
+    return {
+        "config": {"max_tokens": 50},
+        "summary": summary,
+        "results": [{"sample_idx": index} | row for index in range(count)],
+    }
 
 
 def verified_drafts(count: int = 3) -> dict[str, Any]:
