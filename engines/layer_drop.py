@@ -9,17 +9,15 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
-    from engines.config import EventGptConfig, LlavaConfig, ModelConfig
+    from engines.config import ModelConfig
 
 _SUFFIX = re.compile(r":layers=(\d{1,6})\Z")
 _LAYER = re.compile(r"\Alanguage_model\.model\.layers\.(\d+)\.")
-
-Config = TypeVar("Config", "EventGptConfig", "LlavaConfig")
 
 
 def split_layers(name: str) -> tuple[str, int | None]:
@@ -33,7 +31,7 @@ def kept_layers(layers: int, count: int) -> tuple[int, ...]:
     return tuple(round(index * (layers - 1) / max(count - 1, 1)) for index in range(count))
 
 
-def with_layers(config: Config, name: str, count: int) -> Config:
+def with_layers(config: ModelConfig, name: str, count: int) -> ModelConfig:
     """The configuration with `count` layers, itself where these are all.
 
     Raises UserError (exit code 2) for a number it does not have.
