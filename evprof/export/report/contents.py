@@ -32,6 +32,7 @@ from evprof.export.report.sections import (
     scaling,
     shapes,
     stage_breakdown,
+    switches,
     texts,
     theory,
     what_if,
@@ -48,6 +49,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     contributions.section,
     generation.section,
     models.section,
+    switches.section,
     shapes.section,
     scaling.section,
     theory.section,
@@ -71,7 +73,6 @@ SECTIONS: tuple[SectionOf, ...] = (
 )
 
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
-    distributions.section,
     drift.section,
     published.section,
     failures.section,

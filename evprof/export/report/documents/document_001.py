@@ -127,7 +127,7 @@ ITEMS: tuple[Item, ...] = (
         suite("optimizations", "int4 computes on a CUDA device only"),
         never("no published file varied them"),
         ("optimizations",),
-        tables.totals,
+        tables.one_setting,
     ),
     Item(
         "001",
@@ -167,7 +167,7 @@ ITEMS: tuple[Item, ...] = (
         suite("loading"),
         never("no published file kept features"),
         ("loading",),
-        tables.contribution,
+        tables.one_setting,
     ),
     Item(
         "001",

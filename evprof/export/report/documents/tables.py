@@ -29,6 +29,7 @@ from evprof.export.report.sections import (
     scaling,
     shapes,
     stage_breakdown,
+    switches,
     texts,
     theory,
     what_if,
@@ -98,4 +99,5 @@ diagrams = models.diagrams
 peaks = memory.peaks
 layouts = memory.layouts
 batches = memory.batches
-totals = _all_of(overview.section)
+one_setting = _all_of(switches.section)
+same_input = switches.same_input
