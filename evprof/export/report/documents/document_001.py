@@ -55,7 +55,7 @@ ITEMS: tuple[Item, ...] = (
         TABLE,
         "sampling, tokens at most, cache",
         suite("stages"),
-        never("files say nothing of them, or only in their own settings"),
+        files("all", "frames and samples; of sampling and limits files say little"),
         _STAGES,
         tables.settings,
     ),

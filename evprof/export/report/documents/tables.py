@@ -57,7 +57,7 @@ def stage_picture(data: ReportData) -> Sequence[Block]:
 
 def settings(data: ReportData) -> Sequence[Block]:
     """What was asked of the models, and how many samples there were."""
-    return list(environment.settings_blocks(data))
+    return [overview.inputs_table(data), *environment.settings_blocks(data)]
 
 
 def claims_of(document: str, *beginnings: str) -> Shows:
