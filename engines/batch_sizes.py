@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, islice
 from statistics import median
-from typing import Any
 
 from engines.batching import BatchAnswer, generate_batch
 from engines.model import VisionLanguageModel
 from engines.stage_memory import StageMemory
+from evprof.core.batches import BatchRow
 from evprof.core.protocols import StopFlag
 from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
@@ -34,8 +34,8 @@ def batch_rows(
     *,
     sizes: Sequence[int] = SIZES,
     repeat: int = REPEAT,
-) -> list[dict[str, Any]]:
-    """A row for each size, as plain JSON: medians over `repeat` rounds after one that is not counted.
+) -> list[BatchRow]:
+    """A row for each size: medians over `repeat` rounds after one that is not counted.
 
     Rounds take the sizes in turn, forwards and backwards. Raises UserError for bad input and Cancelled when stopped.
     """
@@ -100,28 +100,28 @@ class _Round:
 
 def _row(
     model: VisionLanguageModel, role: str, size: int, rounds: Sequence[_Round], settings: GenerationSettings
-) -> dict[str, Any]:
+) -> BatchRow:
     peaks = [each.peak_bytes for each in rounds if each.peak_bytes is not None]
     answers = rounds[0].answers
-    return {
-        "model": model.facts.name,
-        "role": role,
-        "device": model.facts.device,
-        "dtype": model.facts.dtype,
-        "batch": size,
-        "requests": rounds[0].requests,
-        "n": len(rounds),
-        "positions": max(length for answer in answers for length in answer.prompt_lengths),
-        "new_tokens": settings.max_new_tokens,
-        "tokens": rounds[0].decoded + sum(len(answer.ids) for answer in answers),
-        "before_ms": median(each.before_ms for each in rounds),
-        "prefill_ms": median(each.prefill_ms for each in rounds),
-        "decode_ms": median(each.decode_ms for each in rounds),
-        "samples_per_s": median(
+    return BatchRow(
+        model=model.facts.name,
+        role=role,
+        device=model.facts.device,
+        dtype=model.facts.dtype,
+        batch=size,
+        requests=rounds[0].requests,
+        n=len(rounds),
+        positions=max(length for answer in answers for length in answer.prompt_lengths),
+        new_tokens=settings.max_new_tokens,
+        tokens=sum(answer.tokens for answer in answers),
+        before_ms=median(each.before_ms for each in rounds),
+        prefill_ms=median(each.prefill_ms for each in rounds),
+        decode_ms=median(each.decode_ms for each in rounds),
+        samples_per_s=median(
             1000 * each.requests / (each.before_ms + each.prefill_ms + each.decode_ms) for each in rounds
         ),
-        "decode_tok_s": median(1000 * each.decoded / each.decode_ms for each in rounds) if rounds[0].decoded else None,
-        "peak_bytes": max(peaks) if peaks else None,
-        "peak_of": "allocated" if model.device.type == "cuda" else "rss",
-        "cache_bytes": max(answer.cache.stored for answer in answers),
-    }
+        decode_tok_s=median(1000 * each.decoded / each.decode_ms for each in rounds) if rounds[0].decoded else None,
+        peak_bytes=max(peaks) if peaks else None,
+        peak_of="allocated" if model.device.type == "cuda" else "rss",
+        cache_bytes=max(answer.cache.stored for answer in answers),
+    )

@@ -15,19 +15,20 @@ import torch
 from engines.batch_engine import LocalBatchEngine
 from engines.batch_sizes import SIZES, batch_rows
 from engines.batching import generate_batch
-from engines.feature_alignment import compare_features, visual_features
+from engines.feature_alignment import DEFINITION, compare_features, visual_features
 from engines.loading import load_model
 from engines.model import VisionLanguageModel
 from engines.pipeline import taken_cache
 from engines.warm_models import Loader
+from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of
 from evprof.core.sample import Sample
 
-FEATURE_ALIGNMENT, CACHE_LAYOUT, BATCHES = "feature_alignment", "cache_layout", "batches"
-"""The facts' names."""
+FEATURE_ALIGNMENT, CACHE_LAYOUT = "feature_alignment", "cache_layout"
+"""The facts' names, beside BATCHES."""
 
 MOST_SAMPLES = 4
 
@@ -58,12 +59,51 @@ def document_facts(
                 model = pair.load(role, shown[0])
                 found[CACHE_LAYOUT].append(cache_layout(model, role, shown[0], settings, stop))
                 seen[role] = [visual_features(model, one, settings, input_of(settings.input, role)) for one in shown]
-                found[BATCHES] += batch_rows(model, role, shown, settings, stop, sizes=SIZES)
+                rows = batch_rows(model, role, shown, settings, stop, sizes=SIZES)
+                found[BATCHES] += [row.to_json() for row in rows]
             except (UserError, RuntimeError, MemoryError) as error:
                 note(f"No batches, cache layout and features of the {role}: {error}")
     if len(seen) == len((DRAFT, TARGET)):
         found[FEATURE_ALIGNMENT] = alignment_rows(draft.name, target.name, shown, seen)
     return {name: rows for name, rows in found.items() if rows}
+
+
+def batch_facts(
+    request: RunRequest, role: str, sizes: Sequence[int], stop: StopFlag, *, loader: Loader = load_model
+) -> list[BatchRow]:
+    """The request's model of `role` in batches about its sample. Raises UserError and Cancelled."""
+    engine = LocalBatchEngine(loader=loader)
+    try:
+        engine.ready(request, role, stop)
+        return batch_rows(engine.model, role, [request.sample], request.settings, stop, sizes=sizes)
+    finally:
+        engine.close()
+
+
+def inspect_features(
+    draft: ModelChoice,
+    target: ModelChoice,
+    sample: Sample,
+    settings: GenerationSettings,
+    *,
+    stop: StopFlag | None = None,
+    loader: Loader = load_model,
+) -> dict[str, Any]:
+    """The key "features" of `evprof inspect DRAFT --against TARGET --features`.
+
+    Raises UserError when a model or the sample cannot be had, Cancelled when stopped.
+    """
+    seen: list[Features] = []
+    with _Pair(draft, target, settings, stop or Event(), loader) as pair:
+        for role in (DRAFT, TARGET):
+            model = pair.load(role, sample)
+            seen.append(visual_features(model, sample, settings, input_of(settings.input, role)))
+    return {
+        "target": target.name,
+        "sample": sample.name,
+        "definition": DEFINITION,
+        "spaces": compare_features(seen[0], seen[1]),
+    }
 
 
 def alignment_rows(

@@ -17,20 +17,10 @@ from engines.run_plan import TRACE, RunPlan, RunTools
 from engines.warm_models import Loader, WarmModels
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE
-
-ROLES_OF = {
-    "side-by-side": (DRAFT, TARGET),
-    SPECULATIVE: (TARGET,),
-    PARALLEL_PREFILL: (TARGET,),
-    "draft": (DRAFT,),
-    "target": (TARGET,),
-    KV_ADAPTED: (TARGET,),
-}
-"""Mode -> the roles whose answers are wanted, a run each, in order."""
+from evprof.core.speculation import PAIRED_MODES
+from evprof.run.run_order import ROLES_OF, run_order
 
 
 class LocalEngine:
@@ -54,7 +44,7 @@ class LocalEngine:
         """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
         request.validate()
         failed: set[str] = set()
-        for plan in plan_runs(request):
+        for plan in plan_runs(request, lambda role: self._holds(request, role)):
             if plan.role in failed:
                 continue  # the same again would fail the same way
             status = MeasuredRun(request, plan, self._tools_for(request, plan), sink, stop=stop).perform()
@@ -63,6 +53,12 @@ class LocalEngine:
             if status == FAILED:
                 failed.add(plan.role)
         sink.post(RequestEnded(request.first_run_id))
+
+    def _holds(self, request: RunRequest, role: str) -> bool:
+        """Whether every model that a run of this role takes is loaded."""
+        roles = request.roles if request.mode in PAIRED_MODES else (role,)
+        choices = ((request.choice_of(role), role) for role in roles)
+        return all(choice is None or self._tools.warm.holds(choice, role) for choice, role in choices)
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
         if plan.extra == TRACE and request.trace is not None:
@@ -78,14 +74,16 @@ class LocalEngine:
         self._tools.pools.clear()
 
 
-def plan_runs(request: RunRequest) -> Iterator[RunPlan]:
-    """The runs of a request in order: warm-ups, repetitions, then those made only to be looked into."""
+def plan_runs(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator[RunPlan]:
+    """The runs of a request in order: warm-ups, repetitions, then those made only to be looked into.
+
+    `is_loaded` is `run_order`'s.
+    """
     run_id = request.first_run_id
-    for repeat in range(-request.warmup, request.repeat):
-        for role in ROLES_OF[request.mode]:
-            number = repeat if repeat < 0 else request.first_repeat + repeat
-            yield RunPlan(run_id, role, number, request.settings)
-            run_id += 1
+    for role, repeat in run_order(request, is_loaded):
+        number = repeat if repeat < 0 else request.first_repeat + repeat
+        yield RunPlan(run_id, role, number, request.settings)
+        run_id += 1
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)

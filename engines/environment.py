@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import torch
 import transformers
 
 from engines.gpu_state import driver_version, gpu_state
+from evprof.core.run_info import ENGINE_SESSION
+
+_SESSION = secrets.token_hex(4)
+"""Names this process: memory lies differently in the next one, and with it times differ."""
 
 
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
@@ -31,6 +36,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
         "gpu": gpu_state(device) if is_gpu else None,
+        ENGINE_SESSION: _SESSION,
     }
 
 

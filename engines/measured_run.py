@@ -99,6 +99,9 @@ class MeasuredRun:
         self._passes.clear()
         if status == FAILED:
             free_memory()
+        if status != FINISHED:
+            # What was asked for ended here: this warm-up is all that tells how.
+            facts["warmup"] = False
         self._sink.post(RunEnded(self._plan.run_id, status, error, facts))
         return status
 
@@ -107,7 +110,7 @@ class MeasuredRun:
         return RunInfo(
             run_id=plan.run_id,
             group_id=self._request.group_id,
-            repeat=max(plan.repeat, 0),
+            repeat=plan.repeat if plan.repeat >= 0 else self._request.first_repeat,
             role=plan.role,
             mode=self._request.mode,
             settings=resolved(plan.settings, plan.roles(self._request.mode)).to_json(),

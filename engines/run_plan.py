@@ -29,7 +29,7 @@ TRACE = "trace"
 
 @dataclass(frozen=True)
 class RunPlan:
-    """One run to be made: whose answer, which repetition; `repeat` is -1 for a warm-up.
+    """One run to be made: whose answer, which repetition; `repeat` is negative for a warm-up.
 
     `extra` is TRACE for a run made only to be looked into, "" for one that is measured.
     """

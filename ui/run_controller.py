@@ -13,11 +13,12 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RunEnded
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded
 from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.baselines import choose_baselines
 
 PULL_INTERVAL_MS = 33
 """Time between two looks at the recording: 30 Hz."""
@@ -134,11 +135,19 @@ class RunController(QObject):
         for message in messages:
             if isinstance(message, RunEnded) and message.status != FINISHED:
                 self._waiting.clear()
+            if isinstance(message, RequestEnded):
+                self._note_baselines(message.first_run_id)
             self.message.emit(message)
         self._note_busy(is_busy)
         if self._waiting and not is_busy:
             self._hand_over(self._waiting.popleft())
         self.ticked.emit()
+
+    def _note_baselines(self, first_run_id: int) -> None:
+        """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
+        made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
+        for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
+            self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests to the engine, one after another; the rest is dropped when one does not finish.

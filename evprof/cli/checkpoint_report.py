@@ -54,6 +54,7 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "text",
         "vision",
         "flops",
+        "features",
     }
     # Where it would lie and what it takes there stands below.
     known |= {"device", "device_dtype", "device_bytes"}

@@ -127,7 +127,7 @@ def _columns(path: str, console: Console, session: Session | None = None) -> lis
 def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
     from evprof.metrics.attempts import last_attempts
-    from evprof.metrics.comparison import failed_only
+    from evprof.metrics.comparison import columns, failed_only, is_comparable
 
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
@@ -138,7 +138,9 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
-    for count, what in ((warmups, "warm-up"), (profiled, "profiled"), (again, "begun again later")):
+    taken = {run.run_id for column in columns(kept) for run in column.runs}
+    cold = sum(run.info.is_cold and is_comparable(run) and run.run_id not in taken for run in kept)
+    for count, what in ((warmups, "warm-up"), (cold, "cold"), (profiled, "profiled"), (again, "begun again later")):
         if count:
             console.note(f"{path}: left out: {count} run{'s' if count > 1 else ''} ({what})")
 

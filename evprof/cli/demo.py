@@ -16,8 +16,8 @@ PICTURE_TIMEOUT_S = 120
 class Demo(Command):
     """Run the bundled pair on the bundled sample.
 
-    First side by side, then with speculative decoding: three runs. With a display this happens in the window; without
-    one it says so, runs headless, and saves the session and a picture of the window.
+    First side by side, then with speculative decoding: three runs, after a warm-up of each model. With a display this
+    happens in the window; without one it says so, runs headless, and saves the session and a picture of the window.
     """
 
     name = "demo"

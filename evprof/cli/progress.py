@@ -111,8 +111,7 @@ class RunProgress:
 
 def _title(info: RunInfo) -> str:
     parts = [info.mode if info.mode == info.role else f"{info.mode}, {info.role}"]
-    parts += [word for word, holds in (("warm-up", info.warmup), ("profiled", info.profiled)) if holds]
-    return ", ".join([*parts, *([f"repeat {info.repeat + 1}"] if info.repeat else [])])
+    return ", ".join([*parts, *info.marks, *([f"repeat {info.repeat + 1}"] if info.repeat else [])])
 
 
 class PlainLines:

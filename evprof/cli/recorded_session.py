@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli import program
 from evprof.cli.console import Console
 from evprof.cli.progress import RunProgress
+from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, UserError
 from evprof.core.protocols import Engine
@@ -18,6 +21,8 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
+from evprof.run.interrupts import first_interrupt
+from evprof.run.process_runner import ProcessRunner
 from evprof.run.runner import LocalRunner
 
 
@@ -31,13 +36,18 @@ def make_engine() -> Engine:
 class RecordedSession:
     """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
 
-    def __init__(self, path: Path, console: Console, engine: Callable[[], Engine] | None = None) -> None:
-        """`path`: a new file, or a session to append to. Raises UserError for any other file."""
+    def __init__(
+        self, path: Path, console: Console, engine: Callable[[], Engine] | None = None, *, sessions: int = 1
+    ) -> None:
+        """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
+        one after the other, where there are several. Raises UserError for any other file.
+        """
         from evprof.run.session_writer import SessionWriter
 
         check_place(path)
         self.path = path
         self.problem: str | None = None
+        self.is_stopped = False
         self.environment: dict[str, Any] = {}
         self.recording = Recording()
         self.book = RunBook(self.recording)
@@ -46,25 +56,53 @@ class RecordedSession:
         self._writer = SessionWriter(self.recording, path, waits_for_run=not path.exists())
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
-        self._runner = LocalRunner(engine or make_engine, self.recording)
+        self._sessions = sessions
+        self._runner: LocalRunner | ProcessRunner
+        if sessions > 1:
+            self._runner = ProcessRunner(program.engine_argv(), self.recording)
+        else:
+            self._runner = LocalRunner(engine or make_engine, self.recording)
 
     def __enter__(self) -> RecordedSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        from evprof.run.noted_baselines import note_baselines
+
         try:
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self._runner.close()
         finally:
             try:
                 self._writer.close()
+                if self.book.runs:
+                    note_baselines(self.path, self.book.runs)
             except UserError as error:
                 # The runs are still in memory: they are printed, and the exit code tells.
                 self.problem = error.sentence
 
     def run(self, request: RunRequest) -> list[RunLog]:
-        """Carries the request out with progress shown; returns its runs, whatever became of them."""
+        """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
+        them."""
         before = set(self.book.runs)
+        stop = threading.Event()
+        with first_interrupt(stop.set):
+            for number in range(self._sessions):
+                self._begin(number)
+                if not stop.is_set():
+                    self._run(replace(request, first_repeat=request.first_repeat + number * request.repeat))
+                self.is_stopped = stop.is_set() or self._runner.is_stopping
+                if self.is_stopped:
+                    break
+        self._next_group_id += 1
+        return [run for run_id, run in self.book.runs.items() if run_id not in before]
+
+    def _begin(self, number: int) -> None:
+        if isinstance(self._runner, ProcessRunner):
+            self._runner.renew()
+            self._console.note(f"session {number + 1} of {self._sessions}")
+
+    def _run(self, request: RunRequest) -> None:
         numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
         progress = RunProgress(self.book, numbered, self._console)
 
@@ -79,8 +117,6 @@ class RecordedSession:
             progress.close()
             self.environment = progress.environment or self.environment
             self._next_run_id = max([self._next_run_id - 1, *self.book.runs]) + 1
-            self._next_group_id += 1
-        return [run for run_id, run in self.book.runs.items() if run_id not in before]
 
     def saved(self) -> list[RunLog]:
         """Every run of the file, those of earlier commands too; those in memory when nothing could be saved.
@@ -119,6 +155,13 @@ def read_runs(path: str) -> list[RunLog]:
     return saved_runs(read_session(Path(path)))
 
 
+def read_facts(path: str) -> dict[str, Any]:
+    """The facts of a session file. Raises UserError for anything else."""
+    from evprof.session.reading import load_session
+
+    return load_session(Path(path)).facts
+
+
 def read_environment(path: str) -> dict[str, Any]:
     """The environment block that was saved with a session; empty when there is none."""
     from evprof.session.reading import load_session
@@ -148,22 +191,24 @@ def note_models(session: RecordedSession, request: RunRequest) -> None:
     add_facts(session.path, {"models": model_facts(choices, request.settings)})
 
 
-def conclude(session: RecordedSession, console: Console) -> int:
+def conclude(session: RecordedSession, console: Console, batches: Sequence[BatchRow] = ()) -> int:
     """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
+    from evprof.cli.batches import print_batches
     from evprof.cli.run_text import print_runs
     from evprof.metrics.document import session_document
 
     known = session.saved()
     runs = [run for run in known if run.run_id in session.book.runs]
     if console.is_json:
-        console.document(session_document(runs, session.environment or None, known))
+        console.document(session_document(runs, session.environment or None, known, batches))
     else:
         print_runs(runs, console, known)
+        print_batches(batches, console)
     if session.problem:
         console.note(f"evprof: {session.problem}")
         return FAILURE
     console.note(f"session saved: {session.path}")
-    return exit_code(runs)
+    return CANCELLED_CODE if session.is_stopped else exit_code(runs)
 
 
 def exit_code(runs: list[RunLog]) -> int:

@@ -46,15 +46,21 @@ class Run(Command):
             type=Path,
             help="session to write or to append to (default: a new one in the user's data folder)",
         )
+        parser.add_argument(
+            "--batches", metavar="N,N,…", help="behind the runs: the models' speed with so many prompts at once"
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
+        from evprof.cli.batches import batch_sizes, measure_batches
         from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, note_models
         from evprof.cli.run_options import request_of
 
-        request = request_of(options)
-        with RecordedSession(options.output or default_session_path(), console) as session:
+        request, sizes = request_of(options), batch_sizes(options.batches)
+        path = options.output or default_session_path()
+        with RecordedSession(path, console, sessions=options.sessions) as session:
             session.run(request)
         note_models(session, request)
-        return conclude(session, console)
+        batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []
+        return conclude(session, console, batches)

@@ -154,10 +154,37 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
     for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
         group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
-    group.add_argument("--warmup", type=int, metavar="N", default=0, help="runs before the measured ones (default: 0)")
+    group.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="runs before the measured ones (default: 1 where a model was just loaded)",
+    )
     group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
+    add_sessions_option(group)
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
+
+
+def add_sessions_option(group: argparse._ActionsContainer) -> None:
+    """Adds in how many engine processes everything is measured."""
+    group.add_argument(
+        "--sessions",
+        type=_count_of_sessions,
+        metavar="N",
+        default=1,
+        help="measure in N fresh engine processes, one after the other (default: 1)",
+    )
+
+
+def _count_of_sessions(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST_SESSIONS):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_SESSIONS}, not {word}")
+    return int(word)
+
+
+MOST_SESSIONS = 1000
+"""Engine processes; more are asked for by a slip."""
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,7 @@ def heading(run: RunLog) -> str:
     info = run.info
     model = info.models.get(info.role)
     place = f"{model.name} · {model.dtype} on {model.device}" if model else info.role
-    marks = [word for word, holds in (("warm-up", info.warmup), ("profiled", info.profiled)) if holds]
-    return " · ".join([f"run {info.run_id}", info.mode, place, *marks, _status(info)])
+    return " · ".join([f"run {info.run_id}", info.mode, place, *info.marks, _status(info)])
 
 
 def _status(info: RunInfo) -> str:

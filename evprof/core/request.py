@@ -118,6 +118,8 @@ class TraceSettings(Plain):
 class RunRequest:
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
 
+    `warmup` None is one where a model has to be loaded, else none.
+
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
     """
@@ -127,7 +129,7 @@ class RunRequest:
     draft: ModelChoice | None = None
     target: ModelChoice | None = None
     settings: GenerationSettings = field(default_factory=GenerationSettings)
-    warmup: int = 0
+    warmup: int | None = 0
     repeat: int = 1
     trace: TraceSettings | None = None
     first_run_id: int = 1
@@ -145,7 +147,7 @@ class RunRequest:
                 choice.validate(role)
         if self.mode not in MODES:
             raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
-        if self.repeat < 1 or self.warmup < 0:
+        if self.repeat < 1 or (self.warmup or 0) < 0:
             raise UserError("--repeat must be at least 1 and --warmup at least 0.", exit_code=USAGE)
         if "draft" in self.roles and self.draft is None:
             raise UserError(f"Mode {self.mode} needs a draft model; name one with --draft.", exit_code=USAGE)

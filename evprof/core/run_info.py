@@ -14,6 +14,9 @@ RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "fail
 REFERENCE = "reference"
 """The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""
 
+ENGINE_SESSION = "engine_session"
+"""Key of a run's environment: the name of the engine process that made it."""
+
 
 @dataclass(frozen=True)
 class ModelFacts(Plain):
@@ -154,6 +157,7 @@ class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
 
     `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
+    `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC.
     """
@@ -185,6 +189,18 @@ class RunInfo:
     cell: str = ""
     imported: ImportedFacts | None = None
     speculation: SpeculationFacts | None = None
+    baseline: list[int] = field(default_factory=list)
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
+        return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Why the run stands in no figure, in words."""
+        known = (("warm-up", self.warmup), ("cold", self.is_cold and not self.warmup), ("profiled", self.profiled))
+        return tuple(word for word, holds in known if holds)
 
     @property
     def is_over(self) -> bool:

@@ -115,6 +115,7 @@ def _run_rows(run: RunLog) -> list[Row]:
         "error": info.error,
         "warmup": info.warmup,
         "profiled": info.profiled,
+        "cold": info.is_cold,
         "model": model.name if model else None,
         "dtype": model.dtype if model else None,
         "device": model.device if model else None,
@@ -325,7 +326,7 @@ IDENTITY = ("session", "run_id", "cell", "sample", "imported_file", "imported_ro
 
 _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "runs": (
-        *("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled"),
+        *("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled", "cold"),
         *("model", "dtype", "device", "quantization"),
         *_SETTINGS,
         "wall_ms",

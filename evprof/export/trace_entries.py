@@ -197,8 +197,7 @@ def _process(info: RunInfo, place: Place) -> Iterator[Entry]:
 
 
 def _labels(info: RunInfo) -> list[str]:
-    flags = (("warm-up", info.warmup), ("profiled", info.profiled), ("imported", info.imported is not None))
-    return [info.status, *(name for name, holds in flags if holds)]
+    return [info.status, *info.marks, *(["imported"] if info.imported is not None else [])]
 
 
 def _thread_names(

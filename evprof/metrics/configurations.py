@@ -1,7 +1,7 @@
 """Runs gathered into configurations, the columns of every comparison: all samples and repeats of one as one.
 
 A suite or an imported file names its configurations ("cells"); elsewhere the repeats of one request are one. Warm-up,
-profiled and unfinished runs stay out.
+profiled and unfinished runs stay out, and cold ones wherever there are others.
 """
 
 from __future__ import annotations
@@ -47,9 +47,18 @@ class Column:
         """Whether it holds a dataset: figures are then means over samples, not medians over repeats."""
         return bool(self.cell)
 
+    @property
+    def is_cold(self) -> bool:
+        """Whether it holds nothing but cold runs, over which nothing may be claimed."""
+        return all(run.info.is_cold for run in self.runs)
+
     @cached_property
     def label(self) -> str:
         """The cell's name; else number, mode, answering model and what is not at its default, for headings."""
+        return f"{self._name} · cold" if self.is_cold else self._name
+
+    @property
+    def _name(self) -> str:
         info = self.runs[0].info
         model = info.models.get(info.role)
         name = model.name if model else info.role
@@ -106,7 +115,12 @@ def columns(runs: Sequence[RunLog], session: str = "") -> list[Column]:
     Of a suite's row that was begun more than once only the last attempt counts. Failed and cancelled runs are counted
     in `failures`; a configuration of which no other run is left gives no column (see `failed_only`).
     """
-    return [Column(tuple(kept), session, failures) for kept, failures in _gathered(runs).values() if kept]
+    return [Column(tuple(warm_of(kept)), session, failures) for kept, failures in _gathered(runs).values() if kept]
+
+
+def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
+    """Those of a configuration's runs that stand in its figures: all but the cold ones, if any are left then."""
+    return [run for run in runs if not run.info.is_cold] or list(runs)
 
 
 def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import evprof
+from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
 from evprof.metrics import decoding, kv_cache, stages
+from evprof.metrics.baselines import engine_session
 from evprof.metrics.configurations import by_sample, sample_key
 from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
@@ -44,7 +46,10 @@ _SETTINGS_KEYS = (
 
 
 def session_document(
-    runs: Iterable[RunLog], environment: dict[str, Any] | None = None, others: Iterable[RunLog] | None = None
+    runs: Iterable[RunLog],
+    environment: dict[str, Any] | None = None,
+    others: Iterable[RunLog] | None = None,
+    batches: Iterable[BatchRow] = (),
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
@@ -59,6 +64,7 @@ def session_document(
         "evprof_version": evprof.__version__,
         "environment": environment,
         "runs": [run_document(run, known.get(sample_key(run), ())) for run in listed],
+        "batches": [row.to_json() for row in batches],
     }
 
 
@@ -78,6 +84,9 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "error": info.error,
         "warmup": info.warmup,
         "profiled": info.profiled,
+        "cold": info.is_cold,
+        "engine_session": engine_session(info) or None,
+        "baseline": {"run_ids": list(info.baseline)} if info.baseline else None,
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,

@@ -12,4 +12,4 @@ def demo_requests() -> list[RunRequest]:
     """Side by side, then speculative, of the bundled pair on the bundled sample. Raises UserError without a sample."""
     sample = bundled_sample()
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
-    return [RunRequest(mode, sample, draft, target) for mode in ("side-by-side", "speculative")]
+    return [RunRequest(mode, sample, draft, target, warmup=None) for mode in ("side-by-side", "speculative")]

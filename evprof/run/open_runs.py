@@ -19,7 +19,7 @@ class OpenRuns:
 
     def __init__(self) -> None:
         self._request: RunRequest | None = None
-        self._open: list[int] = []
+        self._open: dict[int, bool] = {}  # by number, whether it is a warm-up
         self._has_started = False
 
     @property
@@ -34,16 +34,16 @@ class OpenRuns:
 
     def begin(self, request: RunRequest) -> None:
         """A request is handed to the engine."""
-        self._request, self._open, self._has_started = request, [], False
+        self._request, self._open, self._has_started = request, {}, False
 
     def note(self, message: Message) -> None:
         """A message passed."""
         match message:
-            case RunStarted(run_id=run_id):
+            case RunStarted(run_id=run_id, info=info):
                 self._has_started = True
-                self._open.append(run_id)
-            case RunEnded(run_id=run_id) if run_id in self._open:
-                self._open.remove(run_id)
+                self._open[run_id] = info.warmup
+            case RunEnded(run_id=run_id):
+                self._open.pop(run_id, None)
             case RequestEnded():
                 self._request = None
 
@@ -55,13 +55,17 @@ class OpenRuns:
         if self._request is None:
             return []
         request, said = self._request, list[Message]()
-        open_runs = list(self._open)
+        open_runs = dict(self._open)
         if not self._has_started:
             said.append(RunStarted(request.first_run_id, _unstarted(request)))
-            open_runs.append(request.first_run_id)
-        said += [RunEnded(run_id, status, sentence) for run_id in open_runs]
+            open_runs[request.first_run_id] = False
+        # A warm-up that was cut off is all that tells what became of the request.
+        said += [
+            RunEnded(run_id, status, sentence, {"warmup": False} if is_warmup else {})
+            for run_id, is_warmup in open_runs.items()
+        ]
         said.append(RequestEnded(request.first_run_id))
-        self._request, self._open = None, []
+        self._request, self._open = None, {}
         return said
 
 

@@ -6,6 +6,7 @@ pace of a person reading. Names, models and environment say that it is a script.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from evprof.core.records import (
 from evprof.core.request import RunRequest
 from evprof.core.run_info import (
     CANCELLED,
+    ENGINE_SESSION,
     FINISHED,
     KvFacts,
     MemoryFacts,
@@ -40,6 +42,7 @@ from evprof.core.run_info import (
 from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
 from evprof.core.text import join_pieces
 from evprof.core.units import NS_PER_MS
+from evprof.run.run_order import run_order
 from evprof.run.script import Script, token_id_of
 from evprof.run.scripted_drafts import facts_of, judgements_of, proposal_of
 from evprof.run.scripted_records import ScriptedRecords
@@ -56,39 +59,43 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 class ScriptedEngine:
-    """An Engine that plays a Script. `speed` 10 is ten times as fast; Stop is answered between tokens and stages."""
+    """An Engine that plays a Script. `speed` 10 is ten times as fast; Stop is answered between tokens and stages.
 
-    def __init__(self, script: Script | None = None, *, speed: float = 1.0) -> None:
+    `is_warm`: the models are loaded from the start.
+    """
+
+    def __init__(self, script: Script | None = None, *, speed: float = 1.0, is_warm: bool = False) -> None:
         self._script = script or Script()
         self._speed = speed
-        self._warm: set[str] = set()
+        self._warm = {model.facts.name for model in (self._script.draft, self._script.target) if is_warm}
+        self._environment = {**ENVIRONMENT, ENGINE_SESSION: secrets.token_hex(4)}
 
     def describe(self) -> dict[str, Any]:
         """A scripted environment."""
-        return dict(ENVIRONMENT)
+        return dict(self._environment)
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Plays the runs of `request.mode`, warm-up and repetitions included."""
-        plays = (DRAFT, TARGET) if request.mode == "side-by-side" else (DRAFT,) if request.mode == DRAFT else (TARGET,)
-        run_id = request.first_run_id
-        for repeat in range(-request.warmup, request.repeat):
-            for role in plays:
-                play = _Play(
-                    script=self._script,
-                    speed=self._speed,
-                    request=request,
-                    run_id=run_id,
-                    role=role,
-                    repeat=repeat,
-                    sink=sink,
-                    stop=stop,
-                )
-                is_over = play.perform(self._warm)
-                run_id += 1
-                if not is_over:
-                    sink.post(RequestEnded(request.first_run_id))
-                    return
+        order = run_order(request, lambda role: self._models(request, role) <= self._warm)
+        for run_id, (role, repeat) in enumerate(order, request.first_run_id):
+            play = _Play(
+                script=self._script,
+                speed=self._speed,
+                request=request,
+                run_id=run_id,
+                role=role,
+                repeat=repeat,
+                environment=self._environment,
+                sink=sink,
+                stop=stop,
+            )
+            if not play.perform(self._warm):
+                break
         sink.post(RequestEnded(request.first_run_id))
+
+    def _models(self, request: RunRequest, role: str) -> set[str]:
+        roles = request.roles if request.mode in PAIRED_MODES else (role,)
+        return {(self._script.draft if role == DRAFT else self._script.target).facts.name for role in roles}
 
     def close(self) -> None:
         """Forgets which models are warm."""
@@ -100,6 +107,7 @@ class _Play(ScriptedRecords):
     """One run of the script."""
 
     repeat: int
+    environment: dict[str, Any]
     _rolled_back: int = 0
     _rounds: int = 0
     _proposals: dict[int, list[str]] = field(default_factory=dict)
@@ -141,7 +149,8 @@ class _Play(ScriptedRecords):
         if self._speculation.judges:
             for record in self._judgements:
                 self.sink.append(record)
-        self.sink.post(RunEnded(self.run_id, status, error, self._outcome(roles)))
+        facts = self._outcome(roles) if status == FINISHED else {**self._outcome(roles), "warmup": False}
+        self.sink.post(RunEnded(self.run_id, status, error, facts))
         return status == FINISHED
 
     @property
@@ -175,7 +184,7 @@ class _Play(ScriptedRecords):
             sample=sample.facts(),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             warmup=self.repeat < 0,
-            environment=dict(ENVIRONMENT),
+            environment=dict(self.environment),
             cell=self.request.cell,
         )
 

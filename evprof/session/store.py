@@ -165,6 +165,14 @@ class SessionFile:
         finally:
             self._connection.close()
 
+    def infos(self) -> list[RunInfo]:
+        """What is known of every run but its rows, in order. Raises ValueError for what evprof does not write."""
+        rows = self._connection.execute("SELECT info FROM runs ORDER BY run_id").fetchall()
+        found = [run_info_from(json.loads(text)) for (text,) in rows]
+        if None in found:
+            raise ValueError("the facts of a run are not what evprof writes")
+        return [info for info in found if info is not None]
+
     def fact(self, key: str) -> Any:
         """A fact of the session as it was last committed; None where there is none."""
         return self._get(FACT_PREFIX + key)

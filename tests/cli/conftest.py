@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evprof.cli import main, recorded_session
+from evprof.cli import main, program, recorded_session
+from evprof.core.recording import Recording
+from evprof.core.request import GenerationSettings
+from evprof.run.demo import demo_requests
 from evprof.run.script import Script
 from evprof.run.synthetic import ScriptedEngine
 
@@ -52,8 +56,20 @@ def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine plays a script instead of computing."""
-    monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=50.0))
+    """The engine plays a script instead of computing, with its models loaded already."""
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=50.0, is_warm=True))
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engine processes play a script, too."""
+    monkeypatch.setattr(program, "engine_argv", lambda: program.program_argv("_engine", "--synthetic", "script:200"))
+
+
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, with models that every command has to load."""
+    monkeypatch.setattr(recorded_session, "make_engine", lambda: ScriptedEngine(Script(), speed=200.0))
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +79,8 @@ def warm_engine() -> Iterator[Any]:
     from engines import make_engine
 
     made = make_engine()
+    request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)
+    made.run(request, Recording(), threading.Event())
     yield made
     made.close()
 

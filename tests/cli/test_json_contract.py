@@ -118,6 +118,7 @@ RUN = {
     "status": one_of("running finished cancelled failed"),
     "error": Maybe(str),
     "warmup": bool,
+    "cold": bool,
     "profiled": bool,
     "model": Maybe(MODEL),
     "settings": {
@@ -163,8 +164,16 @@ RUN = {
     "token_pieces": [str],
     "token_origin": [one_of("target accepted bonus draft")],
 }
+BATCH = {
+    **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
+    **dict.fromkeys(("batch", "requests", "n", "positions", "new_tokens", "tokens", "cache_bytes"), int),
+    **dict.fromkeys(("before_ms", "prefill_ms", "decode_ms", "samples_per_s"), Number),
+    "decode_tok_s": Maybe(Number),
+    "peak_bytes": Maybe(int),
+}
 SESSION = {
     "schema_version": int,
+    "batches": [BATCH],
     "evprof_version": str,
     "environment": {
         "device": str,
@@ -326,9 +335,11 @@ def test_show_prints_what_was_run(recorded) -> None:
 
 def test_runs_are_numbered_and_grouped(recorded) -> None:
     runs = runs_of(recorded)
-    assert [run["run_id"] for run in runs] == [1, 2, 3]
-    assert runs[0]["group_id"] == runs[1]["group_id"] != runs[2]["group_id"]
-    assert [run["repeat"] for run in runs] == [0, 0, 0]
+    assert [run["run_id"] for run in runs] == [1, 2, 3, 4, 5]
+    assert [run["warmup"] for run in runs] == [True, True, False, False, False]
+    assert len({run["group_id"] for run in runs[:4]}) == 1
+    assert runs[4]["group_id"] != runs[3]["group_id"]
+    assert {run["repeat"] for run in runs} == {0}
 
 
 def test_the_zero_the_wall_and_what_is_left_over(recorded) -> None:
@@ -394,7 +405,7 @@ def test_what_was_not_measured_is_null(recorded) -> None:
         assert run["setup"]["compile_ms"] is None
         assert run["error"] is None
     assert runs_of(recorded)[0]["setup"]["weights_ms"] > 0
-    assert runs_of(recorded)[2]["setup"] == {"import_ms": None, "weights_ms": None, "compile_ms": None}
+    assert runs_of(recorded)[4]["setup"] == {"import_ms": None, "weights_ms": None, "compile_ms": None}
 
 
 def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
@@ -406,7 +417,7 @@ def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
 
 
 def test_origins_and_rounds(recorded) -> None:
-    draft, target, speculative = runs_of(recorded)
+    draft, target, speculative = runs_of(recorded)[2:]
     for run in (draft, target):
         assert set(run["token_origin"]) == {"target"}
         assert run["draft"] is run["speculation"] is None
@@ -429,7 +440,7 @@ def test_origins_and_rounds(recorded) -> None:
 def test_a_comparison_has_every_key(recorded, basis) -> None:
     document = recorded.ask("compare", recorded.path, "--basis", basis)
     assert differences(document, COMPARISON) == []
-    assert (document["schema_version"], document["basis"], document["baseline"]) == (1, basis, 1)
+    assert (document["schema_version"], document["basis"], document["baseline"]) == (1, basis, 3)
     assert document["token_match"]["definition"] == "same id at the same position"
     generation = document["generation"]
     assert generation["product"] == pytest.approx(generation["token_count_ratio"] * generation["time_per_token_ratio"])

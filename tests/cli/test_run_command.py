@@ -11,6 +11,7 @@ from evprof.cli import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.run.synthetic import ENVIRONMENT, SyntheticEngine
+from evprof.session.facts import add_facts
 from evprof.session.reading import load_session
 
 INFERRED = [("both", "side-by-side", 2), ("events", "draft", 1), ("video", "target", 1)]
@@ -41,6 +42,28 @@ def test_without_inputs_the_bundled_sample_and_its_prompt(evprof, tmp_path) -> N
     assert found.document["runs"][0]["group_id"] == found.document["runs"][1]["group_id"]
 
 
+@pytest.mark.usefixtures("loading")
+def test_a_model_that_had_to_be_loaded_warms_up_first(evprof, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    runs = evprof("run", "--mode", "target", "-o", path, "--json").document["runs"]
+    assert [(run["run_id"], run["warmup"], run["cold"]) for run in runs] == [(1, True, True), (2, False, False)]
+    [asked] = evprof("run", "--mode", "target", "--warmup", 0, "-o", path, "--json").document["runs"]
+    assert (asked["warmup"], asked["cold"]) == (False, True)
+    assert "run 1 · target · scripted-video-llava · bfloat16 on scripted · warm-up" in evprof("show", path).output
+    assert "run 3 · target · scripted-video-llava · bfloat16 on scripted · cold" in evprof("show", path).output
+    assert runs[0]["engine_session"] == runs[1]["engine_session"] != asked["engine_session"]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_what_a_drafted_run_is_weighed_against_is_stored_with_it(evprof, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    evprof("run", "--mode", "target", "--repeat", 2, "-o", path)
+    evprof("run", "--mode", "speculative", "-o", path)
+    evprof("run", "--mode", "target", "-o", path)
+    runs = evprof("show", path, "--json").document["runs"]
+    assert [run["baseline"] for run in runs] == [None, None, {"run_ids": [1, 2]}, None]
+
+
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
     """A run's document without what depends on other runs of the session."""
     block = run["speculation"]
@@ -68,7 +91,7 @@ def test_text_for_people(evprof, session) -> None:
     assert found.code == 0
     assert "run 3 · speculative · scripted-video-llava" in found.output
     assert "unattributed" in found.output
-    assert "Speculation" in found.output
+    assert "--repeat 3" in found.output  # one run of each is no verdict
     assert "A red car drives" in found.output
 
 
@@ -83,6 +106,40 @@ def test_a_session_says_what_its_models_are_built_of(evprof, tmp_path) -> None:
         assert facts["architecture"]["backbone"].startswith("Llama")
         assert facts["text"]["layers"] > 0
         assert facts["flops"]["prefill"] > 0
+
+
+@pytest.mark.usefixtures("computed")
+def test_batches_are_measured_behind_the_runs_and_kept(evprof, tmp_path) -> None:
+    session = tmp_path / "s.evprof"
+    words = ("run", "--mode", "target", "--frames", "1", "--max-new-tokens", "3", "--batches", "1,2", "-o", session)
+    measured = evprof(*words, "--json").document["batches"]
+    assert [(row["batch"], row["requests"], row["tokens"]) for row in measured] == [(1, 2, 6), (2, 2, 6)]
+    assert evprof("show", session, "--json").document["batches"] == measured
+    shown = evprof("show", session).output
+    assert "decode tok/s" in shown
+    assert shown.count("3 x 2") == 2
+    # What is no row is passed over.
+    add_facts(session, {"batches": [{"model": "x"}, 7, {**measured[0], "batch": "2"}]})
+    assert evprof("show", session, "--json").document["batches"] == measured
+
+
+@pytest.mark.usefixtures("computed")
+def test_a_model_with_layers_left_out_drafts_for_the_whole_one(evprof, tmp_path) -> None:
+    short = ("--max-new-tokens", "12", "--frames", "2", "-o", tmp_path / "s.evprof", "--json")
+    few = ("--draft", "evprof-tiny-video-llava:layers=4", "--draft-input", "video")
+    drafted = evprof("run", "--mode", "speculative", *few, *short).document["runs"][0]
+    plain = evprof("run", "--mode", "target", *short).document["runs"][0]
+    assert drafted["draft"]["model"]["name"] == "evprof-tiny-video-llava:layers=4"
+    assert drafted["token_ids"] == plain["token_ids"]
+    assert drafted["speculation"]["drafted"] > 0
+    assert any("10 layers 4 are kept: 0, 3, 6, 9" in sentence for sentence in drafted["warnings"])
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "1,x", "1;2", "999"])
+def test_sizes_that_mean_nothing_are_refused(evprof, sizes: str) -> None:
+    found = evprof("run", "--batches", sizes)
+    assert found.code == 2
+    assert "--batches takes sizes from 1 to 256" in found.errors
 
 
 @pytest.mark.usefixtures("scripted")

@@ -16,6 +16,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import STAGES
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.baselines import engine_session
 from evprof.metrics.kv_cache import formula_bytes
 from evprof.metrics.stages import unattributed_ms, wall_ms
 
@@ -234,6 +235,47 @@ def test_a_refusal_before_loading_fails_the_run(tiny_models: Any, sample: Any) -
     assert tiny_models.loaded == []
 
 
+def test_a_request_warms_up_where_a_model_had_to_be_loaded(tiny_models: Any, sample: Any) -> None:
+    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    request = request_for("side-by-side", sample, warmup=None, repeat=2)
+    first, _ = carry_out(engine, request)
+    assert [(run.info.role, run.info.warmup, run.info.is_cold) for run in first] == [
+        *(("draft", True, True), ("target", True, True)),
+        *[("draft", False, False), ("target", False, False)] * 2,
+    ]
+    assert [run.run_id for run in first] == list(range(1, 7))
+    again, _ = carry_out(engine, request)
+    assert not any(run.info.warmup or run.info.is_cold for run in again)
+    assert len(again) == 4
+
+
+def test_models_that_cannot_stay_together_are_repeated_warm_one_after_the_other(tiny_models: Any, sample: Any) -> None:
+    def keeps_one(request: RunRequest, roles: tuple[str, ...], warm: Any) -> None:
+        warm.keep_only({(request.choice_of(role), role) for role in roles})
+
+    engine = LocalEngine(loader=tiny_models, make_room=keeps_one)
+    runs, _ = carry_out(engine, request_for("side-by-side", sample, warmup=None, repeat=2))
+    measured = [(run.info.role, run.info.is_cold) for run in runs if not run.info.warmup]
+    assert measured == [("target", False)] * 2 + [("draft", False)] * 2
+
+
+@pytest.mark.parametrize("warmup", [None, 1])
+def test_a_warm_up_that_fails_is_what_became_of_the_request(tiny_models: Any, sample: Any, warmup: int | None) -> None:
+    def refuse(*_: Any) -> None:
+        raise UserError("It does not fit.")
+
+    engine = LocalEngine(loader=tiny_models, make_room=refuse)
+    runs, _ = carry_out(engine, request_for("target", sample, warmup=warmup, first_repeat=2))
+    assert [(run.info.warmup, run.info.repeat, run.info.error) for run in runs] == [(False, 2, "It does not fit.")]
+
+
+def test_runs_name_the_process_that_made_them(engine: Any, sample: Any) -> None:
+    runs = [run for _ in range(2) for run in carry_out(engine, request_for("draft", sample))[0]]
+    named = {engine_session(run.info) for run in runs}
+    assert named == {engine.describe()["engine_session"]}
+    assert named != {""}
+
+
 def test_describe_names_the_machine(engine: Any) -> None:
     block = engine.describe()
     assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
@@ -242,7 +284,7 @@ def test_describe_names_the_machine(engine: Any) -> None:
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:
     request = request_for("side-by-side", sample, warmup=1, trace=TraceSettings("log", 3))
-    plans = list(plan_runs(request))
+    plans = list(plan_runs(request, lambda _: True))
     assert [plan.run_id for plan in plans] == list(range(1, 7))
     assert [plan.extra for plan in plans] == [""] * 4 + ["trace"] * 2
     assert [plan.profiled for plan in plans] == [False] * 4 + [True] * 2

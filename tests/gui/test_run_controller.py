@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from evprof.core.errors import UserError
@@ -11,6 +13,7 @@ from evprof.core.records import BEGIN, TARGET, SpanRecord
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
+from evprof.run.scripted_engine import ScriptedEngine
 from ui.housekeeping import Housekeeping
 from ui.run_controller import RunController
 from ui.trace_viewer import TraceViewer
@@ -154,3 +157,22 @@ def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunControll
     viewer.open()
     assert viewer.newest is None
     assert said == ["There is no torch trace in this session; switch on Trace and press Run."]
+
+
+def test_what_a_drafted_run_is_weighed_against_is_noted_when_its_request_ends(application: object) -> None:
+    recording, engine = Recording(), ScriptedEngine(speed=500)
+    controller = RunController(recording)
+    for number, mode in enumerate(("target", "speculative")):
+        sample = Sample("e.npy", "v.mp4", prompt="What?")
+        request = RunRequest(
+            mode, sample, ModelChoice("d"), ModelChoice("t"), warmup=None, first_run_id=1 + 10 * number
+        )
+        engine.run(request, recording, threading.Event())
+        controller.pull()
+    controller.pull()
+    plain, drafted = ([run for run in controller.runs.values() if run.info.mode == mode] for mode in MODES)
+    assert [run.info.baseline for run in plain] == [[], []]
+    assert [run.info.baseline for run in drafted if not run.info.warmup] == [[plain[1].run_id]]
+
+
+MODES = ("target", "speculative")

@@ -53,7 +53,7 @@ class RunScript:
             sample={"events": None, "video": {"path": "a.mp4"}, "prompt": "What?"},
             start_ns=ZERO,
             models={role: model()},
-            setup={role: SetupFacts(weights_ms=12.0)},
+            setup={role: SetupFacts()},
             lengths={role: LengthFacts(input=20, system=5, text=7, visual=8)},
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import evprof
+from evprof.core.run_info import SetupFacts
 from evprof.metrics.document import run_document, session_document
 
 
@@ -24,7 +25,8 @@ RUN_KEYS = set(
 def test_keys_are_the_contract(plain_run) -> None:
     document = run_document(plain_run)
     assert set(document) >= RUN_KEYS
-    assert set(document) - RUN_KEYS == {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
+    later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
+    assert set(document) - RUN_KEYS == later | {"cold", "engine_session", "baseline"}
     assert list(document["model"]) == (
         names("name family model_type parameters weight_bytes dtype device quantization")
     )
@@ -51,6 +53,7 @@ def test_keys_are_the_contract(plain_run) -> None:
 
 
 def test_a_plain_run(plain_run) -> None:
+    plain_run.info.setup["target"] = SetupFacts(weights_ms=12.0)
     document = run_document(plain_run)
     assert [stage["name"] for stage in document["stages"]] == ["load", "preprocess", "vision", "prefill", "decode"]
     vision = document["stages"][2]

@@ -12,20 +12,20 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import Column as Repeats
-from evprof.metrics.comparison import is_comparable, typical_run
+from evprof.metrics.comparison import is_comparable, typical_run, warm_of
 from evprof.view.columns import Column, pair_for
 from ui.selection import RunPair
 
 
 def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
-    """The finished, comparable runs of a run's cell in its mode and role; of a row begun again only the last."""
+    """The finished runs in a cell's figures, of a run's mode and role; of a row begun again only the last."""
     same = (like.info.cell, like.info.mode, like.info.role)
     rows: dict[object, RunLog] = {}
     for run in runs:
         info = run.info
         if (info.cell, info.mode, info.role) == same and info.status == FINISHED and is_comparable(run):
             rows[row_key(run)] = run
-    return tuple(rows.values())
+    return tuple(warm_of(list(rows.values())))
 
 
 def row_key(run: RunLog) -> object:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison import BASES, Column, columns, is_comparable
+from evprof.metrics.comparison import BASES, Column, columns
 from evprof.metrics.stages import END_TO_END
 
 OPEN_SESSION = ""
@@ -55,11 +55,12 @@ class OpenSession:
         return True
 
     def left_out(self, column: Column) -> int:
-        """Finished warm-up and profiled runs of a configuration, which no figure takes in."""
+        """Finished runs of a configuration that no figure takes in: for warming up, profiled, cold."""
         info = column.runs[0].info
         same = (info.cell or info.group_id, info.mode, info.role)
+        taken = {run.run_id for run in column.runs}
         return sum(
-            not is_comparable(run)
+            run.run_id not in taken
             and run.info.status == FINISHED
             and (run.info.cell or run.info.group_id, run.info.mode, run.info.role) == same
             for run in self.runs

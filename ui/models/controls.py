@@ -72,7 +72,15 @@ RUN = (
     Group(
         "Measuring",
         (
-            Control("warmup", "warm-up runs", "Runs before the measured ones; they stay out of comparisons.", most=20),
+            Control(
+                "warmup",
+                "warm-up runs",
+                "Runs before the measured ones, in no figure; auto: one where a model has to be loaded.",
+                least=-1,
+                most=20,
+                low="auto",
+                has_none=True,
+            ),
             Control("repeat", "repetitions", "How often the same is measured.", least=1, most=100),
         ),
     ),
@@ -366,7 +374,7 @@ OPTIMIZATIONS = (
 COLUMNS = (RUN, SPECULATION, INPUT, OPTIMIZATIONS)
 """All groups, as they stand beside each other."""
 
-MEASURING = {"warmup": 0, "repeat": 1}
+MEASURING: dict[str, int | None] = {"warmup": None, "repeat": 1}
 """What is no setting of a run but how often it is repeated, with its defaults."""
 
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
-from evprof.metrics.comparison import is_comparable
+from evprof.metrics import baselines
+from evprof.metrics.baselines import counts
 from evprof.metrics.decoding import token_gaps_ms
 from evprof.view.columns import Column
 from evprof.view.distributions import Position, by_position, percentile
@@ -71,20 +71,11 @@ def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> 
 
 
 def repeats_of(run: RunLog, runs: Mapping[int, RunLog]) -> tuple[RunLog, ...]:
-    """The run with its finished repeats: same request, mode and role. Warm-ups and traces stay alone."""
-    if not is_comparable(run):
+    """The run with its finished repeats, by the rule of every verdict. What stands in no figure stays alone."""
+    if run.info.is_over and not counts(run.info):
         return (run,)
-    same = (run.info.group_id, run.info.mode, run.info.role)
-    return tuple(
-        other
-        for other in runs.values()
-        if other is run
-        or (
-            (other.info.group_id, other.info.mode, other.info.role) == same
-            and is_comparable(other)
-            and other.info.status == FINISHED
-        )
-    )
+    found = {other.run_id: other for other in (run, *baselines.repeats_of(run, runs.values()))}
+    return tuple(found[number] for number in sorted(found))
 
 
 def speculative(found: list[Pool]) -> Pool | None:

@@ -40,7 +40,7 @@ class RequestForm:
         self.draft = ModelChoice(BUNDLED_DRAFT)
         self.target = ModelChoice(BUNDLED_TARGET)
         self.settings = GenerationSettings()
-        self.warmup = 0
+        self.warmup: int | None = None
         self.repeat = 1
         self.trace_folder: Path | None = None
         self.environment: dict[str, Any] = {}

@@ -53,11 +53,8 @@ def run_title(run: RunLog) -> str:
     parts = mode_name(run.info.mode)
     if run.info.mode in SPECULATIVE_MODES:
         parts += _drafting(run)
-    if run.info.warmup:
-        parts += " · warm-up"
-    if run.info.profiled:
-        parts += " · torch trace"
-    return f"{run.run_id} · {parts}"
+    marks = ["torch trace" if mark == "profiled" else mark for mark in run.info.marks]
+    return " · ".join([str(run.run_id), parts, *marks])
 
 
 def _drafting(run: RunLog) -> str:

@@ -40,6 +40,9 @@ from evprof.export.report.sections import (
 
 SectionOf = Callable[[ReportData], Section]
 
+WITHOUT_RUNS: tuple[SectionOf, ...] = (published.section, failures.section, environment.section)
+"""Of sessions into which nothing but statistics was imported."""
+
 SECTIONS: tuple[SectionOf, ...] = (
     overview.section,
     both_models.section,

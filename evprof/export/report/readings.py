@@ -66,7 +66,7 @@ def part_ms(run: RunLog, name: str) -> float | None:
         for span in run.stages()
         if span.is_settled and span.end_ns is not None and run.accounts_for(span) == wanted
     ]
-    return ms_from_ns(stages.union_ns(intervals)) if intervals else None
+    return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
 def part_title(name: str) -> str:

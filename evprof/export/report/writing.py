@@ -9,7 +9,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
 from evprof.core.whole_file import whole_file
 from evprof.export.files import refuse_session
-from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS
+from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.sections import document_sections
 from evprof.export.report.head import facts_of, summary_of
@@ -92,8 +92,9 @@ def read_source(path: Path) -> Source:
 
 def build_report(data: ReportData, title: str | None = None, *, by_documents: bool = False) -> Report:
     """All sections in reading order under a head, or the five documents and what stands in none of them."""
-    sections = tuple(section(data) for section in (BESIDE_DOCUMENTS if by_documents else SECTIONS))
-    if by_documents:
+    listed = WITHOUT_RUNS if not data.columns else BESIDE_DOCUMENTS if by_documents else SECTIONS
+    sections = tuple(section(data) for section in listed)
+    if by_documents and data.columns:
         sections = (*document_sections(data), *sections)
     return Report(title or default_title(data), summary_of(data), facts_of(data), sections)
 

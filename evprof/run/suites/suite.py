@@ -19,6 +19,7 @@ from evprof.core.recording import Recording
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.run.interrupts import first_interrupt
+from evprof.run.noted_baselines import note_baselines
 from evprof.run.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, Row, SuitePlan, WarmUps
@@ -124,6 +125,7 @@ class SuiteDriver:
                 self._runner.close()
             self._tell_given_up(fact)
             self._writer.close()
+            note_baselines(self._path)
         return self._end
 
     def _kept_short(self, rows: list[Row]) -> Iterator[Row]:
@@ -156,7 +158,7 @@ class SuiteDriver:
         began = time.monotonic()
         runs = self._attempt(row, warmup)
         if warmup and not self._end.is_stopped and {run.info.role for run in runs} < set(row.roles):
-            # What fails in its warm-up is not tried again by the engine: the row itself has yet to say that it failed.
+            # An engine may leave it at the warm-up that failed: the row itself has yet to say that it did.
             runs = self._attempt(row, 0)
         self._end.measured += 1
         self._end.failed += any(run.info.status == FAILED for run in runs)

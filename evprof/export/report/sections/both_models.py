@@ -22,8 +22,9 @@ from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, T
 from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics import decoding
 from evprof.metrics.configurations import Column
+from evprof.metrics.estimates import Read
 from evprof.metrics.kv_cache import measured_bytes
-from evprof.metrics.paired import Read, compare, mean_of, values_of
+from evprof.metrics.paired import compare, mean_of, values_of
 from evprof.metrics.partition import Block as Stages
 from evprof.metrics.partition import measured_ms, name_of, partition, shape_of
 from evprof.metrics.stages import total_ms

@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData, Source
-from evprof.export.report.figures import bytes_cell, count_cell
+from evprof.export.report.figures import bytes_cell, rows_cell
 from evprof.export.report.parts import (
     NOT_AVAILABLE,
     Badge,
@@ -119,7 +119,7 @@ def _models(data: ReportData) -> Table | None:
             *text_cells((model.name, role, NAMES_OF_FAMILIES.get(model.family, model.family))),
             *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
             *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
-            count_cell(model.parameters, badge=own),
+            rows_cell(model.parameters),
             bytes_cell(model.weight_bytes, own),
         )
         for role, model, own in found.values()

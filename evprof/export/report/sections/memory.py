@@ -23,8 +23,9 @@ from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.drift import without_reference
+from evprof.metrics.estimates import Read
 from evprof.metrics.kv_cache import measured_bytes
-from evprof.metrics.paired import Read, compare, values_of
+from evprof.metrics.paired import compare, values_of
 from evprof.metrics.stages import total_ms
 from evprof.metrics.statistics import summarize
 from evprof.view.settings_text import settings_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell
+from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell, rows_cell
 from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.readings import Reading
 from evprof.export.report.sections.scaling import frames_shown
@@ -47,7 +47,7 @@ def _times(data: ReportData) -> Table:
         rows.append(
             (
                 Cell(name),
-                count_cell(len(data.columns[place].runs), badge=own),
+                rows_cell(len(data.columns[place].runs)),
                 ms_cell(total, own),
                 ms_cell(_summary(data, place, readings.first_token(data.basis)), own),
                 ms_cell(_summary(data, place, readings.TIME_PER_TOKEN), Badge.DERIVED),

@@ -9,7 +9,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text, ratio_text
+from evprof.export.report.figures import (
+    bytes_cell,
+    count_cell,
+    interval_text,
+    ms_cell,
+    number_text,
+    ratio_text,
+    rows_cell,
+)
 from evprof.export.report.parts import (
     POINTS,
     Badge,
@@ -183,7 +191,7 @@ def _values(sweep: Sweep, sizes: ModelSizes | None, left_out: dict[int, str]) ->
                 _by_layout(sizes, frames, runs[0]),
                 bytes_cell(summarize(_read(runs, measured_bytes)), badge),
                 *(ms_cell(summarize(_read(runs, figure.read)), badge, has_unit=False) for figure in FIGURES[2:]),
-                count_cell(len(runs), badge=badge),
+                rows_cell(len(runs)),
             )
         )
     for frames, reason in sorted(left_out.items()):
