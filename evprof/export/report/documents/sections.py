@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.contents import TITLES, numbered
 from evprof.export.report.documents.item import FULL, NONE, PARTLY, Item, Shows, Way
-from evprof.export.report.parts import Badge, Block, Cell, Heading, Paragraph, Section, Table
+from evprof.export.report.parts import Block, Cell, Heading, Paragraph, Section, Table
 
 SEPARATOR = " · "
 """Behind the name of a part in the label of a cell."""
@@ -97,12 +97,12 @@ def _summary(found: Sequence[Found]) -> Section:
         (
             Cell(document),
             Cell(title),
-            *(Cell(str(counts[document][mark]), Badge.DERIVED) for mark in (FULL, PARTLY, NONE)),
+            *(Cell(str(counts[document][mark])) for mark in (FULL, PARTLY, NONE)),
         )
         for document, title in TITLES.items()
     ]
     whole = Counter(entry.mark for entry in found)
-    rows.append((Cell("all"), Cell(""), *(Cell(str(whole[mark]), Badge.DERIVED) for mark in (FULL, PARTLY, NONE))))
+    rows.append((Cell("all"), Cell(""), *(Cell(str(whole[mark])) for mark in (FULL, PARTLY, NONE))))
     open_items = [
         (Cell(entry.number), Cell(entry.mark), Cell(entry.item.place), Cell(entry.reason))
         for entry in found

@@ -16,6 +16,7 @@ from evprof.export.report.figures import (
     number_text,
     rate_cell,
     ratio_cell,
+    rows_cell,
     share_cell,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
@@ -125,7 +126,7 @@ def _row(pair: Pair, figure: Figure, basis: str = "") -> tuple[Cell, ...]:
     if compared is None:
         return (*cells, nothing_measured(), nothing_measured())
     ratio = ratio_cell(compared.ratio, compared.ratio_interval)
-    return (*cells, ratio, count_cell(compared.count, badge=Badge.DERIVED))
+    return (*cells, ratio, rows_cell(compared.count))
 
 
 def _value(column: Column, figure: Figure) -> Cell:

@@ -16,6 +16,7 @@ from evprof.export.report.figures import (
     rate_cell,
     ratio_cell,
     ratio_text,
+    rows_cell,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import badge_of, names_of
@@ -125,7 +126,7 @@ def _dtypes(pairs: Sequence[tuple[Column, Column]], names: dict[int, str], basis
                 Cell(f"{_dtype(other)} / {_dtype(one)}"),
                 Cell(f"{names[id(other)]} / {names[id(one)]}"),
                 *cells,
-                count_cell(count.count if count else None, badge=Badge.DERIVED),
+                rows_cell(count.count if count else None),
             )
         )
     heads = (
@@ -177,7 +178,7 @@ def batches(data: ReportData) -> list[Block]:
                 rate_cell(number_in(row, "decode_tok_s")),
                 *(ms_cell(number_in(row, name)) for name in ("prefill_ms", "decode_ms")),
                 *(bytes_cell(number_in(row, name)) for name in ("cache_bytes", "peak_bytes")),
-                count_cell(number_in(row, "n")),
+                _repetitions(row),
             )
         )
     if not rows:
@@ -195,3 +196,8 @@ def _of_a_layer(row: Row) -> float | None:
     listed = row.get("per_layer_bytes")
     first = listed[0] if isinstance(listed, list) and listed else listed
     return number_in({"bytes": first}, "bytes")
+
+
+def _repetitions(row: Row) -> Cell:
+    count = number_in(row, "n")
+    return rows_cell(None if count is None else int(count))

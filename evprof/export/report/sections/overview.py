@@ -91,8 +91,8 @@ def inputs_table(data: ReportData) -> Table:
                 Cell(name),
                 Cell(model.name if model else ""),
                 count_cell(frames_shown(run), badge=own),
-                count_cell(len(column.samples()), badge=own),
-                count_cell(len(column.runs), badge=own),
+                rows_cell(len(column.samples())),
+                rows_cell(len(column.runs)),
             )
         )
     return Table(("configuration", "model", "frames", "samples", "runs"), tuple(rows), "Inputs", text_columns=2)

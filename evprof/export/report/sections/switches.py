@@ -9,13 +9,14 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, ms_cell, ratio_cell
+from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.drift import without_reference
-from evprof.metrics.paired import Read, compare, values_of
+from evprof.metrics.observations import Read
+from evprof.metrics.paired import compare, values_of
 from evprof.metrics.stages import total_ms
 from evprof.metrics.statistics import summarize
 from evprof.view.settings_text import settings_of
@@ -113,8 +114,8 @@ def _compared(base: Column, other: Column, basis: str, *, is_judged: bool) -> tu
     return (
         *(ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
         *(_ratio(base, other, read, is_judged=is_judged) for read in (total, decode_ms_per_token)),
-        count_cell(found.count if found else None, badge=badge),
-        Cell(f"{len(base.runs)} and {len(other.runs)}", badge),
+        rows_cell(found.count if found else None),
+        Cell(f"{len(base.runs)} and {len(other.runs)}"),
     )
 
 
