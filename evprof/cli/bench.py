@@ -15,7 +15,7 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "engine-process")
+BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "coverage", "engine-process")
 
 _ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7}
 
@@ -37,6 +37,8 @@ class Bench(Command):
     and in turns, with the memory that takes and whether the events are right.
     video: how long 8 frames of a clip take, beside decoding it all, seeking for each frame and the libraries that are
     installed, with every frame recognised by the number painted into it.
+    coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that are
+    alike, processes and scenes that differ.
     engine-process: starts the engine process that the window would own and says how long it took to answer.
     """
 
@@ -56,6 +58,7 @@ class Bench(Command):
         _add_engine_options(parser)
         _add_switch_options(parser)
         _add_events_options(parser)
+        parser.add_argument("--quick", action="store_true", help="coverage: 300 simulations a row, not 2000")
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -100,7 +103,7 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
     group.add_argument(
-        "--markdown", action="store_true", help="also of engine and speculation: print the table as Markdown"
+        "--markdown", action="store_true", help="also of engine, speculation and coverage: print the table as Markdown"
     )
     group = parser.add_argument_group(
         "speculation", "also --draft, --target, --device, --dtype, --repeat, --max-new-tokens and --only with drafters"
@@ -146,6 +149,10 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.video_bench_report import print_video
 
             return print_video
+        case "coverage":
+            from evprof.cli.coverage_report import print_coverage
+
+            return print_coverage
     return None
 
 
@@ -179,6 +186,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
         case "events" | "video":
             return _measure_readers(options, console)
+        case "coverage":
+            return _measure_coverage(options, console)
         case _:
             return measure_engine_process()
 
@@ -244,6 +253,18 @@ def _measure_readers(options: argparse.Namespace, console: Console) -> dict[str,
     reader = tuple(program_argv("_read-events"))
     plan = EventsPlan(reader, options.events, _rounds(options), large=options.large, only=tuple(options.only))
     return measure_events(plan, console.note)
+
+
+def _measure_coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Ctrl-C stops it and keeps the rows so far."""
+    import threading
+
+    from evprof.run.benches.coverage import QUICK_SIMULATIONS, SIMULATIONS, measure_coverage
+    from evprof.run.interrupts import first_interrupt
+
+    stop = threading.Event()
+    with first_interrupt(stop.set):
+        return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 
 def _draw_somewhere(console: Console) -> None:
