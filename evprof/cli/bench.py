@@ -37,8 +37,8 @@ class Bench(Command):
     and in turns, with the memory that takes and whether the events are right.
     video: how long 8 frames of a clip take, beside decoding it all, seeking for each frame and the libraries that are
     installed, with every frame recognised by the number painted into it.
-    coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that are
-    alike, processes and scenes that differ.
+    coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that
+    are alike, processes and scenes that differ.
     engine-process: starts the engine process that the window would own and says how long it took to answer.
     """
 
@@ -141,19 +141,23 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.bench_report import print_engine
 
             return print_engine
-        case "events":
-            from evprof.cli.loader_bench_report import print_events
-
-            return print_events
-        case "video":
-            from evprof.cli.video_bench_report import print_video
-
-            return print_video
-        case "coverage":
-            from evprof.cli.coverage_report import print_coverage
-
-            return print_coverage
+        case "events" | "video" | "coverage":
+            return _printer_without_engine(benchmark)
     return None
+
+
+def _printer_without_engine(benchmark: str) -> Callable[..., None]:
+    if benchmark == "events":
+        from evprof.cli.loader_bench_report import print_events
+
+        return print_events
+    if benchmark == "video":
+        from evprof.cli.video_bench_report import print_video
+
+        return print_video
+    from evprof.cli.coverage_report import print_coverage
+
+    return print_coverage
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -184,10 +188,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
-        case "events" | "video":
-            return _measure_readers(options, console)
-        case "coverage":
-            return _measure_coverage(options, console)
+        case "events" | "video" | "coverage":
+            return _measure_without_engine(options, console)
         case _:
             return measure_engine_process()
 
@@ -242,7 +244,9 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
-def _measure_readers(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+def _measure_without_engine(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    if options.benchmark == "coverage":
+        return _measure_coverage(options, console)
     if options.benchmark == "video":
         from evprof.run.benches.video import measure_video
 

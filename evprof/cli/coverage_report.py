@@ -17,8 +17,8 @@ def print_coverage(document: dict[str, Any], console: Console, *, is_markdown: b
     console.print()
     if summary["lowest_coverage"] is not None:
         console.print(
-            f"Nominal 95 % intervals held the truth in {_share(summary['lowest_coverage'])} of {summary['simulations']} "
-            f"simulations or more, in each of {summary['rows']} rows."
+            f"In each of {summary['rows']} rows, nominal 95 % intervals held the truth in at least "
+            f"{_share(summary['lowest_coverage'])} of {summary['simulations']} simulations."
         )
 
 

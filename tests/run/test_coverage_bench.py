@@ -16,7 +16,7 @@ def test_intervals_hold_the_truth_in_every_row(estimator: str) -> None:
     rows = [
         covered(question, 200, seed)
         for seed, question in enumerate(questions())
-        if question.estimator == estimator and question.runs <= 60
+        if question.estimator == estimator and question.runs <= 30
     ]
     assert rows
     assert {row["without_interval"] for row in rows} == {0}
