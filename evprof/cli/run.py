@@ -55,6 +55,6 @@ class Run(Command):
 
         request = request_of(options)
         path = options.output or default_session_path()
-        with RecordedSession(path, console, sessions=options.sessions) as session:
+        with RecordedSession(path, console, sessions=options.sessions or 1) as session:
             session.run(request)
         return conclude(session, console)
