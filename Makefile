@@ -1,6 +1,6 @@
 # make run    set up once, then open the window with the bundled demo (without a display: headless, with a picture)
 # make test   set up once, then check everything
-.PHONY: run test test-light lint format setup frozen clean
+.PHONY: run test test-light test-main lint format setup frozen clean
 PYTHON := .venv/bin/python
 
 setup:
@@ -23,9 +23,12 @@ format: setup
 test-light: setup
 	@packaging/test_light.sh
 
-test: lint test-light
-	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile -m "not timing"
-	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m timing
+test-main: setup
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
+
+# All three, whatever comes of them; each is told in a line at the end.
+test: setup
+	@packaging/test.sh lint test-light test-main
 
 frozen:
 	@packaging/setup.sh dev frozen

@@ -51,6 +51,7 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     ),
     CatalogueEntry("random:160m-eventgpt", "eventgpt", "draft", "Random weights, 160M language model.", True),
     CatalogueEntry("random:160m-video-llava", "video_llava", "target", "Random weights, 160M language model.", True),
+    CatalogueEntry("random:160m-llava", "llava", "target", "Random weights, 160M language model.", True),
     CatalogueEntry(
         "random:160m-llava-next-video", "llava_next_video", "target", "Random weights, 160M language model.", True
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -13,6 +14,23 @@ from evprof.core.errors import UserError
 
 SDPA, FLASH, EAGER = "sdpa", "flash", "eager"
 """PyTorch's choice of kernel; its flash kernel or none; matrix products and a softmax one by one."""
+
+
+@dataclass(frozen=True)
+class PromptMask:
+    """The attention mask of one prompt as a record describes it: [1, positions], every one of them seen.
+
+    It takes no memory, because without padding the kernel needs to know nothing but that attention is causal.
+    """
+
+    positions: int
+    dtype = "bool"
+    nbytes = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """[batch, positions]."""
+        return 1, self.positions
 
 
 def attend(

@@ -52,6 +52,13 @@ class LocalBatchEngine:
             facts.weight_bytes or 0, warm.setup.weights_ms, "allocated" if warm.model.device.type == "cuda" else "rss"
         )
 
+    @property
+    def model(self) -> VisionLanguageModel:
+        """The model that is ready."""
+        if self._ready is None:
+            raise RuntimeError("a model is asked for before it is ready")
+        return self._ready.model
+
     def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
         """The answers to `prompts` about the sample. Raises UserError, when memory runs out too, and Cancelled."""
         if self._ready is None:

@@ -87,7 +87,8 @@ class EventGptConfig:
     """EventGPT: a CLIP tower, a Llama, and between them a projector and (`has_adaptor`) one linear adaptor.
 
     `tower_folder` is the CLIP folder found on this machine, and `tower_is_given` whether the user named it rather than
-    config.json, whose own `mm_visual_tower` is `tower_name`.
+    config.json, whose own `mm_visual_tower` is `tower_name`. `kept_layers` are the language model's layers that are
+    used of the stored ones, all where it is empty (see `layer_drop`).
     """
 
     vision: CLIPVisionConfig
@@ -97,6 +98,7 @@ class EventGptConfig:
     tower_folder: Path | None = None
     tower_is_given: bool = False
     tower_name: str | None = None
+    kept_layers: tuple[int, ...] = ()
 
     family = EVENTGPT
     model_type = EVENTGPT_MODEL_TYPE
@@ -113,7 +115,8 @@ class LlavaConfig:
 
     `feature_layer` is the index of the tower's hidden states that is read (-2: one before the last); `keeps_cls` says
     whether the class token stays among the visual tokens. `pooling` is None or how squares of `pool_stride` x
-    `pool_stride` patches become one token. `slot_id` is the id the prompt's slot is replaced at.
+    `pool_stride` patches become one token. `slot_id` is the id the prompt's slot is replaced at. `kept_layers` is as in
+    EventGPT's.
     """
 
     family: str
@@ -128,6 +131,7 @@ class LlavaConfig:
     assumptions: tuple[str, ...] = field(default=())
     pooling: str | None = None
     pool_stride: int = 2
+    kept_layers: tuple[int, ...] = ()
 
     @property
     def model_type(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engines.architecture import describe_model
 from engines.config import EventGptConfig, ModelConfig
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.loading import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
@@ -19,14 +20,17 @@ from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_t
 from engines.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from engines.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.request import GenerationSettings, ModelChoice
 
 
-def inspect_checkpoint(path_or_name: str, choice: ModelChoice | None = None) -> dict[str, Any]:
+def inspect_checkpoint(
+    path_or_name: str, choice: ModelChoice | None = None, settings: GenerationSettings | None = None
+) -> dict[str, Any]:
     """The keys of cli.md's `inspect` for a checkpoint folder, a bundled or `random:` name or a hub id.
 
     `parameters` is what the configuration asks for; `tensors`, `bytes` and `dtype` are what is stored (for random
     weights the tensors asked for, and None); `device_bytes` is what the weights take where and as `choice` asks.
+    `settings` are those of the run whose operations are counted.
     Raises UserError when there is no checkpoint to look at.
     """
     choice = choice or ModelChoice(path_or_name)
@@ -50,6 +54,7 @@ def inspect_checkpoint(path_or_name: str, choice: ModelChoice | None = None) -> 
         "device_bytes": parameters * dtype.itemsize,
         "context_limit": checkpoint.config.text.max_position_embeddings,
         "visual_tokens_per_frame": checkpoint.config.tokens_per_frame,
+        **describe_model(checkpoint.config, settings or GenerationSettings()),
         "assumptions": ["The weights are random; only shapes and times mean something."],
         "problems": [],
     }

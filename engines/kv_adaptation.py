@@ -77,9 +77,11 @@ class KvAdaptation:
         """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
         model = self._target.model
         with self._clock.stage("preprocess", TARGET, model.device) as span, self._memory.stage("preprocess"):
-            with self._clock.child("tokenize"):
+            with self._clock.child("tokenize") as part:
+                part.input("prompt", prompt)
                 layout = PromptLayout(model.template_of(self._settings), 1, VisualCounts((), visual))
                 ids, lengths, warnings = tokenize_prompt(model, prompt, self._settings, layout)
+                part.output("token_ids", ids)
             with self._clock.child("to device"):
                 text_ids = torch.tensor([token for token in ids if token != SLOT], device=model.device)
             span.output("text_ids", text_ids)

@@ -14,7 +14,7 @@ import torch
 from transformers import LlamaConfig
 
 from engines.quantized_size import cached_bytes
-from evprof.core.run_info import KvFacts, ModelFacts
+from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 
 DYNAMIC, STATIC = "dynamic", "static"
 
@@ -232,10 +232,11 @@ def bytes_per_position(facts: ModelFacts, kind: str = DYNAMIC) -> int:
 
 @dataclass(frozen=True)
 class CacheWeight:
-    """Bytes of a cache: `per_layer` as the tensors in use say, `stored` as the storages they lie in."""
+    """Bytes of a cache: `per_layer` as the tensors in use say, `stored` as the storages they lie in; and its layout."""
 
     per_layer: list[int]
     stored: int
+    layout: KvLayout | None = None
 
     @property
     def logical(self) -> int:
@@ -244,7 +245,7 @@ class CacheWeight:
 
     def facts(self, rolled_back: int = 0) -> KvFacts:
         """The same for a run's record."""
-        return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back, self.stored)
+        return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back, self.stored, self.layout)
 
 
 def weigh(cache: KvCache) -> CacheWeight:
@@ -261,7 +262,16 @@ def weigh(cache: KvCache) -> CacheWeight:
             storage = tensor.untyped_storage()
             storages[(str(tensor.device), storage.data_ptr())] = storage.nbytes()
         per_layer.append(sum(seen.values()))
-    return CacheWeight(per_layer, sum(storages.values()))
+    return CacheWeight(per_layer, sum(storages.values()), layout_of(cache))
+
+
+def layout_of(cache: KvCache) -> KvLayout | None:
+    """How the first layer's keys lie; None of a cache without layers or positions."""
+    keys = next(leaves(cache.tensors(0)), None) if cache.layer_count else None
+    if keys is None:
+        return None
+    dtype = str(keys.dtype).removeprefix("torch.")
+    return KvLayout(list(keys.shape), list(keys.stride()), dtype, keys.is_contiguous())
 
 
 def leaves(value: Any) -> Iterator[torch.Tensor]:

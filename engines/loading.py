@@ -18,6 +18,7 @@ from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
 from engines.json_file import read_json
 from engines.kv_cache import STATIC, make_cache
+from engines.layer_drop import split_layers, with_layers
 from engines.llama import LlamaDecoder
 from engines.model import VisionLanguageModel
 from engines.naming import EVENTGPT
@@ -73,9 +74,14 @@ class Checkpoint:
 def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
     """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
 
+    With `:layers=N` behind it, N of its language model's layers are kept (see `layer_drop`).
     `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
     fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
     """
+    whole, count = split_layers(name)
+    if count is not None:
+        found = find_checkpoint(whole, clip, with_weights=with_weights)
+        return replace(found, name=f"{found.name}:layers={count}", config=with_layers(found.config, found.name, count))
     if name.startswith(PREFIX):
         return Checkpoint(name, random_config(name), None)
     folder = bundled_folder(name) or Path(os.path.expanduser(name))

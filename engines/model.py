@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from engines.llama import LlamaDecoder
@@ -73,8 +75,8 @@ class ModelInputs:
 
     `pixel_values` [T, 3, H, W]; `token_ids` with `prompts.SLOT` for visual embeddings; `text_ids` [S_text], the same
     without slots; `slots`: for each slot how many text ids come before it; `lengths` are those of the prompt as the
-    language model gets it. `warnings` are sentences for the reader of the figures, those of stage load included; stage
-    vision may add to them.
+    language model gets it. `image_sizes` [T, 2] are heights and widths of the pictures before CLIP's preparation.
+    `warnings` are sentences for the reader of the figures, those of stage load included; stage vision may add to them.
     """
 
     pixel_values: torch.Tensor
@@ -87,6 +89,7 @@ class ModelInputs:
     labels: tuple[str, ...] = ()
     recipe: VisionRecipe = field(default_factory=VisionRecipe)
     warnings: list[str] = field(default_factory=list)
+    image_sizes: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
     @cached_property
     def frames(self) -> list[SeenFrame]:

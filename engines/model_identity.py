@@ -24,10 +24,13 @@ def content_identity(choice: ModelChoice) -> str:
     model differ everywhere. Raises UserError when there is no such checkpoint or it cannot be read.
     """
     quantized = f"{choice.quantization}:" if choice.quantization else ""
-    folder = find_checkpoint(choice.name, choice.clip).folder
+    checkpoint = find_checkpoint(choice.name, choice.clip)
+    folder, layers = checkpoint.folder, checkpoint.config.kept_layers
     if folder is None:
         return f"{quantized}{choice.name}"
     digest = hashlib.blake2b(digest_size=16)
+    if layers:
+        digest.update(f"layers {layers}\n".encode())
     try:
         for path in (*(folder / name for name in _SMALL_FILES), *weight_files(folder)):
             if path.is_file():

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from engines.answer import Answer
+from engines.attention import PromptMask
 from engines.cuda_graphs import GraphStep
 from engines.decoding import CachedModel, DecodeStep, Limits
 from engines.disk_reads import bytes_since, disk_bytes
@@ -122,6 +123,9 @@ class ModelPass:
                 embeddings = self.model.embed_prompt(self.inputs, visual)
                 part.output("embeddings", embeddings)
             span.input("embeddings", embeddings)
+            span.input("visual embeddings", visual)
+            span.input("text_ids", self.inputs.text_ids)
+            span.input("attention_mask", PromptMask(embeddings.shape[1] + work.beside))
             with self._clock.child("set cache aside"):
                 self._open_cache(embeddings.shape[1] + work.beside)
             with self._clock.child("language model"):
@@ -167,6 +171,7 @@ class ModelPass:
             note_host(span.input, self._host)
             inputs = self.model.preprocess(self._host, prompt, self._settings, self._clock)
             self._host = None
+            span.input("image_sizes", inputs.image_sizes)
             span.output("pixel_values", inputs.pixel_values)
             span.output("text_ids", inputs.text_ids)
             tell("lengths", inputs.lengths)

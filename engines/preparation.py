@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from engines.kept_vision import KeptVision, with_key
@@ -83,8 +84,10 @@ def prepare(
         values = model.transform.stacked(cuts)
         span.output("pixel_values", values)
     recipe = with_key(recipe, model.kept, cuts, spans)
-    with spans.child("tokenize"):
+    with spans.child("tokenize") as span:
+        span.input("prompt", prompt)
         ids, lengths, warnings = tokenize_prompt(model, prompt, settings, layout)
+        span.output("token_ids", ids)
     text = [index for index in ids if index != SLOT]
     with spans.child("to device") as span:
         pixel_values = torch.from_numpy(values).to(model.device, model.dtype)
@@ -104,6 +107,7 @@ def prepare(
         host.labels,
         recipe,
         [*host.warnings, *_other_kind(model, host), *warnings],
+        np.array([picture.shape[:2] for picture in host.pictures], dtype=np.int64),
     )
 
 

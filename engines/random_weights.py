@@ -13,6 +13,7 @@ import torch
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.config import CLIP_L14, VICUNA_7B, EventGptConfig, LlavaConfig, ModelConfig
+from engines.layer_drop import source_name
 from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.networks import Network, build_empty, finish, parameter_shapes, put_parameter
 from engines.tokenization import SyntheticVocabulary
@@ -57,6 +58,7 @@ def random_config(name: str) -> ModelConfig:
     makers: dict[str, Callable[[], ModelConfig]] = {
         "random:160m-eventgpt": lambda: EventGptConfig(CLIPVisionConfig(**_SMALL_CLIP), LlamaConfig(**_LLAMA_160M)),
         "random:160m-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
+        "random:160m-llava": lambda: _llava(LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
         "random:160m-llava-next-video": lambda: _llava(LLAVA_NEXT_VIDEO, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
         "random:7b-eventgpt": lambda: EventGptConfig(
             CLIPVisionConfig(**CLIP_L14, image_size=336), LlamaConfig(**VICUNA_7B)
@@ -113,7 +115,7 @@ def build_random(
     for name, shape in shapes.items():
         if stop.is_set():
             raise Cancelled
-        generator = torch.Generator(device).manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
+        generator = torch.Generator(device).manual_seed(zlib.crc32(f"{seed}:{source_name(config, name)}".encode()))
         tensor = torch.empty(shape, device=device, dtype=dtype)
         _fill(name, tensor, generator, config.text)
         put_parameter(network, name, tensor.to(home))

@@ -49,10 +49,10 @@ _NETWORKS = {
     "7b-video-llava": "random:7b-video-llava",
 }
 
-_FRAMES = {"eventgpt": 5, "llava": 8, "video_llava": 8}
+_FRAMES = {"eventgpt": 5, "llava": 8, "video_llava": 8, "llava_next_video": 8}
 """Frames shown: those the families were trained with, and for LLaVA-1.5 as many images as Video-LLaVA has frames."""
 
-_TEXT_POSITIONS = {"eventgpt": 58, "llava": 35, "video_llava": 30}
+TEXT_POSITIONS = {"eventgpt": 58, "llava": 35, "video_llava": 30, "llava_next_video": 30}
 """Positions of text around the visual ones: the published prompts with a question of one sentence."""
 
 SHAPES = ("tiny", "dispatch-32", *_NETWORKS)
@@ -79,7 +79,7 @@ def bench_shape(name: str) -> BenchShape:
     config = random_config(_NETWORKS[name])
     if name == "1b":
         config = replace(config, text=LlamaConfig(**_LLAMA_1B))
-    return BenchShape(name, config.text, config, visual_positions(config) + _TEXT_POSITIONS[config.family])
+    return BenchShape(name, config.text, config, visual_positions(config) + TEXT_POSITIONS[config.family])
 
 
 def visual_positions(config: ModelConfig) -> int:

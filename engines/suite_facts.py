@@ -11,16 +11,19 @@ from typing import Any
 
 import torch
 
+from engines.architecture import describe_model
 from engines.bench.ceilings import measure_ceilings
 from engines.capacity import batch_capacity
 from engines.device import dtype_name
+from engines.document_facts import document_facts
 from engines.machine import AssumedMachine, Machine, ThisMachine
 from engines.memory import ModelShape, frame_count, memory_need, model_shape, visual_positions
-from engines.shapes import text_shape, vision_shape
 from engines.threads import thread_count
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import MIB
+
+__all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
 
 CARD_BYTES = 24_000 * MIB
 """A "24 GB" card as the mission documents count it: 24,000 of the MiB a cache is told in. PyTorch finds 23.5 GiB."""
@@ -40,14 +43,23 @@ def suite_facts(
     `note` is told what is being measured, and why a model has no facts: what keeps it from running is its rows' to
     say. `scale` shrinks the measurement (for tests).
     """
-    wanted = list(dict.fromkeys(choices))
+    shapes = _shapes(choices, note)
+    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings, note)}
+
+
+def model_facts(choices: Iterable[ModelChoice], settings: GenerationSettings, note: Note = _silent) -> dict[str, Any]:
+    """The part "models" of it: nothing is measured."""
+    return _models(_shapes(choices, note), settings, note)
+
+
+def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, ModelShape]:
     shapes: dict[ModelChoice, ModelShape] = {}
-    for choice in wanted:
+    for choice in dict.fromkeys(choices):
         try:
             shapes[choice] = model_shape(choice)
         except UserError as error:
             note(f"No shape, roofline and capacity of {choice.name}: {error}")
-    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings, note)}
+    return shapes
 
 
 def _ceilings(shapes: dict[ModelChoice, ModelShape], note: Note, scale: float) -> list[dict[str, Any]]:
@@ -88,13 +100,11 @@ def _models(shapes: dict[ModelChoice, ModelShape], settings: GenerationSettings,
     found: dict[str, Any] = {}
     for choice, shape in shapes.items():
         config = shape.config
-        vision = asdict(replace(vision_shape(config), frames=1))
         entry = found.setdefault(
             shape.name,
             {
                 "family": config.family,
-                "text": asdict(text_shape(config.text)),
-                "vision": vision | {"projections": [list(pair) for pair in vision["projections"]]},
+                **describe_model(config, settings),
                 "parameters": shape.parameters,
                 "context_limit": config.text.max_position_embeddings,
                 "capacity": [],

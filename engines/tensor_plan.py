@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engines.clip_folder import PUBLISHED, fetched_folder, tower_tensors
 from engines.config import EventGptConfig, ModelConfig
+from engines.layer_drop import is_left_out, source_name
 from engines.naming import EVENTGPT, canonical, is_old_buffer, naming
 from engines.networks import Network, parameter_shapes
 from engines.shards import StoredTensor, has_weights
@@ -106,7 +107,9 @@ def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) ->
 def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, StoredTensor]) -> TensorPlan:
     """Compares what the files hold (by stored name) with what the network needs, both ways."""
     names = naming(config.family)
-    wanted = {names.published(name): (name, shape) for name, shape in parameter_shapes(network).items()}
+    wanted = {
+        names.published(source_name(config, name)): (name, shape) for name, shape in parameter_shapes(network).items()
+    }
     sources: dict[str, StoredTensor] = {}
     strangers: list[StoredTensor] = []
     skipped: list[str] = []
@@ -114,6 +117,8 @@ def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, Sto
     tied = config.text.tie_word_embeddings
     for stored_name, tensor in stored.items():
         name = canonical(config.family, stored_name)
+        if is_left_out(config, names.module(name)):
+            continue
         if name in wanted:
             module_name, shape = wanted[name]
             if tensor.shape != shape:

@@ -245,7 +245,8 @@ def describe_tensor(value: Any) -> tuple[str, str, int]:
         is_even = all(part.shape == first.shape for part in value)
         shape = ",".join(map(str, (len(value), *first.shape))) if is_even else str(len(value))
         return shape, str(first.dtype).removeprefix("torch."), nbytes
-    return str(len(value)), type(value).__name__, int(getattr(value, "nbytes", len(value)))
+    nbytes = len(value.encode()) if isinstance(value, str) else getattr(value, "nbytes", len(value))
+    return str(len(value)), type(value).__name__, int(nbytes)
 
 
 class NullClock(StageClock):

@@ -47,6 +47,8 @@ class Cell:
     environment: dict[str, Any] = field(default_factory=dict)
     is_warmup: bool = False
     speculation: SpeculationFacts | None = None
+    drafts: Cell | None = None
+    """Whose model drafts, of a paired mode."""
 
     def with_(self, **changes: Any) -> Cell:
         """The same with other values."""
@@ -91,7 +93,7 @@ class Cell:
             sample={"name": f"sample {place}", "prompt": "What?"},
             status="finished",
             start_ns=0,
-            models={self.role: self._model()},
+            models={self.role: self._model()} | ({} if self.drafts is None else {"draft": self.drafts._model()}),
             memory=MemoryFacts(weights_bytes=self.weights),
             environment=self.environment,
             text=self.text,

@@ -1,17 +1,28 @@
-"""Every test: no log warning goes unnoticed, and no thread or child process outlives the test that started it."""
+"""Every test: no log warning goes unnoticed, no thread or child process outlives the test that started it, no clock."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import logging
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
+import psutil
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No example is timed: a busy machine takes as long as it takes.
+settings.register_profile(
+    "evprof", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("evprof")
+
+LIMIT_S = 300.0
+"""How long a test waits for what must happen; far beyond what it takes on a machine that is busy with other things."""
 
 _QUIET = ("matplotlib", "PIL")
 
@@ -39,18 +50,21 @@ def log_warnings_fail(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Threads and child processes that a test starts end with it; a second of grace for those told to stop."""
+    """Threads and child processes that a test starts end with it; those told to stop get time to do so."""
     threads_before, children_before = _threads(), _children()
     yield
     if request.node.get_closest_marker("leaves_threads") is not None:
         return
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline and (_threads() - threads_before or _children() - children_before):
         time.sleep(0.02)
     threads = [thread.name for thread in _threads() - threads_before]
     if threads:
         pytest.fail(f"threads left running: {threads}")
     if children := _children() - children_before:
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                psutil.Process(child).kill()
         pytest.fail(f"child processes left running: {sorted(children)}")
 
 
@@ -60,8 +74,6 @@ def _threads() -> set[threading.Thread]:
 
 
 def _children() -> set[int]:
-    import psutil
-
     found = set()
     for child in psutil.Process().children():
         try:
@@ -72,25 +84,41 @@ def _children() -> set[int]:
     return found
 
 
+@pytest.fixture
+def wait_until() -> Callable[..., Any]:
+    """Waits until a condition gives something true, and gives that; fails the test when it does not come."""
+
+    def wait(condition: Callable[[], Any], *, meanwhile: Callable[[], object] = lambda: None) -> Any:
+        deadline = time.monotonic() + LIMIT_S
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"did not happen within {LIMIT_S:.0f} s")
+            meanwhile()
+            time.sleep(0.005)
+        return found
+
+    return wait
+
+
 @pytest.fixture(scope="session")
 def legacy_shapes() -> ModuleType:
     """The builders of small result files in `legacy_shapes.py`."""
-    spec = importlib.util.spec_from_file_location("legacy_shapes", Path(__file__).with_name("legacy_shapes.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_module("legacy_shapes")
 
 
 @pytest.fixture(scope="session")
 def cell_runs() -> ModuleType:
     """The builder of configurations in `cell_runs.py`."""
-    spec = importlib.util.spec_from_file_location("cell_runs", Path(__file__).with_name("cell_runs.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Its dataclass looks its own module up.
-    sys.modules["cell_runs"] = module
-    spec.loader.exec_module(module)
-    return module
+    return import_module("cell_runs")
+
+
+@pytest.fixture(scope="session")
+def scripted_drafters() -> ModuleType:
+    """The drafters of `scripted_drafters.py`."""
+    return import_module("scripted_drafters")
+
+
+@pytest.fixture(scope="session")
+def played_rounds() -> ModuleType:
+    """Answers plain and in rounds, of `played_rounds.py`."""
+    return import_module("played_rounds")

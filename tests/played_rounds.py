@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, LlamaForCausalLM
 
+from closeness import assert_close
 from engines.answer import Answer
 from engines.decoding import CachedModel, Limits, decode
 from engines.draft_length import DraftLength, Fixed
@@ -171,5 +172,5 @@ def assert_cache_is_fresh(one: CachedModel, model: LlamaForCausalLM, tokens: tor
     for index, expected in enumerate(fresh.layers):
         keys, values = one.opened.tensors(index)
         assert keys.shape == expected.keys.shape
-        torch.testing.assert_close(keys, expected.keys, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(values, expected.values, rtol=1e-3, atol=1e-3)
+        assert_close(keys, expected.keys)
+        assert_close(values, expected.values)

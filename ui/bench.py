@@ -13,19 +13,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEventLoop, QSettings, Qt, QTimer, qVersion
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QSettings, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded
 from evprof.core.recording import Recording
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
+from ui.bench_scale import measure_long_text, measure_many_runs, timed_ms
 from ui.main_window import MainWindow
 from ui.run_controller import Host
 from ui.theme import ThemeHolder, theme_named
@@ -53,6 +56,7 @@ def measure_window(
 
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
+    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold.
     """
     if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
         raise UserError(
@@ -69,19 +73,27 @@ def measure_window(
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
-        pictured = _reopened(application, path)
-    return {"environment": _environment(), "rows": rows, "summary": _summary(rows, pictured)}
+        scale = _reopened(application, path) | _many_runs(application, Path(folder))
+    scale |= measure_long_text(ThemeHolder(theme_named("dark")))
+    return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
 
-def _summary(rows: list[dict[str, Any]], pictured: dict[str, float]) -> dict[str, float]:
+def _summary(rows: list[dict[str, Any]], scale: dict[str, float]) -> dict[str, float]:
     steps = sorted(ms for row in rows for ms in row.pop("step_ms"))
+    delays = sorted(ms for row in rows for ms in row.pop("delay_ms"))
     return {
         "window_visible_ms": statistics.median(row["window_visible_ms"] for row in rows),
         "pan_zoom_median_ms": statistics.median(steps),
-        "pan_zoom_p99_ms": steps[min(len(steps) - 1, int(0.99 * len(steps)))],
+        "pan_zoom_p99_ms": _p99(steps),
+        "token_to_picture_median_ms": statistics.median(delays),
+        "token_to_picture_p99_ms": _p99(delays),
         "live_longest_gap_ms": statistics.median(row["longest_gap_ms"] for row in rows),
-        **pictured,
+        **scale,
     }
+
+
+def _p99(ordered: Sequence[float]) -> float:
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
 
 def _environment() -> dict[str, Any]:
@@ -153,11 +165,31 @@ class Heartbeat:
         return [1000 * (after - before) for before, after in pairwise(self.beats_s)]
 
 
+class TokenDelays(QObject):
+    """Watches the timeline's pictures: how old the oldest token was that each of them was the first to hold, in ms."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self.delays_ms: list[float] = []
+        self._scene = window.timeline.scene
+        self._drawn: dict[int, int] = {}
+        window.timeline.latency.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            for _, track in self._scene.shown:
+                times_ns, drawn = track.token_times(), self._drawn.get(track.run.run_id, 0)
+                if len(times_ns) > drawn:
+                    self.delays_ms.append((monotonic_ns() - int(times_ns[drawn]) - track.zero_ns) / 1e6)
+                    self._drawn[track.run.run_id] = len(times_ns)
+        return False
+
+
 def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: float) -> dict[str, Any]:
     """One run of the synthetic engine in a window of its own; then zooms and pans over what it left."""
     window = _window()
     window.session.path = path
-    heart = Heartbeat()
+    heart, delays = Heartbeat(), TokenDelays(window)
     loop = QEventLoop()
     is_ended = False
 
@@ -192,41 +224,51 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
     gaps = heart.gaps_ms
     return {
         "longest_gap_ms": max(gaps),
-        "gap_p99_ms": sorted(gaps)[int(0.99 * len(gaps))],
+        "gap_p99_ms": _p99(sorted(gaps)),
         "beats": len(gaps),
         "records": records,
         "step_ms": step_ms,
+        "delay_ms": delays.delays_ms,
     }
 
 
 def _steps(application: QApplication, window: MainWindow) -> list[float]:
     """Time in ms of each zoom or pan, its painting included."""
     timeline = window.timeline
-    taken = []
-    for step in range(STEPS):
-        began = time.perf_counter()
+
+    def move(step: int) -> None:
         if step % 4 < 2:
             timeline.zoom(1.25 if step % 8 < 4 else 0.8, timeline.width() * (0.3 + 0.4 * (step % 3) / 2))
         else:
             timeline.pan(60.0 if step % 4 == 2 else -60.0)
         timeline.repaint()
         application.processEvents()
-        taken.append(1000 * (time.perf_counter() - began))
-    return taken
+
+    return [timed_ms(partial(move, step)) for step in range(STEPS)]
 
 
 def _reopened(application: QApplication, path: Path) -> dict[str, float]:
     """How long a saved session takes from being opened to its picture, and its size."""
     window = _window()
     application.processEvents()
-    began = time.perf_counter()
-    window.open_paths([str(path)], waits=True)
-    window.controller.pull()
-    window.repaint()
-    application.processEvents()
-    took_ms = 1000 * (time.perf_counter() - began)
+
+    def opens() -> None:
+        window.open_paths([str(path)], waits=True)
+        window.controller.pull()
+        window.repaint()
+        application.processEvents()
+
+    took_ms = timed_ms(opens)
     window.close()
     return {"first_picture_ms": took_ms, "session_mb": path.stat().st_size / 1e6}
+
+
+def _many_runs(application: QApplication, folder: Path) -> dict[str, float]:
+    window = _window()
+    try:
+        return measure_many_runs(application, window, folder)
+    finally:
+        window.close()
 
 
 def _application() -> QApplication:

@@ -36,6 +36,7 @@ def main() -> int:
     adapters.add_argument("--out", type=Path, default=ASSETS / "adapters")
     adapters.add_argument("--work", type=Path, default=Path("build/adapters"), help="scenes and examples are kept here")
     adapters.add_argument("--kinds", nargs="+", help="default: all")
+    adapters.add_argument("--evaluate-only", action="store_true", help="leave weights as they are, write cards anew")
     arguments = parser.parse_args()
     if arguments.command == "samples":
         from engines.tiny.samples import write_samples
@@ -52,10 +53,10 @@ def main() -> int:
         options = {"held_out": arguments.held_out, "workers": arguments.workers}
         print(write_scene_files(arguments.out, max(1, arguments.count), arguments.seed, **options))
     elif arguments.command == "adapters":
-        from engines.tiny.adapters import RECIPES, make_adapters
+        from engines.tiny.adapters import RECIPES, evaluate_adapters, make_adapters
 
-        kinds = arguments.kinds or list(RECIPES)
-        for path in make_adapters(arguments.out, arguments.work, arguments.seed, kinds=kinds):
+        make = evaluate_adapters if arguments.evaluate_only else make_adapters
+        for path in make(arguments.out, arguments.work, arguments.seed, kinds=arguments.kinds or list(RECIPES)):
             print(path)
     else:
         from engines.tiny.evaluation import evaluate_pair

@@ -5,27 +5,30 @@ The same steps as `evprof adapter collect`, `train` and `evaluate`, one after th
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines import make_engine
 from engines.tiny.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
-from engines.tiny.scene_files import write_scene_files
+from engines.tiny.scene_files import MANIFEST, write_scene_files
 from engines.training.collecting import Collecting, CollectPlan
-from engines.training.evaluating import evaluate_adapter, write_evaluation
+from engines.training.evaluating import write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainPlan, train_adapter
+from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
-from evprof.run.benches.adapter import AdapterPlan
 
 SCENES, HELD_OUT = 600, 24
 GAMMA, REPEAT = 5, 3
+HELD_OUT_FOLDER = "held-out"
 
 Note = Callable[[str], None]
 
@@ -67,7 +70,7 @@ def make_adapters(
     Returns their folders. Raises UserError when something cannot be written.
     """
     training = write_scene_files(work / "scenes", scenes, seed, held_out=False)
-    unseen = write_scene_files(work / "held-out", held_out, seed, held_out=True)
+    write_scene_files(work / HELD_OUT_FOLDER, held_out, seed, held_out=True)
     note(f"{scenes} scenes to learn from and {held_out} held out: {work}")
     data = work / "examples"
     plan = CollectPlan(
@@ -83,24 +86,43 @@ def make_adapters(
             _Telling(note),
             threading.Event(),
         )
-        evaluate_shipped(folder, unseen, note)
+        evaluate_shipped(folder, work, held_out, seed, note)
         made.append(folder)
     return made
 
 
-def evaluate_shipped(folder: Path, unseen: Path, note: Note = print) -> None:
-    """Measures one adapter on the held-out scenes of a list and writes that into its folder."""
-    adapter = read_adapter(str(folder))
-    plan = AdapterPlan(
-        adapter,
-        read_manifest(unseen).samples,
-        _choice(EVENTGPT_NAME),
-        _choice(VIDEO_LLAVA_NAME),
-        RECIPES[adapter.kind].gamma,
-        REPEAT,
+def evaluate_adapters(
+    out: Path, work: Path, seed: int, *, kinds: Sequence[str], held_out: int = HELD_OUT, note: Note = print
+) -> list[Path]:
+    """Evaluates the adapters of these kinds that lie in `out` anew; returns their folders."""
+    write_scene_files(work / HELD_OUT_FOLDER, held_out, seed, held_out=True)
+    made = [folder for kind in kinds if (folder := out / adapter_name(kind)).is_dir()]
+    for folder in made:
+        evaluate_shipped(folder, work, held_out, seed, note)
+    return made
+
+
+def evaluate_shipped(folder: Path, work: Path, count: int, seed: int, note: Note = print) -> None:
+    """Measures one adapter on the held-out scenes below `work` by `evprof adapter evaluate` itself, whose figures and
+    command the card then holds, beside the command that made the scenes. Raises UserError when that fails."""
+    words = [str(folder.resolve()), f"{HELD_OUT_FOLDER}/{MANIFEST}", "--gamma"]
+    words += [str(RECIPES[read_adapter(str(folder)).kind].gamma), "--repeat", str(REPEAT)]
+    # Started elsewhere, it has to be this evprof and none that is installed.
+    places = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-m", "evprof", "adapter", "evaluate", *words, "--device", "cpu", "--dtype", "float32"],
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    _, found = evaluate_adapter(plan, make_engine, threading.Event())
-    write_evaluation(adapter, found | {"left_out": 0})
+    if done.returncode:
+        raise UserError(f"{folder} could not be evaluated: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+    adapter = read_adapter(str(folder))
+    found = dict(adapter.evaluation or {})
+    made_by = f"python -m engines.tiny --seed {seed} scenes --count {count} --held-out -o {HELD_OUT_FOLDER}"
+    write_evaluation(adapter, found | {"samples_command": made_by})
     rate, speed = found["draft_acceptance_rate"], found["decode_speedup"]
     told = "lossy" if rate is None else f"{rate:.1%} accepted"
     note(f"{adapter.name}: {told}, decoding {speed:.2f}x" if speed else f"{adapter.name}: {told}")

@@ -92,8 +92,10 @@ def _evaluation(info: AdapterInfo) -> list[str]:
     where = (
         f"{found.get('samples')} held-out samples, {found.get('repeat')} pairs of runs each, {found.get('device')}, "
     )
-    where += f"{found.get('dtype')}, greedy."
-    return [where, "", *_table(("", ""), rows)]
+    where += f"{found.get('dtype')}, greedy. Tokens and rounds are counted once a sample."
+    commands = [text for name in ("samples_command", "command") if (text := found.get(name))]
+    again = ["", "Measured by:", "", "```sh", *commands, "```"] if commands else []
+    return [where, "", *_table(("", ""), rows), *again]
 
 
 def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,27 @@ _DEFAULT_TOKENS = 128
 
 def evaluate(options: argparse.Namespace, console: Console) -> int:
     """Measures an adapter and writes what was measured beside it; 130 when stopped, then nothing is written."""
+    found = evaluation(options, console)
+    if found is None:
+        return CANCELLED
+    _tell(found, options, console)
+    return 0
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An adapter, what was measured of it as adapter.json says it, and where."""
+
+    adapter: AdapterInfo
+    figures: dict[str, Any]
+    environment: dict[str, Any]
+
+
+def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | None:
+    """Measures the adapter and, unless there is `no_write`, writes description and card; None when stopped.
+
+    Every card comes from here, and holds the command that gives its figures again.
+    """
     from evprof.loaders.adapters import read_adapter
     from evprof.run.interrupts import first_interrupt
 
@@ -45,14 +68,28 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
         found = {}
     if not found or found["samples"] < len(samples):
         console.note("stopped; the adapter's folder is as it was")
-        return CANCELLED
-    found["left_out"] = len(left_out)
+        return None
+    found |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
+    found["command"] = command_of(adapter, options, found)
     if not options.no_write:
         from engines.training.evaluating import write_evaluation
 
         write_evaluation(adapter, found)
-    _tell(adapter, found, environment, options, console)
-    return 0
+    return Evaluated(adapter, found, environment)
+
+
+def command_of(adapter: AdapterInfo, options: argparse.Namespace, found: dict[str, Any]) -> str:
+    """The `evprof adapter evaluate` that gives these figures again, its defaults spelled out."""
+    from evprof.loaders.adapters import is_bundled
+
+    words = ["evprof", "adapter", "evaluate", adapter.folder.name if is_bundled(adapter) else str(options.adapter)]
+    words += [str(options.samples), "--gamma", str(options.gamma), "--repeat", str(found["repeat"])]
+    words += ["--device", str(found["device"]), "--dtype", str(found["dtype"])]
+    words += ["--max-new-tokens", str(found["max_new_tokens"])]
+    for name in ("root", "questions", "limit", "draft", "target"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)
 
 
 def unseen(samples: Sequence[Sample], adapter: AdapterInfo) -> tuple[list[Sample], list[str]]:
@@ -149,13 +186,8 @@ def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tup
         )
 
 
-def _tell(
-    adapter: AdapterInfo,
-    found: dict[str, Any],
-    environment: dict[str, Any],
-    options: argparse.Namespace,
-    console: Console,
-) -> None:
+def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -> None:
+    adapter, found = evaluated.adapter, evaluated.figures
     if console.is_json:
         console.document(
             {
@@ -164,17 +196,23 @@ def _tell(
                 "name": adapter.name,
                 "kind": adapter.kind,
                 "evaluation": found,
-                "environment": environment,
+                "environment": evaluated.environment,
                 "written": not options.no_write,
             }
         )
         return
+    tell_figures(evaluated, console)
+    if not options.no_write:
+        console.note(f"saved: {adapter.folder}")
+
+
+def tell_figures(evaluated: Evaluated, console: Console) -> None:
+    """The table of what was measured."""
     from engines.training.card import evaluation_rows
 
+    adapter, found = evaluated.adapter, evaluated.figures
     console.print(
         f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
         f"each, {found['device']}, {found['dtype']}"
     )
     console.table(("", "value"), [(name, text) for name, text in evaluation_rows(found) if text is not None], left=1)
-    if not options.no_write:
-        console.note(f"saved: {adapter.folder}")

@@ -61,6 +61,9 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
         "--size", metavar="NAME=N", action="append", default=[], help="of the kind, such as rank=32 (may come again)"
     )
     group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
+    group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")
+    group.add_argument("--evaluate", metavar="MANIFEST|DIR", help="samples to measure the trained adapter on")
+    _add_pairs(group)
     group = parser.add_argument_group("models", "by themselves those the examples were collected with")
     group.add_argument("--draft", metavar="MODEL", help="where the draft lies now")
     group.add_argument("--target", metavar="MODEL", help="where the target lies now")
@@ -74,8 +77,7 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("samples", metavar="MANIFEST|DIR", help="list of samples, or examples of adapter collect")
     _add_list(parser.add_argument_group("samples"))
     group = parser.add_argument_group("runs")
-    group.add_argument("--gamma", type=int, metavar="N", default=5, help="tokens drafted per round (default: 5)")
-    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs a sample (default: 3)")
+    _add_pairs(group)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: as when it was trained")
     group.add_argument("--draft", metavar="MODEL", help="where the draft lies (default: as when it was trained)")
     group.add_argument("--target", metavar="MODEL", help="where the target lies (default: as when it was trained)")
@@ -88,6 +90,11 @@ def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
     group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+
+
+def _add_pairs(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--gamma", type=int, metavar="N", default=5, help="tokens drafted per round (default: 5)")
+    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs a sample (default: 3)")
 
 
 def _add_machine(group: argparse._ArgumentGroup, dtype: str) -> None:

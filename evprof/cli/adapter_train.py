@@ -6,9 +6,11 @@ import argparse
 import contextlib
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from evprof.cli.adapter_collect import lasting
+from evprof.cli.adapter_evaluate import Evaluated, evaluation, tell_figures
 from evprof.cli.adapter_progress import TrainProgress
 from evprof.cli.console import Console
 from evprof.core.errors import CANCELLED, USAGE, UserError
@@ -21,6 +23,8 @@ def train(options: argparse.Namespace, console: Console) -> int:
     from evprof.session.training import TrainingEntry
 
     plan = _plan(options)
+    if options.evaluate is not None and not Path(options.evaluate).exists():
+        raise UserError(f"--evaluate: there is no {options.evaluate}; name a list of samples.")
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         keep: Callable[[dict[str, Any]], None] = lambda _: None  # noqa: E731 - replaced where there is a session
@@ -34,8 +38,17 @@ def train(options: argparse.Namespace, console: Console) -> int:
 
         with first_interrupt(stops):
             end = _carry_out(plan, progress, stop, keep)
-    _tell(end, options, console)
-    return CANCELLED if end.is_stopped else 0
+    is_asked = options.evaluate is not None and end.adapter is not None and not end.is_stopped
+    evaluated = _evaluated(options, console) if is_asked else None
+    _tell(end, evaluated, options, console)
+    return CANCELLED if end.is_stopped or (is_asked and evaluated is None) else 0
+
+
+def _evaluated(options: argparse.Namespace, console: Console) -> Evaluated | None:
+    """What the card says comes from the command that anybody can give; None when that was stopped."""
+    of_a_list: dict[str, Any] = dict.fromkeys(("root", "questions", "limit", "max_new_tokens"))
+    asked = {"adapter": str(options.output), "samples": options.evaluate, "no_write": False, **of_a_list}
+    return evaluation(argparse.Namespace(**{**vars(options), **asked}), console)
 
 
 def _carry_out(
@@ -85,7 +98,7 @@ def _size(text: str) -> tuple[str, int]:
         ) from None
 
 
-def _tell(end: Any, options: argparse.Namespace, console: Console) -> None:
+def _tell(end: Any, evaluated: Evaluated | None, options: argparse.Namespace, console: Console) -> None:
     curves = end.curves
     if end.adapter is None:
         console.note("stopped before anything was learned; no adapter was written")
@@ -96,6 +109,8 @@ def _tell(end: Any, options: argparse.Namespace, console: Console) -> None:
             f"{options.kind} adapter: {curves.validation_match[best]:.1%} of held-back tokens right at step "
             f"{curves.best_step:,}{early}: {end.adapter.folder}"
         )
+        if evaluated is not None:
+            tell_figures(evaluated, console)
     if end.is_stopped:
         console.note("stopped; the best state so far was kept" if end.adapter is not None else "stopped")
     if options.session is not None:
@@ -108,6 +123,7 @@ def _tell(end: Any, options: argparse.Namespace, console: Console) -> None:
                 "kind": options.kind,
                 "name": options.name or options.output.name,
                 "training": curves.to_json(),
+                "evaluation": None if evaluated is None else evaluated.figures,
                 "session": None if options.session is None else str(options.session),
                 "is_complete": not end.is_stopped,
             }

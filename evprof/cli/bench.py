@@ -15,9 +15,9 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "engine-process")
+BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "parts", "engine-process")
 
-_ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7}
+_ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7, "parts": 7}
 
 
 class Bench(Command):
@@ -37,7 +37,10 @@ class Bench(Command):
     and in turns, with the memory that takes and whether the events are right.
     video: how long 8 frames of a clip take, beside decoding it all, seeking for each frame and the libraries that are
     installed, with every frame recognised by the number painted into it.
-    engine-process: starts the engine process that the window would own and says how long it took to answer.
+    parts: how long evprof's own work takes: drawing and simulating events, reading manifests and sessions, importing,
+    comparing, intervals, texts.
+    engine-process: starts the engine process that the window would own and says how long it took to answer, and how
+    soon a record that it makes has arrived.
     """
 
     name = "bench"
@@ -79,7 +82,10 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
     group.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
     group.add_argument(
-        "--repeat", type=int, metavar="N", help="also of others: rounds of turns (default: 15; of events 5, of video 7)"
+        "--repeat",
+        type=int,
+        metavar="N",
+        help="also of others: rounds of turns (default: 15; of events 5, of video and parts 7)",
     )
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
@@ -113,7 +119,7 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_events_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "events, video", "also --repeat, --markdown, and --only with formats or words of clips"
+        "events, video, parts", "also --repeat, --markdown, and --only with formats or words of clips and parts"
     )
     group.add_argument(
         "--events", type=int, metavar="N", default=10_000_000, help="events: of a file (default: %(default)s)"
@@ -138,15 +144,17 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.bench_report import print_engine
 
             return print_engine
-        case "events":
-            from evprof.cli.loader_bench_report import print_events
-
-            return print_events
-        case "video":
-            from evprof.cli.video_bench_report import print_video
-
-            return print_video
+        case "events" | "video" | "parts":
+            return _printer_without_models(benchmark)
     return None
+
+
+def _printer_without_models(benchmark: str) -> Callable[..., None]:
+    from evprof.cli.loader_bench_report import print_events
+    from evprof.cli.parts_bench_report import print_parts
+    from evprof.cli.video_bench_report import print_video
+
+    return {"events": print_events, "video": print_video, "parts": print_parts}[benchmark]
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -177,8 +185,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
-        case "events" | "video":
-            return _measure_readers(options, console)
+        case "events" | "video" | "parts":
+            return _measure_without_models(options, console)
         case _:
             return measure_engine_process()
 
@@ -233,7 +241,11 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
-def _measure_readers(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+def _measure_without_models(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    if options.benchmark == "parts":
+        from evprof.run.benches.parts import measure_parts
+
+        return measure_parts(_rounds(options), console.note, only=options.only)
     if options.benchmark == "video":
         from evprof.run.benches.video import measure_video
 
@@ -277,10 +289,39 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
             for message in cursor.read().messages:
                 if isinstance(message, EngineChanged) and message.state == "ready":
                     ready_ms = 1000 * (time.monotonic() - began)
-                    return {"environment": message.environment, "rows": [], "summary": {"ready_ms": ready_ms}}
+                    summary = {"ready_ms": ready_ms, "arrival_ms": arrival_ms()}
+                    return {"environment": message.environment, "rows": [], "summary": summary}
                 if isinstance(message, EngineChanged) and message.state == "gone" and message.sentence:
                     raise UserError(f"The engine process did not start: {message.sentence}")
             time.sleep(0.02)
     finally:
         host.close()
     raise UserError(f"The engine process did not answer within {timeout_s:.0f} s.")
+
+
+def arrival_ms() -> float:
+    """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
+    from statistics import median
+
+    from evprof.cli.program import engine_argv
+    from evprof.core.clock import monotonic_ns
+    from evprof.core.messages import RequestEnded
+    from evprof.core.recording import Recording
+    from evprof.core.request import ModelChoice, RunRequest
+    from evprof.core.sample import Sample
+    from evprof.run.engine_process import EngineProcess
+    from evprof.run.wire import Submit, apply_part
+
+    recording, ages_ns = Recording(), []
+    process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
+    try:
+        process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
+        while not any(isinstance(message, RequestEnded) for message in recording.messages()):
+            before = len(recording.streams["tokens"])
+            for part in process.receive():
+                apply_part(part, recording)
+            ages_ns += (monotonic_ns() - recording.streams["tokens"].column("t_ns", before)).tolist()
+    finally:
+        process.kill()
+        process.bury()
+    return float(median(ages_ns)) / 1e6

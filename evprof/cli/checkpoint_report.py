@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.cli.console import Console
 from evprof.cli.run_text import facts_lines
-from evprof.core.units import memory_text
+from evprof.core.units import flops_text, memory_text
 
 _LABEL = 24
 _WIDTH = 110
@@ -38,6 +38,7 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "stored": "nothing" if document["bytes"] is None else f"{memory_text(document['bytes'])}, {document['dtype']}",
         "context limit": document["context_limit"],
         "visual tokens per frame": document["visual_tokens_per_frame"],
+        **_built_of(document),
     }
     known = {"family", "model_type", "parameters", "tensors", "missing", "surplus", "bytes", "dtype", "context_limit"}
     known |= {
@@ -49,6 +50,11 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "assumptions",
         "fit",
         "vocabulary",
+        "architecture",
+        "text",
+        "vision",
+        "flops",
+        "features",
     }
     # Where it would lie and what it takes there stands below.
     known |= {"device", "device_dtype", "device_bytes"}
@@ -59,6 +65,22 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
     _print_sentences("problems", document["problems"], console)
     console.print()
     print_fit(document["fit"], console)
+
+
+def _built_of(document: dict[str, Any]) -> dict[str, str]:
+    """What the model is built of and how much it computes."""
+    built, text, vision, flops = (document[name] for name in ("architecture", "text", "vision", "flops"))
+    return {
+        "backbone": built["backbone"],
+        "language layers": f"{text['layers']} of {text['hidden']:,}, MLP {text['intermediate']:,}",
+        "heads": f"{text['heads']} of {text['head_dim']}, {text['kv_heads']} for keys and values",
+        "vocabulary rows": f"{text['vocabulary']:,}",
+        "vision tower": f"{built['vision_tower']}; {vision['layers']} layers are read",
+        "projector": built["projector"],
+        "vision, a frame": flops_text(flops["vision_per_frame"]),
+        "prefill": f"{flops_text(flops['prefill'])} for {flops['prefill_positions']:,} positions",
+        "a decoded token": f"{flops_text(flops['decode_per_token'])} at {flops['decode_context']:,.0f} positions",
+    }
 
 
 def print_fit(fit: dict[str, Any], console: Console) -> None:

@@ -23,8 +23,8 @@ _STRONG = 2.0
 """A ratio from which a difference is shown bold."""
 
 _MEANING = (
-    f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves no doubt, "
-    "or, without an interval, by more than 1 %."
+    f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves 1 out; "
+    "without an interval nothing is claimed."
 )
 
 Document = Mapping[str, Any]
@@ -43,11 +43,10 @@ def print_comparison(document: Document, console: Console) -> None:
     if document["rows"]:
         _print_rows(document, labels, out)
     else:
-        out.line("No figure differs from the baseline's.")
+        out.line("No figure is known to differ from the baseline's: no interval leaves 1 out.")
     others = [label for label, column in listed if not column["is_baseline"]]
-    is_repeated = any(len(column["run_ids"]) > (column["samples"] or 1) for column in document["columns"])
     for label, pair in zip(others, document["pairs"], strict=True):
-        _print_pair(label, labels[_baseline(document)], pair, is_repeated, out)
+        _print_pair(label, labels[_baseline(document)], pair, out)
 
 
 def labels_of(document: Document) -> list[str]:
@@ -213,14 +212,12 @@ def _judgement(row: Document, index: int) -> Piece:
     return ("better", strong + _GOOD) if is_good else ("worse", strong + _BAD)
 
 
-def _print_pair(label: str, base: str, pair: Document, is_repeated: bool, out: StyledLines) -> None:
+def _print_pair(label: str, base: str, pair: Document, out: StyledLines) -> None:
     """What is said of one column and the baseline."""
     parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
     if parts:
-        counted = [] if pair["samples"] is None else [f"mean of {pair['samples']} samples that both measured"]
-        counted += ["of repeats the one of median total"] if is_repeated else []
         out.line()
-        how = f" ({'; '.join(counted)})" if counted else ""
+        how = "" if pair["samples"] is None else f" (mean of {pair['samples']} samples that both measured)"
         out.line(f"where the difference of {label} from {base} comes from{how}:")
         out.table(_bars(parts), left=1)
     found = pair["generation"]

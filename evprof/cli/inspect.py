@@ -15,6 +15,7 @@ from evprof.cli.console import Console
 from evprof.cli.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
 
 if TYPE_CHECKING:
     from engines.fit import FitQuestion
@@ -33,7 +34,8 @@ class Inspect(Command):
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
     such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
-    --with another, and what to change if not; and with --against how its vocabulary meets that of a target.
+    --with another, and what to change if not; with --against how its vocabulary meets that of a target, and with
+    --features, the one question that runs models, how alike what both see of a sample is.
     """
 
     name = "inspect"
@@ -45,18 +47,25 @@ class Inspect(Command):
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
         parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
         parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
+        parser.add_argument(
+            "--features", action="store_true", help="with --against: how alike both models' visual features are"
+        )
+        parser.add_argument("--events", metavar="P", help="with --features: recording (default: the bundled sample)")
+        parser.add_argument("--video", metavar="P", help="with --features: its video")
         add_fit_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.checkpoint_report import print_checkpoint
+        from evprof.cli.features_report import print_features
         from evprof.cli.manifest_report import print_manifest
         from evprof.cli.run_text import facts_lines
         from evprof.cli.vocabulary_report import print_vocabulary
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
+        _check_features(options)
         times_us = _times_us(options)
         document = describe(options)
         if options.save_frames is not None:
@@ -69,6 +78,9 @@ class Inspect(Command):
             if "vocabulary" in document:
                 console.print()
                 print_vocabulary(document["vocabulary"], console)
+            if "features" in document:
+                console.print()
+                print_features(document["features"], console)
             return 0
         if document["kind"] == "manifest":
             print_manifest(document, console)
@@ -125,8 +137,10 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 def is_model_name(path: str) -> bool:
     """Whether `path` is a name of the catalogue, or one as the Hugging Face hub has them, rather than a place."""
     from engines import CATALOGUE
+    from engines.layer_drop import split_layers
 
-    if any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
+    path, layers = split_layers(path)
+    if layers is not None or any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
         return True
     owner, _, name = path.partition("/")
     is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))
@@ -135,12 +149,39 @@ def is_model_name(path: str) -> bool:
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
-    document = checkpoint_document(fit_question(options))
+    question = fit_question(options)
+    document = checkpoint_document(question)
     if options.against is not None:
         from engines.inspection import inspect_vocabularies
 
         document["vocabulary"] = inspect_vocabularies(options.path, options.against, options.clip)
+    if options.features:
+        from engines.document_facts import inspect_features
+
+        target = ModelChoice(options.against, question.model.device, question.model.dtype, clip=question.model.clip)
+        document["features"] = inspect_features(question.model, target, _shown(options), question.settings)
     return document
+
+
+def _check_features(options: argparse.Namespace) -> None:
+    """Raises UserError (exit code 2) for options that lack the one they belong to."""
+    if options.features and options.against is None:
+        raise UserError("--features compares two models; name the target with --against.", exit_code=USAGE)
+    if (options.events or options.video) and not options.features:
+        raise UserError("--events and --video are what --features is asked about; add it.", exit_code=USAGE)
+    if bool(options.events) != bool(options.video):
+        raise UserError("--features needs the recording and its video; give --events and --video.", exit_code=USAGE)
+
+
+def _shown(options: argparse.Namespace) -> Sample:
+    """The sample that both models are shown."""
+    from evprof.cli.run_options import existing
+    from evprof.loaders.bundled import bundled_sample
+
+    if options.events is None:
+        return bundled_sample()
+    events, video = existing(options.events, "--events"), existing(options.video, "--video")
+    return Sample(events, video, bundled_sample().prompt, name=Path(options.events).stem)
 
 
 def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
@@ -151,7 +192,7 @@ def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
     name = question.model.name
     fit = describe_fit(question)
     # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
-    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip))
+    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip), question.settings)
     own = next(model for model in fit["models"] if model["role"] == fit["role"])
     found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
     return _head(name, "checkpoint") | found | {"fit": fit}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from evprof.cli import program
 from evprof.cli.console import Console
 from evprof.cli.progress import RunProgress
+from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, UserError
 from evprof.core.protocols import Engine
@@ -153,6 +155,13 @@ def read_runs(path: str) -> list[RunLog]:
     return saved_runs(read_session(Path(path)))
 
 
+def read_facts(path: str) -> dict[str, Any]:
+    """The facts of a session file. Raises UserError for anything else."""
+    from evprof.session.reading import load_session
+
+    return load_session(Path(path)).facts
+
+
 def read_environment(path: str) -> dict[str, Any]:
     """The environment block that was saved with a session; empty when there is none."""
     from evprof.session.reading import load_session
@@ -169,17 +178,32 @@ def default_session_path() -> Path:
     return path
 
 
-def conclude(session: RecordedSession, console: Console) -> int:
+def note_models(session: RecordedSession, request: RunRequest) -> None:
+    """Adds what the models that ran are built of to the session, for its reports. After leaving the session."""
+    ran = {run.info.role for run in session.book.runs.values() if run.info.status == FINISHED}
+    choices = [choice for role in request.roles if role in ran and (choice := request.choice_of(role)) is not None]
+    # Without torch nothing but a script ran here, whose models have no shape.
+    if not choices or session.problem or "torch" not in sys.modules:
+        return
+    from engines.suite_facts import model_facts
+    from evprof.session.facts import add_facts
+
+    add_facts(session.path, {"models": model_facts(choices, request.settings)})
+
+
+def conclude(session: RecordedSession, console: Console, batches: Sequence[BatchRow] = ()) -> int:
     """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
+    from evprof.cli.batches import print_batches
     from evprof.cli.run_text import print_runs
     from evprof.metrics.document import session_document
 
     known = session.saved()
     runs = [run for run in known if run.run_id in session.book.runs]
     if console.is_json:
-        console.document(session_document(runs, session.environment or None, known))
+        console.document(session_document(runs, session.environment or None, known, batches))
     else:
         print_runs(runs, console, known)
+        print_batches(batches, console)
     if session.problem:
         console.note(f"evprof: {session.problem}")
         return FAILURE

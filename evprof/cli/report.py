@@ -42,13 +42,26 @@ class Report(Command):
             "--basis", choices=BASES, help="what totals count (default: the widest that every configuration measured)"
         )
 
+        parser.add_argument(
+            "--documents",
+            action="store_true",
+            help="in the order of the five documents, item by item (docs/documents.md)",
+        )
+
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads the sessions and writes the report."""
         from evprof.export.report.writing import check_output, write_sources
 
         check_output(options.output)
         sources = [_source(Path(path)) for path in options.sessions]
-        write_sources(sources, options.output, title=options.title, command=command_of(options), basis=options.basis)
+        write_sources(
+            sources,
+            options.output,
+            title=options.title,
+            command=command_of(options),
+            basis=options.basis,
+            by_documents=options.documents,
+        )
         console.note(f"report saved: {options.output}")
         return 0
 
@@ -74,4 +87,6 @@ def command_of(options: argparse.Namespace) -> str:
         words += ["--title", options.title]
     if options.basis is not None:
         words += ["--basis", options.basis]
+    if options.documents:
+        words.append("--documents")
     return shlex.join(words)

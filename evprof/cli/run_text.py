@@ -8,7 +8,7 @@ from typing import Any
 from evprof.cli.console import Console
 from evprof.cli.speculation_lines import clinic_lines, round_lines
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
@@ -95,6 +95,7 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
     lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
+    figures += _layout_figures(run)
     figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
     figures += _loading_figures(run)
     counts = acceptance(run)
@@ -104,6 +105,26 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         )
         figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
     return figures
+
+
+def _layout_figures(run: RunLog) -> list[tuple[str, str]]:
+    """How the caches of a run's models lie in memory."""
+    found = []
+    for role, facts in run.info.kv.items():
+        if facts.layout is not None and facts.layout.shape:
+            name = "cache layout" if role == run.info.role else f"{role} cache layout"
+            found.append((name, layout_text(facts, facts.layout)))
+    return found
+
+
+def layout_text(facts: KvFacts, layout: KvLayout) -> str:
+    """`4 layers of 2 x [1, 4, 132, 32] float32, strides 17792, 4448, 32, 1 (with gaps), 4.00 KiB a position`."""
+    shape, strides = ", ".join(map(str, layout.shape)), ", ".join(map(str, layout.strides))
+    gaps = "contiguous" if layout.is_contiguous else "with gaps"
+    positions = layout.shape[2] if len(layout.shape) == 4 else 0
+    each = f", {bytes_text(facts.measured_bytes // positions)} a position" if positions else ""
+    layers = len(facts.per_layer_bytes)
+    return f"{layers} layer{'s' * (layers != 1)} of 2 x [{shape}] {layout.dtype}, strides {strides} ({gaps}){each}"
 
 
 def _loading_figures(run: RunLog) -> list[tuple[str, str]]:

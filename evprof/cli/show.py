@@ -24,15 +24,19 @@ class Show(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads and prints; the file is not touched."""
-        from evprof.cli.recorded_session import read_environment, read_runs
+        from evprof.cli.batches import print_batches
+        from evprof.cli.recorded_session import read_environment, read_facts, read_runs
         from evprof.cli.run_text import print_runs
         from evprof.metrics.document import session_document
+        from evprof.session.batches import read_batches
 
         runs = read_runs(options.session)
+        batches = read_batches(read_facts(options.session))
         if console.is_json:
-            console.document(session_document(runs, read_environment(options.session) or None))
+            console.document(session_document(runs, read_environment(options.session) or None, batches=batches))
         elif runs:
             print_runs(runs, console, has_rounds=options.rounds)
+            print_batches(batches, console)
         else:
             console.print("The session holds no runs.")
         return 0

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.metrics import break_even, stages
+from evprof.metrics import stages
+from evprof.metrics.baselines import repeats_of
 from evprof.metrics.clinic import SHARE, Definition, definitions, per_position, plain_answer, round_histogram
 from evprof.metrics.failure_modes import Rejection, counts, first_rejections
 from evprof.metrics.payoff import Prediction, prediction_of
-from evprof.metrics.speculation import repeats_of
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.speculation_text import interval_text, speculation_sentence
+from evprof.metrics.widths import measured_widths, width_sentence
 
 _EXAMPLES = 3
 
@@ -21,15 +22,14 @@ def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
     """What there is to say of a run that speculates; the last of several repeats tells it for all."""
     if run.info.mode not in PAIRED_MODES:
         return []
-    repeats = repeats_of(run, known)
-    if repeats and run.run_id != max(entry.run_id for entry in repeats):
+    if run.run_id != repeats_of(run, known)[-1].run_id:
         return []
     rows = [entry for entry in definitions(run, plain_answer(run, known)) if entry.value is not None]
     return [
         *_definition_lines(rows),
         *_place_lines(run),
         *_failure_lines(first_rejections(run)),
-        *_prediction_lines(run, prediction_of(run, known)),
+        *_prediction_lines(run, prediction_of(run, known), known),
         speculation_sentence(run, known),
     ]
 
@@ -85,24 +85,24 @@ def _chance(chance: float | None) -> str:
     return "" if chance is None else f"{chance:.1%}"
 
 
-def _prediction_lines(run: RunLog, found: Prediction | None) -> Iterator[str]:
+def _prediction_lines(run: RunLog, found: Prediction | None, known: Sequence[RunLog]) -> Iterator[str]:
     if found is None:
         return
     cost = "" if found.c is None else f"c {found.c:.2f} a drafted token, "
     step = ms_text(found.costs.step_ms)
     yield f"{'costs in plain steps':<22}{cost}v {found.v:.2f} the rest of a round (a step {step})"
-    line = f"{'decoding speed':<22}predicted {found.predicted_decode:.2f}, measured {_measured(found)}"
+    formula = f"by the formula, from these runs, {found.predicted_decode:.2f}"
+    line = f"{'decoding speed':<22}measured {_measured(found)}; {formula}"
     if run.info.speculation is None or not run.info.speculation.tree:
-        top = break_even.best(found.costs, found.by_place if found.alpha is None else found.alpha)
-        line += (
-            f" at {found.mean_gamma:.1f} drafted a round; the best at this acceptance: {top.speedup:.2f} at {top.gamma}"
-        )
-    yield line
+        yield f"{line} at {found.mean_gamma:.1f} drafted a round"
+        yield f"{'best width':<22}{width_sentence(measured_widths(run, known))}"
+    else:
+        yield line
 
 
 def _measured(found: Prediction) -> str:
     measured = found.of("decode")
-    return "n/a" if measured is None else f"{measured.speedup:.2f}"
+    return "n/a" if measured is None else f"{measured.speedup:.2f}{interval_text(measured)}"
 
 
 def round_lines(run: RunLog) -> list[str]:

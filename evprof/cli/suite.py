@@ -16,6 +16,7 @@ from evprof.core.errors import CANCELLED, FAILURE, UserError
 from evprof.core.sample import Sample
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
 
 REPORTS = ("report.md", "report.html")
@@ -24,9 +25,10 @@ REPORTS = ("report.md", "report.html")
 class Suite(Command):
     """Measure many configurations on many samples, and write a session and reports.
 
-    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation), a grid in a
-    TOML or JSON file, or samples that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's
-    instruction JSON), or a folder with a recording and its video (such as DSEC's), which --clip-ms cuts into clips.
+    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
+    parallel-prefill, optimizations, or documents, which is all of these), a grid in a TOML or JSON file, or samples
+    that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's instruction JSON), or a folder with a
+    recording and its video (such as DSEC's), which --clip-ms cuts into clips.
     Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 
     Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
@@ -76,7 +78,9 @@ class _Measurement:
         if self._options.resume:
             check_same(facts.get(SUITE), plan)
         place = None if question.manifest is None else str(Path(question.manifest).resolve())
-        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *left_out, *drawn])
+        told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
+        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
+        fact["left_out"] = left_out
         return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
 
     def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
@@ -110,7 +114,9 @@ class _Measurement:
         retries = self._options.retry_failed
         left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
         self._console.note(_opening(plan, len(left)))
-        extra = machine_facts(plan.spec, self._console) if left and not {"ceilings", "models"} <= facts.keys() else {}
+        extra: dict[str, Any] = {}
+        if left and not {"ceilings", "models"} <= facts.keys():
+            extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
         engine = engine_maker()
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(
@@ -142,7 +148,8 @@ class _Measurement:
         rows = cell_rows(source, plan)
         if not self._console.is_json:
             print_table(rows, self._console)
-        reports = write_reports(self._folder, session, self._command, self._console)
+        by_documents = plan.spec.name == DOCUMENTS
+        reports = write_reports(self._folder, session, self._command, self._console, by_documents=by_documents)
         if self._console.is_json:
             self._console.document(suite_document(source, plan, rows, session, reports))
         for path in (session, *reports):
@@ -163,16 +170,27 @@ def _opening(plan: SuitePlan, left: int) -> str:
     )
 
 
-def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[str]]:
-    """The suite without cells that pass a context, where it asks for that, and why they are missing."""
+def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[dict[str, Any]]]:
+    """The suite without cells that pass a context, where it asks for that; those, each with the reason."""
     if not spec.within_context:
         return spec, []
     reasons = {cell.label: past_context(cell) for cell in spec.cells}
     kept: tuple[SuiteCell, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
     if not kept:
         raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
-    told = [f"Cell '{label}' was left out: {reason}." for label, reason in reasons.items() if reason]
-    return replace(spec, cells=kept), told
+    left_out = [_left_out(cell, reasons[cell.label]) for cell in spec.cells if reasons[cell.label]]
+    return replace(spec, cells=kept), left_out
+
+
+def _left_out(cell: SuiteCell, reason: str) -> dict[str, Any]:
+    """What a report tells of a cell that is not measured."""
+    return {
+        "cell": cell.label,
+        "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
+        "frames": cell.settings.frames,
+        "event_frames": cell.settings.event_frames,
+        "reason": reason,
+    }
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -189,14 +207,16 @@ def words_of(options: argparse.Namespace) -> list[str]:
     return [*words, "-o", str(options.output)]
 
 
-def write_reports(folder: Path, session: Path, command: str, console: Console) -> list[Path]:
+def write_reports(
+    folder: Path, session: Path, command: str, console: Console, *, by_documents: bool = False
+) -> list[Path]:
     """Both reports; what could not be written is told. None when not a single row finished."""
     from evprof.export.report.writing import write_report
 
     written = []
     for name in REPORTS:
         try:
-            write_report([session], folder / name, command=command)
+            write_report([session], folder / name, command=command, by_documents=by_documents)
             written.append(folder / name)
         except UserError as error:
             console.note(error.sentence)
@@ -228,6 +248,16 @@ def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
     except (UserError, RuntimeError, MemoryError) as error:
         console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
         return {}
+
+
+def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
+    """What the documents' suite asks of both models together: alignment of their features, caches, batches."""
+    cell = next((cell for cell in plan.spec.cells if cell.draft and cell.target), None)
+    if plan.spec.name != DOCUMENTS or cell is None or cell.draft is None or cell.target is None:
+        return {}
+    from engines.suite_facts import document_facts
+
+    return document_facts(cell.draft, cell.target, plan.samples, cell.settings, console.note)
 
 
 def engine_maker() -> Any:

@@ -88,12 +88,26 @@ class LoadingFacts(Plain):
 
 
 @dataclass(frozen=True)
+class KvLayout(Plain):
+    """How a layer's keys lie in memory, told by the first layer; values and the other layers lie as they do.
+
+    `shape` is [batch, kv_heads, positions, head_dim] of what is in use (of a cache packed in blocks: its first block),
+    `strides` the elements from one index to the next. `is_contiguous`: nothing lies between the elements in use.
+    """
+
+    shape: list[int]
+    strides: list[int]
+    dtype: str
+    is_contiguous: bool
+
+
+@dataclass(frozen=True)
 class KvFacts(Plain):
     """One model's cache at the end of the run, measured by walking its tensors.
 
     `measured_bytes`: the positions in use, in the form they are kept in; `stored_bytes`: the storages their tensors lie
     in, of which a view may show less; `reserved_bytes`: all that is set aside. `rolled_back` counts the positions that
-    were written for rejected draft tokens and cut off again.
+    were written for rejected draft tokens and cut off again. `layout` is None where it was not looked at.
     """
 
     measured_bytes: int
@@ -101,6 +115,13 @@ class KvFacts(Plain):
     per_layer_bytes: list[int]
     rolled_back: int = 0
     stored_bytes: int | None = None
+    layout: KvLayout | None = None
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> KvFacts:
+        """The inverse of `to_json`."""
+        layout = values.get("layout")
+        return super().from_json({**values, "layout": KvLayout.from_json(layout) if isinstance(layout, dict) else None})
 
 
 @dataclass(frozen=True)

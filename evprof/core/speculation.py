@@ -38,7 +38,8 @@ low-rank changes of the draft, counts of the target's own answers, a map from th
 DRAFTERS = (MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM)
 """Who can draft: the draft model as it is; what stands in prompt and answer already; the target itself; adapters."""
 
-_OF_THE_DRAFT = (MODEL, HIDDEN, LORA)
+OF_THE_DRAFT = (MODEL, HIDDEN, LORA)
+"""Drafters in which the draft model takes part."""
 
 DRAFT_LENGTHS = ("fixed", "heuristic", "budgeted")
 """How many tokens a round drafts: gamma; two more after a round accepted whole and one fewer after any other; what
@@ -78,7 +79,7 @@ class SpeculationSettings(Plain):
     @property
     def needs_draft_model(self) -> bool:
         """Whether the event model takes part; the others draft without one."""
-        return self.drafter in _OF_THE_DRAFT
+        return self.drafter in OF_THE_DRAFT
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -42,3 +42,9 @@ def ms_text(duration_ms: float | None) -> str:
     if size >= 1:
         return f"{duration_ms:.{1 if size >= 10 else 2}f} ms"
     return f"{duration_ms * 1000:.0f} µs"
+
+
+def flops_text(count: float) -> str:
+    """Operations with three significant digits: `8.40 TFLOP`, `13.6 GFLOP`, `1.15 MFLOP`."""
+    value, unit = (count / 1e12, "T") if count >= 1e12 else (count / 1e9, "G") if count >= 1e9 else (count / 1e6, "M")
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}FLOP"

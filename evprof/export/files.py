@@ -64,15 +64,19 @@ def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell |
 def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     """The document of a session; of several, one document whose runs name their session."""
     from evprof.metrics.document import SCHEMA_VERSION, run_document
+    from evprof.session.batches import read_batches
 
     sessions: list[dict[str, Any]] = []
+    batches: list[dict[str, Any]] = []
 
     def documents(source: Source, others: Iterator[Source]) -> Iterator[dict[str, Any]]:
         for each in (source, *others):
             sessions.append({"session": each.name, "environment": environment_of(each)})
+            named = {"session": each.name} if many else {}
+            batches.extend(named | row.to_json() for row in read_batches(each.facts))
             related = _related(each)
             for run in each.runs:
-                yield ({"session": each.name} if many else {}) | run_document(run, related(run))
+                yield named | run_document(run, related(run))
 
     remaining = iter(sources)
     first = next(remaining)
@@ -82,7 +86,13 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
         "environment": environment_of(first),
     }
     with whole_file(path) as stream:
-        _write_json(stream, head, "runs", documents(first, remaining), lambda: {"sessions": sessions} if many else {})
+        _write_json(
+            stream,
+            head,
+            "runs",
+            documents(first, remaining),
+            lambda: {"batches": batches} | ({"sessions": sessions} if many else {}),
+        )
     return path
 
 

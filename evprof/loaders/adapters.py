@@ -52,6 +52,11 @@ def bundled_adapters() -> list[AdapterInfo]:
     return [read_adapter(str(folder)) for folder in folders]
 
 
+def is_bundled(adapter: AdapterInfo) -> bool:
+    """Whether an adapter lies among those that come along, so that its bare name finds it."""
+    return adapter.folder.resolve().parent == _bundled_root().resolve()
+
+
 def read_adapter(name: str) -> AdapterInfo:
     """The adapter of a folder or a bundled name. Raises UserError for what is none, saying what is wrong with it."""
     folder = Path(name)

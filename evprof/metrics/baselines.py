@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, RunInfo
+from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import PAIRED_MODES
+from evprof.metrics.configurations import by_sample
 from evprof.metrics.statistics import FEWEST
 from evprof.view.settings_text import SPECULATION_KEYS, flat, kind_read, settings_of
 
@@ -76,22 +77,53 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
     return [found[number] for number in sorted(found)] or [run]
 
 
-def baseline_of(run: RunLog, others: Sequence[RunLog]) -> Baseline | None:
+def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
     """The plain runs to weigh `run` and its repeats against; None without one.
 
     Those noted when the runs were made, where at least three of them are left; else chosen among `others` now.
     """
-    return baseline_over(repeats_of(run, others), others)
+    listed = list(others)
+    return baseline_over(repeats_of(run, listed), listed)
 
 
-def baseline_over(pool: Sequence[RunLog], others: Sequence[RunLog]) -> Baseline | None:
-    """The same for runs that are repeats of each other."""
+def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline | None:
+    """The same for runs of one configuration over any number of samples: the baselines of all of them together."""
+    known = by_sample(others)
+    found: dict[int, RunLog] = {}
+    for key, pool in by_sample(runs).items():
+        found.update((run.run_id, run) for run in _baseline_runs(pool, known.get(key, ())))
+    return Baseline(tuple(found[number] for number in sorted(found))) if found else None
+
+
+def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
     noted = {number for run in pool for number in run.info.baseline}
     kept = [other for other in others if other.run_id in noted and counts(other.info)]
-    if len(kept) < FEWEST:
-        chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (o.info for o in others))}
-        kept = [other for other in others if other.run_id in chosen]
-    return Baseline(tuple(sorted(kept, key=lambda run: run.run_id))) if kept else None
+    if len(kept) >= FEWEST:
+        return kept
+    chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (run.info for run in others))}
+    return [other for other in others if other.run_id in chosen]
+
+
+def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """Runs of the draft alone on what `run` was asked, in order; [] without any. Those of another attention or cache
+    count as well: their answer is the same."""
+    draft, asked = run.info.models.get(DRAFT), asked_of(run.info, DRAFT)
+    return [
+        other
+        for other in others
+        if other.info.role == DRAFT
+        and counts(other.info)
+        and other.info.mode not in PAIRED_MODES
+        and other.tokens
+        and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
+        and asked_of(other.info, DRAFT) == asked
+    ]
+
+
+def _same_weights(one: ModelFacts | None, other: ModelFacts) -> bool:
+    """Whether two are one model, however it is run."""
+    names = ("name", "dtype", "quantization")
+    return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[RunInfo]:

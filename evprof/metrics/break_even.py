@@ -26,7 +26,7 @@ Gamma = int | Mapping[int, float]
 GAMMAS = tuple(range(1, 13))
 """Drafted tokens a round that curves are drawn over."""
 
-_FEWEST_ROUNDS = 3
+_FEWEST_ROUNDS = 10
 """A width that fewer rounds had is not relied on where others are known."""
 
 PREPARING = "prepare draft"
@@ -117,7 +117,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     once: list[float] = []
     prepared: list[float] = []
     for run in runs:
-        split = _split(run)
+        split = split_decode(run)
         if split is None:
             continue
         once.append(split[0])
@@ -143,7 +143,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     )
 
 
-def _split(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
+def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
     """(ms paid once, [(round, ns until the next begins)]): together they are the decode stage."""
     decode, rounds = run.stage("decode", run.info.role), steady_rounds(run)
     if decode is None or decode.end_ns is None or not decode.is_settled or not rounds:
@@ -200,11 +200,6 @@ def curve(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[P
     ]
 
 
-def best(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> Point:
-    """The fastest place of the curve."""
-    return max(curve(costs, alpha, gammas), key=lambda point: point.speedup)
-
-
 def answer_ms(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
     """Time of an answer of so many tokens behind the target's prefill, the draft's own stages included."""
     return preparation_ms + costs.once_ms + max(0, tokens - 1) / tau(gamma, alpha) * costs.round_ms(gamma)
@@ -237,17 +232,59 @@ def break_even_rate(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: flo
 
 
 def hidden_gain_ms(accepted: float, step_ms: float, verify_ms: float, contention_ms: float = 0.0) -> float:
-    """What a block drafted inside the prefill brings: A t - (T_verify - t) - contention, with t a plain step.
+    """What a block drafted inside the prefill brought, of which `accepted` tokens stood: A t - T_verify - contention.
 
-    `contention_ms` is how much longer the target's own stages take because the draft runs beside them.
+    t is a plain step. The block gives A + 1 tokens (the pass adds the target's own), plain decoding has one of them
+    from the prefill: A steps are spared for the one pass. `verify_ms` is 0 where no pass was made. `contention_ms` is
+    how much longer the target's own stages took because the draft ran beside them.
     """
-    return accepted * step_ms - (verify_ms - step_ms) - contention_ms
+    return accepted * step_ms - verify_ms - contention_ms
 
 
-def hidden_break_even_alpha(free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0) -> float | None:
-    """The chance per token above which a block of `free` hidden drafts pays; None where it never can."""
-    needed = (verify_ms - step_ms + contention_ms) / step_ms
-    return _inverse(lambda alpha: accepted_of(alpha, free), needed)
+def expected_hidden_gain_ms(
+    alpha: float, free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
+) -> float:
+    """The mean of `hidden_gain_ms` over blocks of `free` drafts, each accepted with chance `alpha` if those before are.
+
+    The prefill's logits judge the first draft for nothing, so that a greedy answer makes the pass only where it stands.
+    That happens with chance a, and then 1 + a + … + a^(N-1) drafts stand on average:
+
+        gain = a ((1 + a + … + a^(N-1)) t - T_verify) - contention,
+
+    which is E[A] t - P(A >= 1) T_verify - contention. A drawn answer always makes the pass.
+    """
+    passes = (alpha if is_greedy else 1.0) if free else 0.0
+    return accepted_of(alpha, free) * step_ms - passes * verify_ms - contention_ms
+
+
+def hidden_break_even_alpha(
+    free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
+) -> float | None:
+    """The chance per token above which a block of `free` hidden drafts pays; 0.0 where it always does, None where it
+    never can.
+
+    The gain is convex in the chance (a sum of powers less a line), so that it comes to 0 at most once from below: right
+    of its lowest point.
+    """
+
+    def gain(alpha: float) -> float:
+        return expected_hidden_gain_ms(alpha, free, step_ms, verify_ms, contention_ms, is_greedy=is_greedy)
+
+    if gain(1.0) <= 0:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        third = (high - low) / 3
+        low, high = (low + third, high) if gain(low + third) > gain(high - third) else (low, high - third)
+    lowest = (low + high) / 2
+    if gain(lowest) >= -_NOTHING * step_ms:
+        return 0.0
+    way = _inverse(lambda share: gain(lowest + share * (1 - lowest)), 0.0)
+    return None if way is None else lowest + way * (1 - lowest)
+
+
+_NOTHING = 1e-9
+"""Of a step: a loss that is the arithmetic's."""
 
 
 def _inverse(rising: Callable[[float], float], wanted: float) -> float | None:

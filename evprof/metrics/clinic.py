@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.records import DRAFT, RoundRecord
-from evprof.core.run_info import FINISHED, ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, REENCODED
-from evprof.metrics.speculation import Acceptance, acceptance, asked_of, draft_depth, has_rejection, plain_baseline
+from evprof.core.speculation import KV_ADAPTED, REENCODED
+from evprof.metrics.baselines import baseline_of, draft_alone
+from evprof.metrics.speculation import Acceptance, acceptance, draft_depth, has_rejection
 
 SHARE, TOKENS = "share", "tokens"
 """Units of definitions: a share of counted things, or tokens a round."""
@@ -108,7 +108,8 @@ def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
             accepted,
             judged,
             SHARE,
-            "of what the target judged; it does not depend on gamma",
+            "of what the target judged; the same at every gamma only where acceptances are independent, so "
+            "compare it at one gamma",
         ),
         Definition(
             LENGTH,
@@ -280,33 +281,15 @@ def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:
     return {accepted: counted[accepted] for accepted in range(max(counted, default=-1) + 1)}
 
 
-def plain_draft(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
-    """The latest finished answer of the draft alone to what the run was asked, to hold the run's own against."""
-    draft, asked = run.info.models.get(DRAFT), asked_of(run, DRAFT)
-    found = [
-        other
-        for other in others
-        if other.info.role == DRAFT
-        and other.info.mode not in PAIRED_MODES
-        and other.info.status == FINISHED
-        and other.tokens
-        and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
-        and asked_of(other, DRAFT) == asked
-    ]
-    return max(found, key=lambda other: other.run_id, default=None)
-
-
-def _same_weights(one: ModelFacts | None, other: ModelFacts) -> bool:
-    """Whether two are one model, however it is run."""
-    names = ("name", "dtype", "quantization")
-    return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
-
-
 def plain_answer(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
     """Which plain answer `definitions` holds a run against: of a lossy one the target's, else the draft's own."""
     facts = run.info.speculation
     is_lossy = run.info.mode == KV_ADAPTED or (facts is not None and not facts.is_lossless)
-    return plain_baseline(run, list(others)) if is_lossy else plain_draft(run, others)
+    if is_lossy:
+        baseline = baseline_of(run, others)
+        return baseline.runs[-1] if baseline else None
+    drafts = draft_alone(run, others)
+    return drafts[-1] if drafts else None
 
 
 def _is_tree(run: RunLog) -> bool:

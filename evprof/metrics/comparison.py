@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.metrics.comparison_rows import EVEN, Row, comparison_rows, ratio_of
+from evprof.metrics.comparison_rows import Row, comparison_rows, ratio_of
 from evprof.metrics.comparison_settings import SettingRow, setting_rows
 from evprof.metrics.configurations import (
     Column,
@@ -36,11 +36,11 @@ from evprof.metrics.differences import (
     token_match_of,
 )
 from evprof.metrics.document import SCHEMA_VERSION
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.stages import BASES, END_TO_END
 
 __all__ = [
     "BASES",
-    "EVEN",
     "TOKEN_MATCH_DEFINITION",
     "Column",
     "Row",
@@ -68,9 +68,15 @@ __all__ = [
 
 
 def compare_document(
-    listed: Sequence[Column], baseline: Column, basis: str = END_TO_END, *, differences_only: bool = False
+    listed: Sequence[Column],
+    baseline: Column,
+    basis: str = END_TO_END,
+    *,
+    differences_only: bool = False,
+    processes: ProcessSpread | None = None,
 ) -> dict[str, Any]:
-    """The document of `compare`. `differences_only` leaves out rows in which no column differs from the baseline.
+    """The document of `compare`. `differences_only` leaves out rows in which no column differs from the baseline;
+    `processes` tells how much engine processes differ on the machine that measured.
 
     `pairs` holds every other column against the baseline; contributions, generation and token match at the top are
     those of the first. Raises UserError (exit code 2) for an unknown basis or fewer than two columns.
@@ -81,8 +87,8 @@ def compare_document(
     if not others:
         raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
     blocks = common_blocks(listed, basis)
-    pairs = [pair_document(baseline, other, basis, blocks) for other in others]
-    rows = comparison_rows(listed, listed.index(baseline), basis)
+    pairs = [pair_document(baseline, other, basis, blocks, processes) for other in others]
+    rows = comparison_rows(listed, listed.index(baseline), basis, processes)
     if differences_only:
         rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
     return {
@@ -99,17 +105,21 @@ def compare_document(
 
 
 def pair_document(
-    baseline: Column, other: Column, basis: str = END_TO_END, blocks: Sequence[tuple[str, ...]] | None = None
+    baseline: Column,
+    other: Column,
+    basis: str = END_TO_END,
+    blocks: Sequence[tuple[str, ...]] | None = None,
+    processes: ProcessSpread | None = None,
 ) -> dict[str, Any]:
     """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells."""
-    pairs = matched(baseline, other, basis)
+    pairs = matched(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
     return {
         "run_id": other.run_id,
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs.before) if is_counted else None,
-        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis)),
+        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis), processes),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
     }

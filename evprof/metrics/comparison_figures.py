@@ -19,7 +19,7 @@ Reading = Callable[[RunLog, Shape], float | None]
 class Figure:
     """A comparable figure: name, unit, whether lower is better (None: neither), and how to read it off a run.
 
-    `stages` are those whose time it is, if it is that of stages.
+    `stages` are those whose time it is, if it is that of stages. `is_counted`: the same whenever the same is asked.
     """
 
     metric: str
@@ -27,6 +27,12 @@ class Figure:
     lower_is_better: bool | None
     read: Reading
     stages: Block = ()
+    is_counted: bool = False
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is a time, or something by time: engine processes differ in these."""
+        return self.unit in ("ms", "tok/s")
 
 
 def stages_of(basis: str) -> Block:
@@ -57,7 +63,14 @@ def _stages_reading(block: Block) -> Reading:
     return lambda run, shape: measured_ms(run, shape, block)
 
 
-def _plain(metric: str, unit: str, lower_is_better: bool | None, read: Callable[[RunLog], float | None]) -> Figure:
+def _plain(
+    metric: str,
+    unit: str,
+    lower_is_better: bool | None,
+    read: Callable[[RunLog], float | None],
+    *,
+    is_counted: bool = False,
+) -> Figure:
     """A figure that does not depend on the basis; imported runs may bring it as a number of their file."""
 
     def reading(run: RunLog, _: Shape) -> float | None:
@@ -66,7 +79,7 @@ def _plain(metric: str, unit: str, lower_is_better: bool | None, read: Callable[
             return run.info.imported.figures.get(metric)
         return value
 
-    return Figure(metric, unit, lower_is_better, reading)
+    return Figure(metric, unit, lower_is_better, reading, is_counted=is_counted)
 
 
 def _acceptance_reading(name: str) -> Callable[[RunLog], float | None]:
@@ -83,11 +96,11 @@ _OTHERS = (
     _plain("decode_ms_per_token", "ms", True, decoding.decode_ms_per_token),
     _plain("prefill_throughput_tok_s", "tok/s", False, decoding.prefill_throughput_tok_s),
     _plain("decode_throughput_tok_s", "tok/s", False, decoding.decode_throughput_tok_s),
-    _plain("input_sequence_length", "tokens", None, decoding.input_length),
-    _plain("visual_tokens", "tokens", None, decoding.visual_tokens),
+    _plain("input_sequence_length", "tokens", None, decoding.input_length, is_counted=True),
+    _plain("visual_tokens", "tokens", None, decoding.visual_tokens, is_counted=True),
     _plain("output_sequence_length", "tokens", None, decoding.output_length),
-    _plain("kv_cache_bytes", "bytes", True, kv_cache.measured_bytes),
-    _plain("weights_bytes", "bytes", True, lambda run: run.info.memory.weights_bytes),
+    _plain("kv_cache_bytes", "bytes", True, kv_cache.measured_bytes, is_counted=True),
+    _plain("weights_bytes", "bytes", True, lambda run: run.info.memory.weights_bytes, is_counted=True),
     _plain("peak_allocated_bytes", "bytes", True, lambda run: run.info.memory.peak_allocated_bytes),
     _plain("peak_rss_bytes", "bytes", True, lambda run: run.info.memory.peak_rss_bytes),
     _plain("draft_acceptance_rate", "", False, _acceptance_reading("draft_acceptance_rate")),

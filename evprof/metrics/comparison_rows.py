@@ -1,29 +1,26 @@
 """One figure of several configurations side by side: values, differences and ratios to a baseline, intervals, counts.
 
-Repeats of one request have their median. Cells have the mean over samples (of each the median of its repeats), and are
-compared over the samples that both measured, in pairs.
+Every value is a mean over samples, of each the mean of its repeats, and compared over the samples that both measured,
+in pairs. Ratios and their intervals are `estimates`' own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from statistics import fmean, median
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics import statistics
 from evprof.metrics.comparison_figures import Figure, figures
-from evprof.metrics.configurations import Column, SampleKey
-from evprof.metrics.median_ratio import median_ratio_interval
+from evprof.metrics.configurations import Column
+from evprof.metrics.estimates import Estimate, Observation, ProcessSpread, difference_of, observe
+from evprof.metrics.estimates import ratio_of as estimated_ratio
+from evprof.metrics.observations import Side
 from evprof.metrics.partition import Shape, name_of, shape_of
 from evprof.metrics.stages import END_TO_END
 
 TOTAL = "total_ms"
-
-EVEN = 0.01
-"""Without an interval, ratios nearer to 1 than this are no difference."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,10 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
     def differs(self, index: int) -> bool:
-        """Whether a column's value is another than the baseline's: the ratio's interval does not hold 1, or, without
-        an interval, the values are more than 1 % apart. What one side did not measure is no difference."""
+        """Whether a column's value is another than the baseline's: the ratio's interval leaves 1 out. Without an
+        interval nothing is claimed."""
         interval = self.ci95[index] if self.ci95 else None
-        if interval is not None:
-            return not interval[0] <= 1 <= interval[1]
-        ratio = self.ratio[index]
-        return bool(self.delta[index]) if ratio is None else abs(ratio - 1) > EVEN
+        return interval is not None and not interval[0] <= 1 <= interval[1]
 
     def to_json(self) -> dict[str, Any]:
         """The row of the `compare` document."""
@@ -72,18 +66,24 @@ class Row:
         }
 
 
-def comparison_rows(listed: Sequence[Column], baseline: int = 0, basis: str = END_TO_END) -> list[Row]:
-    """Every figure that at least one column has, against the column at index `baseline`."""
+def comparison_rows(
+    listed: Sequence[Column], baseline: int = 0, basis: str = END_TO_END, processes: ProcessSpread | None = None
+) -> list[Row]:
+    """Every figure that at least one column has, against the column at index `baseline`.
+
+    `processes`: how much engine processes differ on the machine that measured, where that is known.
+    """
     shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
     shapes = {shape for runs in shaped for _, shape in runs}
+    known = [_observations(column) for column in listed]
     rows = []
     for figure in figures(basis, shapes):
-        measured = [_measured(column, runs, figure) for column, runs in zip(listed, shaped, strict=True)]
+        measured = [_measured(*entry, figure) for entry in zip(listed, known, shaped, strict=True)]
         if any(measured):
             notes = _notes(figure, listed, shaped)
             if figure.metric == TOTAL:
                 notes += _warmup_notes(measured)
-            rows.append(_row(figure, measured, baseline, notes))
+            rows.append(_row(figure, measured, baseline, notes, processes))
     return rows
 
 
@@ -94,33 +94,24 @@ def ratio_of(value: float | None, base: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One figure of one column: by sample and repeat, as far as measured."""
+    """One figure of one column, as far as measured."""
 
     column: Column
-    by_sample: dict[SampleKey, list[float]]
+    observations: list[Observation]
     in_order: list[float]
 
     def __bool__(self) -> bool:
-        return bool(self.by_sample)
+        return bool(self.observations)
 
-    @cached_property
-    def sample_values(self) -> dict[SampleKey, float]:
-        """Of every sample the mean of its repeats, so that parts add up to totals."""
-        return {key: fmean(values) for key, values in self.by_sample.items()}
-
-    @cached_property
-    def values(self) -> list[float]:
-        """What the column's value is made of: samples of a cell, repeats otherwise."""
-        if self.column.is_cell:
-            return list(self.sample_values.values())
-        return [value for values in self.by_sample.values() for value in values]
+    @property
+    def count(self) -> int:
+        """Of how many samples, or repeats of one request, the value is made."""
+        return len({entry.sample for entry in self.observations}) if self.column.is_cell else len(self.observations)
 
     @property
     def value(self) -> float | None:
-        """The mean over samples, or the median of repeats."""
-        if not self:
-            return None
-        return fmean(self.values) if self.column.is_cell else median(self.values)
+        """The mean over samples."""
+        return Side.of(self.observations).mean if self else None
 
 
 @dataclass(frozen=True)
@@ -131,23 +122,41 @@ class _Against:
     delta: float | None = None
     ci95: list[float] | None = None
     paired: int | None = None
+    note: str = ""
 
 
-def _measured(column: Column, runs: Sequence[tuple[RunLog, Shape]], figure: Figure) -> _Measured:
-    by_sample: dict[SampleKey, list[float]] = {}
-    in_order: list[float] = []
-    for key, (run, shape) in zip(column.keys, runs, strict=True):
+def _observations(column: Column) -> list[Observation]:
+    """Of every run what it shares with others, without a value."""
+    return observe(column.runs, lambda _: 0.0, column.session)
+
+
+def _measured(
+    column: Column, known: Sequence[Observation], runs: Sequence[tuple[RunLog, Shape]], figure: Figure
+) -> _Measured:
+    found, in_order = [], []
+    for entry, (run, shape) in zip(known, runs, strict=True):
         value = figure.read(run, shape)
         if value is not None:
-            by_sample.setdefault(key, []).append(value)
-            in_order.append(value)
-    return _Measured(column, by_sample, in_order)
+            session = entry.session if figure.is_timed else ""
+            found.append(replace(entry, value=float(value), session=session))
+            in_order.append(float(value))
+    return _Measured(column, found, in_order)
 
 
-def _row(figure: Figure, measured: Sequence[_Measured], baseline: int, notes: list[str]) -> Row:
+def _row(
+    figure: Figure,
+    measured: Sequence[_Measured],
+    baseline: int,
+    notes: Sequence[str],
+    processes: ProcessSpread | None,
+) -> Row:
     base = measured[baseline]
-    against = [_itself(base) if index == baseline else _against(base, found) for index, found in enumerate(measured)]
+    against = [
+        _itself(base) if index == baseline else _against(base, found, figure, processes)
+        for index, found in enumerate(measured)
+    ]
     intervals = [found.ci95 for found in against]
+    said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
     return Row(
         figure.metric,
         figure.unit,
@@ -156,9 +165,9 @@ def _row(figure: Figure, measured: Sequence[_Measured], baseline: int, notes: li
         intervals if any(intervals) else None,
         figure.lower_is_better,
         [found.delta for found in against],
-        [len(found.values) for found in measured],
+        [found.count for found in measured],
         [found.paired for found in against],
-        notes,
+        [*notes, *said],
     )
 
 
@@ -166,38 +175,31 @@ def _itself(base: _Measured) -> _Against:
     return _Against(ratio_of(base.value, base.value), 0.0 if base else None)
 
 
-def _against(base: _Measured, other: _Measured) -> _Against:
-    if not (base and other):
-        return _Against()
-    if base.column.is_cell or other.column.is_cell:
-        return _cell_against(base, other)
-    one, two = base.value, other.value
-    if one is None or two is None:
-        return _Against()
-    is_paired = _took_turns(base.column, other.column) and len(base.values) == len(other.values)
-    interval = median_ratio_interval(base.values, other.values, paired=is_paired)
-    return _Against(ratio_of(two, one), two - one, interval)
-
-
-def _cell_against(base: _Measured, other: _Measured) -> _Against:
-    """Means over the samples that both measured; over all of each when they share none."""
-    common = [key for key in base.sample_values if key in other.sample_values]
-    if common:
-        before = [base.sample_values[key] for key in common]
-        after = [other.sample_values[key] for key in common]
-    else:
-        before, after = list(base.sample_values.values()), list(other.sample_values.values())
-    one, two = fmean(before), fmean(after)
-    interval = statistics.ratio_interval(before, after, paired=bool(common))
+def _against(base: _Measured, other: _Measured, figure: Figure, processes: ProcessSpread | None) -> _Against:
+    found = estimated_ratio(base.observations, other.observations, processes)
+    if found is None:
+        difference = difference_of(base.observations, other.observations, processes)
+        return _Against(None, difference.value) if difference else _Against()
+    interval = found.interval
+    if figure.is_counted and interval is None and _never_varies(base) and _never_varies(other):
+        interval, found = (found.value, found.value), replace(found, note="")
     return _Against(
-        ratio_of(two, one), two - one, None if interval is None else list(interval), len(common) if common else None
+        found.value,
+        _difference(found),
+        None if interval is None else list(interval),
+        found.pairs if base.column.is_cell or other.column.is_cell else None,
+        found.note,
     )
 
 
-def _took_turns(one: Column, other: Column) -> bool:
-    """Whether two columns' repeats took turns in one request, so that their drift is shared."""
-    same_request = one.session == other.session and one.runs[0].info.group_id == other.runs[0].info.group_id
-    return same_request and len(one.runs) == len(other.runs)
+def _difference(found: Estimate) -> float:
+    return found.means[1] - found.means[0]
+
+
+def _never_varies(measured: _Measured) -> bool:
+    return len({(entry.sample, entry.value) for entry in measured.observations}) == len(
+        {entry.sample for entry in measured.observations}
+    )
 
 
 def _notes(figure: Figure, listed: Sequence[Column], shaped: Sequence[Sequence[tuple[RunLog, Shape]]]) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.stages import END_TO_END, stage_ms, total_ms
+from evprof.metrics.stages import END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms
 
 
 def token_times_ms(run: RunLog) -> list[float]:
@@ -67,21 +67,39 @@ def visual_tokens(run: RunLog, role: str | None = None) -> int | None:
     return lengths.visual if lengths else None
 
 
+def text_tokens(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt that carry words: template and question; None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.input - lengths.visual if lengths else None
+
+
+def generation_throughput_tok_s(run: RunLog) -> float | None:
+    """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
+    duration, length = total_ms(run, MODEL_ONLY), output_length(run)
+    return 1000.0 * length / duration if duration and length else None
+
+
 def prefill_throughput_tok_s(run: RunLog) -> float | None:
     """Prompt positions per second of the prefill stage."""
     duration, length = stage_ms(run, "prefill"), input_length(run)
     return 1000.0 * length / duration if duration and length else None
 
 
+def decode_ms(run: RunLog) -> float | None:
+    """Time of the decode stage in ms. An imported speculative run's holds the draft's decoding, which its file timed
+    apart; one measured here drafts inside the target's stage."""
+    return stage_ms(run, "decode") if run.info.imported is None else stage_total_ms(run, "decode")
+
+
 def decode_throughput_tok_s(run: RunLog) -> float | None:
     """Tokens 2…n per second of the decode stage: (n - 1) / decode time."""
-    duration, steps = stage_ms(run, "decode"), decode_steps(run)
+    duration, steps = decode_ms(run), decode_steps(run)
     return 1000.0 * steps / duration if duration and steps else None
 
 
 def decode_ms_per_token(run: RunLog) -> float | None:
     """Decode time / (n - 1) in ms: what one more token costs, however it was found."""
-    duration, steps = stage_ms(run, "decode"), decode_steps(run)
+    duration, steps = decode_ms(run), decode_steps(run)
     return duration / steps if duration and steps else None
 
 

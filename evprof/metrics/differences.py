@@ -1,13 +1,12 @@
 """What makes up the difference between two runs or two configurations: by stage, in decoding, and in their tokens.
 
-Of the repeats of one request the one of median total stands for all, so that the parts add up to a real difference. Of
-cells everything is a mean over the samples that both measured, of every sample over its repeats: means add up, too.
+Everything is a mean over the samples that both measured, of every sample over its repeats: means add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -16,10 +15,11 @@ from evprof.core.run_log import RunLog
 from evprof.metrics import decoding, stages
 from evprof.metrics.comparison_figures import stages_of
 from evprof.metrics.comparison_rows import ratio_of
-from evprof.metrics.configurations import Column, typical_run
+from evprof.metrics.configurations import Column
+from evprof.metrics.estimates import ProcessSpread, difference_of, observe
 from evprof.metrics.partition import Block, measured_ms, name_of, partition, shape_of
 from evprof.metrics.stages import END_TO_END, MODEL_ONLY
-from evprof.metrics.statistics import mean_interval
+from evprof.metrics.statistics import Interval
 
 TOKEN_MATCH_DEFINITION = "same id at the same position"
 
@@ -34,23 +34,25 @@ _NOTHING_MS = 1e-6
 class Matched:
     """Runs of two columns to be compared, `before` the baseline's: the repeats of one sample are a list.
 
-    `is_paired`: the i-th of both are of one sample.
+    `is_paired`: the i-th of both are of one sample. `files`: the sessions they came from.
     """
 
     before: list[list[RunLog]]
     after: list[list[RunLog]]
     is_paired: bool
+    files: tuple[str, str] = ("", "")
 
 
-def matched(baseline: Column, other: Column, basis: str = END_TO_END) -> Matched:
-    """The typical run of each; of cells all of the samples that both measured, or of all when they share none."""
+def matched(baseline: Column, other: Column) -> Matched:
+    """The runs of all samples that both measured; of all samples when they share none."""
+    files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
-        return Matched([[typical_run(baseline, basis)]], [[typical_run(other, basis)]], True)
+        return Matched([[*baseline.runs]], [[*other.runs]], True, files)
     one, two = baseline.samples(), other.samples()
     common = [key for key in one if key in two]
     if common:
-        return Matched([one[key] for key in common], [two[key] for key in common], True)
-    return Matched(list(one.values()), list(two.values()), False)
+        return Matched([one[key] for key in common], [two[key] for key in common], True, files)
+    return Matched(list(one.values()), list(two.values()), False, files)
 
 
 def mean_of_repeats(runs: Sequence[RunLog], read: Callable[[RunLog], float | None]) -> float | None:
@@ -78,24 +80,28 @@ def column_contributions(
 ) -> list[dict[str, Any]]:
     """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer)."""
     divided = common_blocks((baseline, other), basis) if blocks is None else blocks
-    return contributions_of(matched(baseline, other, basis), basis, divided)
+    return contributions_of(matched(baseline, other), basis, divided)
 
 
-def contributions_of(pairs: Matched, basis: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def contributions_of(
+    pairs: Matched, basis: str, blocks: Sequence[Block], processes: ProcessSpread | None = None
+) -> list[dict[str, Any]]:
     """The same of runs that were matched already.
 
-    `ci95` is the 95 % interval of `delta_ms` over the samples in pairs; None below three. Parts that only one side
+    `ci95` is the 95 % interval of `delta_ms` (see `estimates`), which `processes` belongs to. Parts that only one side
     measured are left to "remainder", so that the parts add up to the difference of the totals where both are known.
     """
     pairs, whole = _with_totals(pairs, basis)
     names = [name_of(block) for block in blocks] + [UNATTRIBUTED] * (basis != MODEL_ONLY)
     before, after = ([_parts(run, blocks) for run in runs] for runs in (pairs.before, pairs.after))
     found, is_all_told = [], {name for block in blocks for name in block} >= set(stages_of(basis))
+    readers = {name_of(block): part_reader(block) for block in blocks} | {UNATTRIBUTED: stages.unattributed_ms}
     for name in names:
         values = [part[name] for part in before], [part[name] for part in after]
         one, two = _known(values[0]), _known(values[1])
         if one is not None and two is not None:
-            found.append(_part(name, one, two, whole, pairs.is_paired))
+            delta = fmean(two) - fmean(one)
+            found.append(_entry(name, delta, whole, _interval(pairs, readers[name], delta, processes)))
         elif any(value is not None for side in values for value in side):
             is_all_told = False
     if whole is not None and abs(left := whole - sum(part["delta_ms"] for part in found)) > _NOTHING_MS:
@@ -126,7 +132,7 @@ def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
         keeps = [one is not None for one in before], [two is not None for two in after]
     if not (any(keeps[0]) and any(keeps[1])):
         return pairs, None
-    kept = Matched(_kept(pairs.before, keeps[0]), _kept(pairs.after, keeps[1]), pairs.is_paired)
+    kept = replace(pairs, before=_kept(pairs.before, keeps[0]), after=_kept(pairs.after, keeps[1]))
     one, two = (
         fmean(total for total, keep in zip(totals, keep_of, strict=True) if keep and total is not None)
         for totals, keep_of in zip((before, after), keeps, strict=True)
@@ -144,9 +150,19 @@ def _known(values: Sequence[float | None]) -> list[float] | None:
     return known if len(known) == len(values) else None
 
 
-def _part(name: str, before: list[float], after: list[float], whole: float | None, is_paired: bool) -> dict[str, Any]:
-    differences = [two - one for one, two in zip(before, after, strict=True)] if is_paired else []
-    return _entry(name, fmean(after) - fmean(before), whole, mean_interval(differences))
+def _interval(
+    pairs: Matched, read: Callable[[RunLog], float | None], delta: float, processes: ProcessSpread | None
+) -> Interval | None:
+    """The interval of a difference, which is `delta` over all runs."""
+    before, after = (
+        observe((run for runs in side for run in runs), read, file)
+        for side, file in zip((pairs.before, pairs.after), pairs.files, strict=True)
+    )
+    found = difference_of(before, after, processes)
+    if found is None or found.interval is None:
+        return None
+    low, high = found.interval
+    return min(low, delta), max(high, delta)
 
 
 def _entry(name: str, delta_ms: float, whole: float | None, interval: tuple[float, float] | None) -> dict[str, Any]:
@@ -163,9 +179,9 @@ def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
     return _generation([[baseline]], [[other]])
 
 
-def column_generation(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, float | None]:
+def column_generation(baseline: Column, other: Column) -> dict[str, float | None]:
     """Like `generation`, of two columns: mean numbers of tokens, and mean decode time per mean number of tokens."""
-    return generation_of(matched(baseline, other, basis))
+    return generation_of(matched(baseline, other))
 
 
 def generation_of(pairs: Matched) -> dict[str, float | None]:
@@ -211,12 +227,12 @@ def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
     return _token_match([[one]], [[other]])
 
 
-def column_token_match(baseline: Column, other: Column, basis: str = END_TO_END) -> dict[str, Any]:
+def column_token_match(baseline: Column, other: Column) -> dict[str, Any]:
     """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none.
 
     Of repeats the first counts.
     """
-    return token_match_of(matched(baseline, other, basis))
+    return token_match_of(matched(baseline, other))
 
 
 def token_match_of(pairs: Matched) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import evprof
+from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
@@ -45,7 +46,10 @@ _SETTINGS_KEYS = (
 
 
 def session_document(
-    runs: Iterable[RunLog], environment: dict[str, Any] | None = None, others: Iterable[RunLog] | None = None
+    runs: Iterable[RunLog],
+    environment: dict[str, Any] | None = None,
+    others: Iterable[RunLog] | None = None,
+    batches: Iterable[BatchRow] = (),
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
@@ -60,6 +64,7 @@ def session_document(
         "evprof_version": evprof.__version__,
         "environment": environment,
         "runs": [run_document(run, known.get(sample_key(run), ())) for run in listed],
+        "batches": [row.to_json() for row in batches],
     }
 
 
@@ -179,6 +184,7 @@ def _kv_cache(run: RunLog, role: str) -> dict[str, Any]:
         "stored_bytes": facts.stored_bytes if facts else None,
         "reserved_bytes": facts.reserved_bytes if facts else None,
         "per_layer_bytes": list(facts.per_layer_bytes) if facts else [],
+        "layout": facts.layout.to_json() if facts and facts.layout else None,
         "by_origin": {
             **kv_cache.bytes_by_origin(run, role),
             "visual_per_frame": kv_cache.visual_bytes_per_frame(run, role),

@@ -6,24 +6,27 @@ Repeats of one request, which are no dataset, are paired by their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 
-from evprof.core.run_log import RunLog
 from evprof.metrics.configurations import Column
-from evprof.metrics.statistics import Interval, mean_interval, ratio_interval
-
-Read = Callable[[RunLog], float | None]
+from evprof.metrics.estimates import Estimate, Observation, Read, difference_of, observe, ratio_of
+from evprof.metrics.statistics import Interval
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Values of a figure before (the baseline's) and after (the other's). `is_paired`: the i-th belong together."""
+    """Values of a figure before (the baseline's) and after (the other's). `is_paired`: the i-th belong together.
+
+    `observations` are the runs behind both; without them every value counts as a sample of its own.
+    """
 
     before: tuple[float, ...]
     after: tuple[float, ...]
     is_paired: bool
+    observations: tuple[Sequence[Observation], Sequence[Observation]] | None = field(default=None, compare=False)
 
     @property
     def count(self) -> int:
@@ -37,10 +40,8 @@ class Compared:
 
     @property
     def delta_interval(self) -> Interval | None:
-        """95 % interval of the difference; None for fewer than three pairs, and for values that are none."""
-        if not self.is_paired:
-            return None
-        return mean_interval([after - before for before, after in zip(self.before, self.after, strict=True)])
+        """95 % interval of the difference."""
+        return self.delta_estimate.interval if self.delta_estimate else None
 
     @property
     def ratio(self) -> float | None:
@@ -50,8 +51,29 @@ class Compared:
 
     @property
     def ratio_interval(self) -> Interval | None:
-        """95 % interval of the ratio; None below three values."""
-        return ratio_interval(self.before, self.after, paired=self.is_paired)
+        """95 % interval of the ratio."""
+        return self.ratio_estimate.interval if self.ratio_estimate else None
+
+    @cached_property
+    def delta_estimate(self) -> Estimate | None:
+        """The difference with what it is made of; None over nothing."""
+        return difference_of(*self._sides)
+
+    @cached_property
+    def ratio_estimate(self) -> Estimate | None:
+        """The ratio with what it is made of; None where before is not positive."""
+        return ratio_of(*self._sides)
+
+    @property
+    def _sides(self) -> tuple[Sequence[Observation], Sequence[Observation]]:
+        if self.observations is not None:
+            return self.observations
+        names = ("", "") if self.is_paired else ("before", "after")
+        one, two = (
+            [Observation(value, (name, place), (name, place)) for place, value in enumerate(values)]
+            for name, values in zip(names, (self.before, self.after), strict=True)
+        )
+        return one, two
 
 
 def by_sample(column: Column, read: Read) -> dict[Hashable, float]:
@@ -83,9 +105,10 @@ def compare(base: Column, other: Column, read: Read, other_read: Read | None = N
     `other_read` reads the other's, where that is another figure. None when either measured nothing.
     """
     before, after = by_sample(base, read), by_sample(other, other_read or read)
+    runs = observe(base.runs, read, base.session), observe(other.runs, other_read or read, other.session)
     common = [key for key in before if key in after]
     if common:
-        return Compared(tuple(before[key] for key in common), tuple(after[key] for key in common), True)
+        return Compared(tuple(before[key] for key in common), tuple(after[key] for key in common), True, runs)
     if not before or not after:
         return None
-    return Compared(tuple(before.values()), tuple(after.values()), False)
+    return Compared(tuple(before.values()), tuple(after.values()), False, runs)

@@ -6,7 +6,7 @@ no engine: everything is read from stages and rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any
@@ -15,9 +15,11 @@ from evprof.core.records import DRAFT, STAGES, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.core.units import ms_from_ns
+from evprof.metrics.baselines import baseline_of, counts, draft_alone, repeats_of
 from evprof.metrics.break_even import hidden_break_even_alpha
-from evprof.metrics.clinic import plain_draft
-from evprof.metrics.speculation import acceptance_ceiling, has_rejection, plain_baseline, plain_step_ms, repeats_of
+from evprof.metrics.estimates import difference_of, observe
+from evprof.metrics.payoff import reader_of, step_ms_of
+from evprof.metrics.speculation import Ceiling, ceiling_json, ceiling_of
 from evprof.metrics.stages import (
     END_TO_END,
     WITHOUT_LOAD,
@@ -25,7 +27,6 @@ from evprof.metrics.stages import (
     is_measured,
     settled_intervals,
     stage_ms,
-    total_ms,
     union_ns,
 )
 
@@ -42,8 +43,8 @@ class Window:
     `verify_ms` is the pass that verified them, 0 where none was needed or it rode in the prefill's last chunk.
     Contention is how much longer the prefill (`stage_contention_ms`: preprocess, vision and prefill) took than in the
     plain runs; `transfer_*` is what crossed between devices. `predicted_gain_ms` is saved steps less verification and
-    contention; `net_gain_ms` the plain wall less this one, `net_without_load_ms` the same without loading. All of
-    these are medians over repeats.
+    contention; `net_gain_ms` the plain wall less this one, `net_without_load_ms` the same without loading: means over
+    repeats and over the plain runs `baseline_ids`.
     """
 
     prefill_ms: float | None
@@ -61,15 +62,17 @@ class Window:
     stage_contention_ms: float | None
     transfer_bytes: int | None
     transfer_ms: float | None
-    ceiling: float | None
+    ceiling: Ceiling | None
     predicted_gain_ms: float | None
     net_gain_ms: float | None
     net_without_load_ms: float | None
     break_even_alpha: float | None
+    baseline_ids: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**values, **ceiling_json(self.ceiling), "baseline_ids": list(self.baseline_ids)}
 
 
 def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
@@ -80,13 +83,11 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
     drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
     saved = _saved_steps(run, hidden)
     verify_ms = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in hidden))
-    step = plain_step_ms(run, others)
-    baseline = plain_baseline(run, others)
-    plain = [] if baseline is None else repeats_of(baseline, others)
-    mine = repeats_of(run, others) or [run]
+    baseline, mine = baseline_of(run, others), repeats_of(run, others)
+    plain = baseline.runs if baseline else ()
+    step = step_ms_of(baseline)
     before = _contention(mine, plain, STAGES[1:4])
     facts = run.info.speculation
-    judged = accepted + sum(has_rejection(run, entry) for entry in hidden)
     return Window(
         prefill_ms=stage_ms(run, "prefill"),
         **_moments(run),
@@ -97,14 +98,15 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
         draft_ms=ms_from_ns(sum(entry.draft_ns for entry in hidden)),
         verify_ms=verify_ms,
         contention_ms=_contention(mine, plain, ("prefill",)),
-        draft_contention_ms=_draft_contention(run, others),
+        draft_contention_ms=_contention(mine, draft_alone(run, others), ("prefill",), DRAFT),
         stage_contention_ms=before,
         transfer_bytes=facts.transfer_bytes if facts else None,
         transfer_ms=facts.transfer_ms if facts else None,
-        ceiling=acceptance_ceiling(accepted / judged) if judged else None,
+        ceiling=ceiling_of(_same_question(run, others), hidden_only=True),
         predicted_gain_ms=None if step is None or before is None else saved * step - verify_ms - before,
-        net_gain_ms=_net(run, others, plain, END_TO_END),
-        net_without_load_ms=_net(run, others, plain, WITHOUT_LOAD),
+        net_gain_ms=_net(mine, plain, END_TO_END),
+        net_without_load_ms=_net(mine, plain, WITHOUT_LOAD),
+        baseline_ids=baseline.run_ids if baseline else (),
         break_even_alpha=_break_even(run, drafted, step, verify_ms, before),
     )
 
@@ -121,13 +123,14 @@ def _break_even(
     run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
 ) -> float | None:
     """The chance per token above which the block pays. Where a wrong first token spared the pass, one step stands for
-    it; drafts that ride in the last chunk need none."""
+    its cost; drafts that ride in the last chunk need none."""
     if step is None or contention is None or not drafted:
         return None
     asked = run.info.settings.get("speculation")
     rides = isinstance(asked, dict) and asked.get("verify") == "last-chunk"
-    spent = verify_ms if verify_ms or rides else step
-    return hidden_break_even_alpha(drafted, step, spent + step, contention)
+    is_known = rides or any(entry.verify_ns for entry in run.rounds if entry.hidden)
+    is_greedy = not run.info.settings.get("temperature")
+    return hidden_break_even_alpha(drafted, step, verify_ms if is_known else step, contention, is_greedy=is_greedy)
 
 
 def _moments(run: RunLog) -> dict[str, float | None]:
@@ -169,18 +172,22 @@ def _contention(
     return longer if is_known else None
 
 
-def _draft_contention(run: RunLog, others: Sequence[RunLog]) -> float | None:
-    alone = plain_draft(run, others)
-    return (
-        None
-        if alone is None
-        else _contention(repeats_of(run, others) or [run], repeats_of(alone, others), ("prefill",), DRAFT)
-    )
+def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:
+    """Mean plain total less the mean of these; only for answers of the same length."""
+    if {len(run.tokens) for run in mine} != {len(run.tokens) for run in plain}:
+        return None
+    read = reader_of(basis)
+    found = difference_of(observe(mine, read), observe(plain, read))
+    return None if found is None else found.value
 
 
-def _net(run: RunLog, others: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:
-    """Plain total less this one, medians over repeats; only for answers of the same length."""
-    mine = [entry for entry in repeats_of(run, others) or [run] if len(entry.tokens) == len(run.tokens)]
-    theirs = [entry for entry in plain if len(entry.tokens) == len(run.tokens)]
-    totals = [[value for entry in side if (value := total_ms(entry, basis)) is not None] for side in (mine, theirs)]
-    return median(totals[1]) - median(totals[0]) if all(totals) else None
+def _same_question(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """The runs that drafted inside the prefill as this one did, on any sample: one block alone rejects once at most."""
+    same = [
+        other
+        for other in others
+        if other.info.mode == PARALLEL_PREFILL
+        and counts(other.info)
+        and (other.info.settings, other.info.models) == (run.info.settings, run.info.models)
+    ]
+    return same or [run]

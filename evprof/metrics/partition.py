@@ -73,7 +73,7 @@ def measured_ms(run: RunLog, shape: Shape, block: Block) -> float | None:
     if not answers(shape, block):
         return None
     intervals = stages.settled_intervals(run, block)
-    return ms_from_ns(stages.union_ns(intervals)) if intervals else None
+    return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
 def partition(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Block]:

@@ -5,26 +5,21 @@ Joins a speculative request with the plain runs of the same question; `break_eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED
 from evprof.metrics import break_even
+from evprof.metrics.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
 from evprof.metrics.break_even import Costs
-from evprof.metrics.clinic import per_position, plain_draft
+from evprof.metrics.clinic import per_position
+from evprof.metrics.configurations import sample_key
 from evprof.metrics.decoding import decode_ms_per_token
-from evprof.metrics.median_ratio import median_ratio_interval
+from evprof.metrics.estimates import Estimate, ProcessSpread, Read, difference_of, observe, ratio_of
 from evprof.metrics.pace import prefix_ms
-from evprof.metrics.speculation import (
-    acceptance,
-    acceptance_ceiling,
-    plain_baseline,
-    plain_step_ms,
-    preparation_ms,
-    repeats_of,
-)
+from evprof.metrics.speculation import Ceiling, acceptance, ceiling_of, distinct_answers, preparation_ms
 from evprof.metrics.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.what_if import OUTPUT_LENGTHS, Pace, parallel_prefill
 
@@ -43,54 +38,92 @@ SLIP_002 = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Plain time / time with speculation of the same question on one of `MEASURED_BASES`: medians over repeats.
-
-    `interval` is its 95 % interval, None below three repeats of either. Above 1 speculation is faster.
-    """
+    """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`; above 1 speculation is
+    faster. `interval` is its 95 % interval; where the runs allow none, `note` may say why."""
 
     basis: str
     speedup: float
     interval: tuple[float, float] | None
     runs: int
     plain_runs: int
+    note: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the runs tell faster from slower: three or more a side, and an interval that leaves 1 out."""
+        return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
 
 
-def measured_speedups(run: RunLog, others: Sequence[RunLog]) -> list[Measured]:
-    """The repeats of a run against those of its plain baseline, by basis; [] without one.
+@dataclass(frozen=True)
+class Payoff:
+    """Runs with speculation against their baseline: speeds by basis, and what an answer saves in ms (below 0: costs).
 
-    Answers of another length (drawn, or through an adapted cache) are told by their time per token alone.
+    `saved_ms` is None where answers are of different lengths, so that only times per token can be compared.
     """
-    baseline = plain_baseline(run, others)
+
+    runs: tuple[RunLog, ...]
+    baseline: Baseline
+    measured: tuple[Measured, ...]
+    saved_ms: Estimate | None
+
+    def of(self, basis: str) -> Measured | None:
+        """What was measured on a basis."""
+        return next((entry for entry in self.measured if entry.basis == basis), None)
+
+    @property
+    def whole(self) -> Measured | None:
+        """The speed of the whole answer, or, where lengths differ, of a token."""
+        return self.of(END_TO_END) or self.of(DECODE)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether these runs tell if speculation pays."""
+        return self.whole is not None and self.whole.is_clear
+
+
+def payoff_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Payoff | None:
+    """A run and its repeats against their baseline; None without one, or where nothing can be compared."""
+    listed = list(others)
+    return payoff_over(repeats_of(run, listed), listed, processes)
+
+
+def payoff_over(
+    runs: Sequence[RunLog], others: Iterable[RunLog], processes: ProcessSpread | None = None
+) -> Payoff | None:
+    """The same for runs of one configuration over any number of samples, in pairs of samples."""
+    baseline = baseline_over(runs, others)
     if baseline is None:
-        return []
-    mine, theirs = repeats_of(run, [*others]) or [run], repeats_of(baseline, others)
-    found = []
-    for basis in MEASURED_BASES if _answers_alike(run, mine, theirs) else (DECODE,):
-        own, plain = _times(mine, basis), _times(theirs, basis)
-        if own and plain and median(own) > 0:
-            interval = median_ratio_interval(own, plain)
-            found.append(
-                Measured(
-                    basis,
-                    median(plain) / median(own),
-                    None if interval is None else (interval[0], interval[1]),
-                    len(own),
-                    len(plain),
-                )
-            )
-    return found
+        return None
+    asked = {sample_key(run) for run in baseline.runs}
+    mine = tuple(run for run in runs if sample_key(run) in asked)
+    is_alike = _answers_alike(mine, baseline.runs)
+    measured = []
+    for basis in MEASURED_BASES if is_alike else (DECODE,):
+        read = reader_of(basis)
+        found = ratio_of(observe(mine, read), observe(baseline.runs, read), processes)
+        if found is not None:
+            measured.append(Measured(basis, found.value, found.interval, found.counts[0], found.counts[1], found.note))
+    read = reader_of(END_TO_END)
+    saved = difference_of(observe(mine, read), observe(baseline.runs, read), processes) if is_alike else None
+    return Payoff(mine, baseline, tuple(measured), saved) if measured else None
 
 
-def _answers_alike(run: RunLog, mine: Sequence[RunLog], theirs: Sequence[RunLog]) -> bool:
+def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
     """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
-    if run.info.mode != KV_ADAPTED and not run.info.settings.get("temperature"):
+    if all(run.info.mode != KV_ADAPTED and not run.info.settings.get("temperature") for run in mine):
         return True
-    return median(len(entry.tokens) for entry in mine) == median(len(entry.tokens) for entry in theirs)
+    return median(len(run.tokens) for run in mine) == median(len(run.tokens) for run in plain)
 
 
-def _times(runs: Sequence[RunLog], basis: str) -> list[float]:
-    read = [decode_ms_per_token(run) if basis == DECODE else total_ms(run, basis) for run in runs]
-    return [value for value in read if value is not None]
+def reader_of(basis: str) -> Read:
+    """Reads the time of a basis off a run: ms per token, or a total in ms."""
+    return decode_ms_per_token if basis == DECODE else lambda run: total_ms(run, basis)
+
+
+def step_ms_of(baseline: Baseline | None) -> float | None:
+    """The plain target's decode time per token in ms: the median over its runs; None where none decoded."""
+    steps = [step for step in map(decode_ms_per_token, baseline.runs if baseline else ()) if step is not None]
+    return median(steps) if steps else None
 
 
 @dataclass(frozen=True)
@@ -115,7 +148,7 @@ class Prediction:
     preparation_ms: float
     break_even_alpha: float | None
     break_even_rate: float | None
-    ceiling: float | None
+    ceiling: Ceiling | None
     measured: tuple[Measured, ...]
 
     @property
@@ -145,12 +178,11 @@ class Prediction:
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
 
-def prediction_of(run: RunLog, others: Sequence[RunLog]) -> Prediction | None:
+def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
     """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
-    step = plain_step_ms(run, others)
-    if step is None:
-        return None
-    return prediction_over(repeats_of(run, others) or [run], step, measured_speedups(run, others))
+    payoff = payoff_of(run, others)
+    step = None if payoff is None else step_ms_of(payoff.baseline)
+    return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
 
 
 def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[Measured] = ()) -> Prediction | None:
@@ -160,8 +192,9 @@ def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[M
         return None
     gamma = break_even.gammas_of(runs)
     tokens = round(median(len(entry.tokens) for entry in runs))
-    by_place = _chances(runs)
-    counted = [counts for entry in runs if (counts := acceptance(entry)) is not None]
+    distinct = distinct_answers(runs)
+    by_place = chances_of(distinct)
+    counted = [counts for entry in distinct if (counts := acceptance(entry)) is not None]
     judged = sum(counts.accepted + counts.rejected_rounds for counts in counted)
     alpha = sum(counts.accepted for counts in counted) / judged if judged else None
     preparation = median(preparation_ms(entry) for entry in runs)
@@ -177,12 +210,12 @@ def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[M
         preparation_ms=preparation,
         break_even_alpha=break_even.break_even_alpha(costs, gamma, tokens, preparation),
         break_even_rate=break_even.break_even_rate(costs, gamma, tokens, preparation),
-        ceiling=None if alpha is None else acceptance_ceiling(alpha),
+        ceiling=ceiling_of(runs),
         measured=tuple(measured),
     )
 
 
-def _chances(runs: Sequence[RunLog]) -> tuple[float, ...]:
+def chances_of(runs: Sequence[RunLog]) -> tuple[float, ...]:
     """Measured acceptance by place, up to the last that was judged."""
     found = []
     for entry in per_position(*runs, steady_only=True):
@@ -216,12 +249,11 @@ def expected_table(
 
     [] without a plain baseline whose vision and prefill were timed.
     """
-    baseline = plain_baseline(run, others)
-    target = None if baseline is None else pace_over(repeats_of(baseline, others))
+    baseline = baseline_of(run, others)
+    target = None if baseline is None else pace_over(baseline.runs)
     if target is None:
         return []
-    drafted = plain_draft(run, others)
-    draft = None if drafted is None else pace_over(repeats_of(drafted, others))
+    draft = pace_over(draft_alone(run, others))
     found = prediction_of(run, others)
     chance = alpha if alpha is not None else _measured_alpha(run)
     rows = []

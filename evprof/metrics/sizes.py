@@ -135,6 +135,16 @@ def read_models(noted: Iterable[Any]) -> dict[str, ModelSizes]:
     return found
 
 
+def read_words(noted: Iterable[Any]) -> dict[str, dict[str, str | int]]:
+    """What notes called "models" say in words of a model's "architecture": backbone, vision_tower, projector, …"""
+    found: dict[str, dict[str, str | int]] = {}
+    for name, entry in (pair for notes in noted if isinstance(notes, dict) for pair in notes.items()):
+        words = entry.get("architecture") if isinstance(entry, dict) else None
+        if isinstance(words, dict):
+            found[name] = {key: value for key, value in words.items() if isinstance(value, str | int)}
+    return found
+
+
 def is_7b(model: ModelFacts) -> bool:
     """Whether a model's cache has the layout of a 7B Llama: 32 layers of 32 heads of 128."""
     return (model.layers, model.kv_heads, model.head_dim) == (32, 32, 128)

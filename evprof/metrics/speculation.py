@@ -1,4 +1,4 @@
-"""What speculation achieved: acceptance by the field's definitions, and whether it pays here.
+"""What speculation achieved: acceptance by the field's definitions, and what it allows.
 
 Definitions follow vLLM: `draft_acceptance_rate = accepted / drafted` leaves the bonus token out,
 `mean_acceptance_length = 1 + accepted / rounds` counts it. Prediction follows Leviathan et al. (arXiv 2211.17192) with
@@ -7,23 +7,18 @@ the cost of verification measured instead of taken as 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from statistics import median
 from typing import Any
 
 from evprof.core.records import RoundRecord
-from evprof.core.run_info import FINISHED, ImportedFacts
+from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
-from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
-from evprof.metrics.decoding import decode_ms_per_token
-from evprof.metrics.stages import Interval, settled_intervals, stage_ms, union_ns
-from evprof.view.settings_text import SPECULATION_KEYS, kind_read, settings_of
-
-_NO_QUESTION = (*SPECULATION_KEYS, "max_new_tokens")
-"""Settings that runs may differ in and still be weighed against each other, token by token."""
+from evprof.metrics.configurations import sample_key
+from evprof.metrics.stages import Interval, settled_intervals, union_ns
 
 
 @dataclass(frozen=True)
@@ -137,6 +132,60 @@ def expected_tokens_per_round(rate: float, gamma: int) -> float:
     return float(gamma + 1) if rate >= 1 else (1 - rate ** (gamma + 1)) / (1 - rate)
 
 
+FEWEST_REJECTIONS = 5
+"""Fewer first rejections give no ceiling: with one of them it only repeats how many tokens were accepted."""
+
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Accepted tokens a block that no number of drafted tokens can exceed, if every token is accepted with the same
+    chance whatever came before; with its 95 % interval (the upper end None: no limit)."""
+
+    value: float
+    interval: tuple[float, float | None]
+    rejections: int
+
+
+def ceiling_of(runs: Iterable[RunLog], *, hidden_only: bool = False) -> Ceiling | None:
+    """a / (1 - a) of the distinct answers among `runs`, or of their hidden blocks alone; None below FEWEST_REJECTIONS.
+
+    a = accepted / judged; its interval is Wilson's score interval (1927).
+    """
+    distinct = distinct_answers(runs)
+    listed = [(run, entry) for run in distinct for entry in run.rounds if entry.hidden or not hidden_only]
+    accepted = sum(entry.accepted for _, entry in listed)
+    rejections = sum(has_rejection(run, entry) for run, entry in listed)
+    if rejections < FEWEST_REJECTIONS:
+        return None
+    judged = accepted + rejections
+    rate, spread = accepted / judged, _Z**2 / judged
+    middle, half = (rate + spread / 2) / (1 + spread), math.sqrt(rate * (1 - rate) / judged * _Z**2 + spread**2 / 4)
+    low, high = max(0.0, middle - half / (1 + spread)), min(1.0, middle + half / (1 + spread))
+    return Ceiling(accepted / rejections, (low / (1 - low), acceptance_ceiling(high)), rejections)
+
+
+def ceiling_json(found: Ceiling | None) -> dict[str, Any]:
+    """The keys `ceiling` and `ceiling_ci95` of the JSON."""
+    return {
+        "ceiling": None if found is None else found.value,
+        "ceiling_ci95": None if found is None else list(found.interval),
+    }
+
+
+def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
+    """Runs, those that repeat another's rounds and tokens on the same sample once: greedy repeats are one observation
+    of acceptance, however often they are timed."""
+    found: dict[object, RunLog] = {}
+    for run in runs:
+        rounds = tuple((entry.drafted, entry.accepted, entry.emitted, entry.hidden) for entry in run.rounds)
+        key = sample_key(run), rounds, tuple(token.token_id for token in run.tokens)
+        # Only what was counted can be the same: an imported run tells no rounds.
+        found.setdefault(key if rounds else run.run_id, run)
+    return list(found.values())
+
+
 def acceptance_ceiling(rate: float) -> float | None:
     """a / (1 - a): accepted tokens per round that no number of drafted tokens can exceed; None (no limit) at a = 1."""
     return rate / (1 - rate) if rate < 1 else None
@@ -148,149 +197,8 @@ def predicted_speedup(tokens_per_round: float, gamma: float, draft_cost: float, 
     return tokens_per_round / cost if cost > 0 else None
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether speculation paid, against a plain run of the same target. All times in ms.
-
-    `decode_gain_ms` = (n - 1)·plain step - decode time; `preparation_ms` is what the draft's own load, preprocessing,
-    vision and prefill added outside the target's stages; `net_ms` is their difference, positive when it paid.
-    `break_even_rate` is the draft acceptance rate at which net would be 0 with these step times, None when even
-    accepting everything would not pay. `gamma` is the mean number of tokens drafted per round.
-    """
-
-    plain_step_ms: float
-    draft_cost: float | None
-    verify_cost: float
-    gamma: float
-    tokens_per_round: float
-    predicted_speedup: float | None
-    measured_speedup: float
-    decode_gain_ms: float
-    preparation_ms: float
-    net_ms: float
-    rate: float | None
-    break_even_rate: float | None
-    ceiling: float | None
-
-    @property
-    def pays(self) -> bool:
-        """Whether the run with speculation was the faster one."""
-        return self.net_ms > 0
-
-
-def verdict(run: RunLog, plain_step_ms: float | None) -> Verdict | None:
-    """Weighs a speculative run against `plain_step_ms`, the plain target's decode time per token.
-
-    None while anything it needs is not measured: rounds, the decode stage, the plain step. What is drafted inside the
-    prefill is weighed by `parallel_prefill`.
-    """
-    if run.info.mode == PARALLEL_PREFILL:
-        return None
-    counts, decode = acceptance(run), stage_ms(run, "decode")
-    if counts is None or not counts.rounds or not decode or not plain_step_ms or len(run.tokens) < 2:
-        return None
-    tau = counts.emitted / counts.rounds
-    gamma = counts.drafted / counts.rounds
-    drafting = ms_from_ns(sum(entry.draft_ns for entry in run.rounds))
-    verifying = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in run.rounds))
-    draft_cost = drafting / counts.drafted / plain_step_ms if counts.drafted else None
-    verify_cost = verifying / counts.rounds / plain_step_ms
-    plain_decode = (len(run.tokens) - 1) * plain_step_ms
-    preparation = preparation_ms(run)
-    needed = _needed_tokens_per_round(decode / counts.rounds, len(run.tokens) - 1, plain_step_ms, preparation)
-    rate = counts.token_acceptance_rate
-    return Verdict(
-        plain_step_ms=plain_step_ms,
-        draft_cost=draft_cost,
-        verify_cost=verify_cost,
-        gamma=gamma,
-        tokens_per_round=tau,
-        predicted_speedup=predicted_speedup(tau, gamma, draft_cost or 0.0, verify_cost),
-        measured_speedup=plain_decode / decode,
-        decode_gain_ms=plain_decode - decode,
-        preparation_ms=preparation,
-        net_ms=plain_decode - decode - preparation,
-        rate=counts.draft_acceptance_rate,
-        break_even_rate=_break_even_rate(needed, gamma),
-        ceiling=None if rate is None else acceptance_ceiling(rate),
-    )
-
-
 def preparation_ms(run: RunLog) -> float:
     """Time in ms that only the draft's load…prefill take: the union of all stages less that of the target's own."""
     everything = settled_intervals(run)
     own: list[Interval] = settled_intervals(run, role=run.info.role)
     return ms_from_ns(union_ns(everything) - union_ns(own))
-
-
-def _needed_tokens_per_round(round_ms: float, tokens: int, plain_step_ms: float, preparation: float) -> float | None:
-    """tau at which tokens / tau rounds plus the preparation take as long as plain decoding; None when none does."""
-    budget = tokens * plain_step_ms - preparation
-    return round_ms * tokens / budget if budget > 0 else None
-
-
-def _break_even_rate(needed: float | None, gamma: float) -> float | None:
-    """Draft acceptance rate that gives `needed` = 1 + rate·gamma tokens per round; None above 1."""
-    if needed is None or gamma <= 0:
-        return None
-    rate = max(0.0, (needed - 1) / gamma)
-    return rate if rate <= 1 else None
-
-
-def plain_baseline(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
-    """The latest finished plain run of the same target, input, prompt and settings to weigh `run` against."""
-    mine = run.info.models.get(run.info.role)
-    if mine is None:
-        return None
-    question = None
-    for other in sorted(others, key=lambda entry: entry.run_id, reverse=True):
-        theirs = other.info.models.get(other.info.role)
-        if other.info.warmup or other.info.profiled or other.info.mode in PAIRED_MODES or theirs != mine:
-            continue
-        # Most runs of a data set are of another sample, which is told at once.
-        if other.info.status != FINISHED or other.info.sample.get("name") != run.info.sample.get("name"):
-            continue
-        question = question or _question(run)
-        if _question(other) == question:
-            return other
-    return None
-
-
-def repeats_of(run: RunLog, others: Sequence[RunLog]) -> list[RunLog]:
-    """The measured repeats of one request, itself among them: same group, mode, role and sample, finished."""
-    return [
-        other
-        for other in others
-        if (other.info.group_id, other.info.mode, other.info.role, other.info.cell)
-        == (run.info.group_id, run.info.mode, run.info.role, run.info.cell)
-        and other.info.status == FINISHED
-        and not other.info.warmup
-        and not other.info.profiled
-        and other.info.sample.get("name") == run.info.sample.get("name")
-    ]
-
-
-def plain_step_ms(run: RunLog, others: Sequence[RunLog]) -> float | None:
-    """The plain target's decode time per token in ms: the median over the repeats of `plain_baseline`; None without."""
-    baseline = plain_baseline(run, others)
-    if baseline is None:
-        return None
-    repeats = repeats_of(baseline, others)
-    steps = [step for step in map(decode_ms_per_token, repeats) if step is not None]
-    return median(steps) if steps else None
-
-
-def asked_of(run: RunLog, role: str) -> list[Any]:
-    """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
-    sample = Sample.from_facts(run.info.sample)
-    asked: list[Any] = [sample.prompt, sample.start_us, sample.duration_us]
-    if kind_read(run, role) == "events":
-        return [*asked, sample.events_path, sample.rectify_path]
-    return [*asked, sample.video_path, sample.video_offset_us, sample.video_times_path]
-
-
-def _question(run: RunLog) -> list[Any]:
-    """What the answering model was asked, and how: a plain run of the target alone may lack the other input."""
-    role = run.info.role
-    settings = [setting.text for setting in settings_of(run, role) if setting.key not in _NO_QUESTION]
-    return [*asked_of(run, role), *settings]

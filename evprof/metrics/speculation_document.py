@@ -16,8 +16,9 @@ from evprof.metrics.failure_modes import counts as kinds_of
 from evprof.metrics.failure_modes import first_rejections
 from evprof.metrics.parallel_prefill import window_of
 from evprof.metrics.payoff import Prediction, expected_table, prediction_of
-from evprof.metrics.speculation import Acceptance, acceptance
+from evprof.metrics.speculation import Acceptance, acceptance, ceiling_json
 from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.widths import Width, fastest, measured_widths
 
 _FACTS = (
     "kind",
@@ -44,6 +45,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         others = ()  # a file's own figures stand beside it; its rows are compared elsewhere
     rejections = first_rejections(run)
     window, found = window_of(run, others), prediction_of(run, others)
+    top = fastest(measured_widths(run, others))
     return {
         "drafter": _drafter(run, facts),
         **{name: getattr(facts, name) if facts else None for name in _FACTS},
@@ -54,7 +56,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         "histogram": {str(accepted): count for accepted, count in round_histogram(run).items()},
         "failures": {"counts": kinds_of(rejections), "list": [entry.to_json() for entry in rejections]},
         "window": None if window is None else window.to_json(),
-        "prediction": None if found is None else _prediction(found),
+        "prediction": None if found is None else _prediction(found, top),
         "expected": [asdict(row) for row in expected_table(run, others)],
         "sentence": speculation_sentence(run, others),
     }
@@ -89,20 +91,22 @@ def _round(run: RunLog, entry: RoundRecord) -> dict[str, Any]:
     }
 
 
-def _prediction(found: Prediction) -> dict[str, Any]:
+def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
     chance = found.by_place if found.alpha is None else found.alpha
-    top = break_even.best(found.costs, chance)
     names = ("tokens", "tau", "c", "v", "alpha", "predicted", "predicted_alpha", "predicted_decode")
-    ends = ("preparation_ms", "break_even_alpha", "break_even_rate", "ceiling")
+    ends = ("preparation_ms", "break_even_alpha", "break_even_rate")
     return {
         "step_ms": found.costs.step_ms,
         "once_ms": found.costs.once_ms,
         "prepare_ms": found.costs.prepare_ms,
         "gamma": found.mean_gamma,
         **{name: getattr(found, name) for name in (*names, *ends)},
+        **ceiling_json(found.ceiling),
         "alpha_by_place": list(found.by_place),
-        "best_gamma": top.gamma,
-        "best_speedup": top.speedup,
+        "best_gamma": None if top is None else top.gamma,
+        "best_speedup": None if top is None else top.speed.value,
+        "best_ci95": None if top is None or top.speed.interval is None else list(top.speed.interval),
+        "best_rounds": None if top is None else top.rounds,
         "curve": [asdict(point) for point in break_even.curve(found.costs, chance)],
         "measured": {
             entry.basis: {

@@ -1,181 +1,193 @@
 """Whether speculation pays, in one plain sentence: for rounds, for drafts inside the prefill, for an adapted cache.
 
-Every reader says it the same way: the terminal, the window and reports.
+The number comes first, then how many runs of each kind it is from and which. Faster or slower is said only where the
+95 % interval leaves 1 out. The terminal, the window and reports all say it in these words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Iterable, Sequence
 
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
 from evprof.core.units import ms_text
+from evprof.metrics import break_even
+from evprof.metrics.baselines import baseline_of, counts
 from evprof.metrics.clinic import AGREEMENT, definitions
 from evprof.metrics.parallel_prefill import Window, window_of
-from evprof.metrics.payoff import DECODE, Measured, Prediction, measured_speedups, prediction_of
-from evprof.metrics.speculation import Verdict, acceptance, plain_baseline, plain_step_ms, repeats_of, verdict
-from evprof.metrics.stages import END_TO_END
+from evprof.metrics.payoff import DECODE, Measured, Payoff, Prediction, payoff_of, prediction_over, step_ms_of
+from evprof.metrics.speculation import Acceptance, acceptance, distinct_answers
+from evprof.metrics.statistics import FEWEST
 
-_WORTH_SAYING = 0.1
-"""Parts of a plain step from which getting a drafter ready is told apart."""
-
-_ALONE = "Run the target alone on this sample as well, then this line says whether speculation pays."
+_ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
 
 
-def speculation_sentence(run: RunLog, others: Sequence[RunLog]) -> str:
-    """One plain sentence: does it pay here, by how many ms, above which acceptance would it."""
-    if run.info.mode == KV_ADAPTED:
-        return _adapted_sentence(run, others)
-    counts = acceptance(run)
-    if counts is None:
-        return "This run does not speculate."
-    if unweighed := _unweighed(run, has_rounds=counts.rounds > 0):
+def speculation_sentence(run: RunLog, others: Iterable[RunLog]) -> str:
+    """Does it pay here, by how much, in how many runs against which, and what would it take."""
+    listed = list(others)
+    if unweighed := _unweighed(run):
         return unweighed
-    window = window_of(run, others)
-    if window is not None:
-        return _window_sentence(window, measured_speedups(run, others))
-    weighed, found = verdicts(run, others), prediction_of(run, others)
-    if not weighed or found is None:
-        return _ALONE
-    return _rounds_sentence(weighed, found, is_tree=bool(run.info.speculation and run.info.speculation.tree))
+    payoff = payoff_of(run, listed)
+    if run.info.mode == KV_ADAPTED:
+        return _adapted_sentence(run, listed, payoff)
+    if payoff is None or payoff.whole is None:
+        return _without_baseline(run)
+    if not counts(run.info):
+        return f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if payoff.runs != (run,) else _cold(run)
+    return f"{payoff_sentence(payoff)} {detail(payoff, window_of(run, listed))}".rstrip()
 
 
-def _unweighed(run: RunLog, *, has_rounds: bool) -> str:
-    """Why a run that speculates cannot be weighed by itself; "" where it can."""
-    if not has_rounds and run.info.imported is not None:
+def _unweighed(run: RunLog) -> str:
+    """Why a run cannot be weighed; "" where it can."""
+    found = acceptance(run)
+    if run.info.mode == KV_ADAPTED:
+        return ""
+    if found is None:
+        return "This run does not speculate."
+    if not found.rounds and run.info.imported is not None:
         return "The file of this run does not tell its rounds, so speculation cannot be weighed by them."
     if not run.info.is_over:
         return "Speculation is weighed when the run has ended."
-    if not has_rounds and run.info.mode != PARALLEL_PREFILL:
+    if not found.rounds and run.info.mode != PARALLEL_PREFILL:
         return "No round was verified, so speculation cannot be judged."
     return ""
 
 
-def verdicts(run: RunLog, others: Sequence[RunLog]) -> list[Verdict]:
-    """Every repeat of a run weighed against the plain target."""
-    step = plain_step_ms(run, others)
-    found = (verdict(entry, step) for entry in repeats_of(run, others) or [run])
-    return [entry for entry in found if entry is not None]
+def _cold_words(run: RunLog) -> str:
+    if run.info.warmup:
+        return "A warm-up run is in no figure"
+    return "A cold run is in no figure" if run.info.is_cold else "This run is in no figure"
 
 
-def net_ms(run: RunLog, others: Sequence[RunLog]) -> float | None:
-    """What speculation saved per answer in ms, below 0 what it cost; medians over repeats, None where not known."""
-    if run.info.mode == PARALLEL_PREFILL:
-        window = window_of(run, others)
-        return None if window is None else window.net_gain_ms
-    if run.info.mode == KV_ADAPTED:
-        return None
-    weighed = verdicts(run, others)
-    return median(entry.net_ms for entry in weighed) if weighed else None
+def _cold(run: RunLog) -> str:
+    return f"{_cold_words(run)}; repeat it (--repeat 3) to weigh speculation."
 
 
-def _rounds_sentence(weighed: list[Verdict], found: Prediction, *, is_tree: bool) -> str:
-    net, gain = median(entry.net_ms for entry in weighed), median(entry.decode_gain_ms for entry in weighed)
-    rates = [entry.rate for entry in weighed if entry.rate is not None]
-    accepted = f"{median(rates):.0%} of the drafted tokens were accepted" if rates else "nothing was drafted"
-    head = f"Speculation {_saves(net)} per answer here ({accepted}): decoding {_less(gain)}"
-    if found.costs.prepare_ms >= _WORTH_SAYING * found.costs.step_ms:
-        head += f", getting the drafter ready ({ms_text(found.costs.prepare_ms)}) included"
-    if found.preparation_ms > 0:
-        head += f", preparing the draft {ms_text(found.preparation_ms)}"
-    return f"{head}; {_break_even(found, is_paying=net > 0, is_tree=is_tree)}.{_speeds(found.measured)}"
+def _without_baseline(run: RunLog) -> str:
+    found = acceptance(run)
+    if run.info.mode == PARALLEL_PREFILL and found is not None and found.hidden_drafted:
+        return f"{found.hidden_accepted} of {found.hidden_drafted} hidden tokens were accepted. {_ALONE}"
+    return _ALONE
 
 
-def _break_even(found: Prediction, *, is_paying: bool, is_tree: bool) -> str:
+def payoff_sentence(payoff: Payoff) -> str:
+    """`0.77x [0.75, 0.79]: speculation costs 45 ms an answer (15 runs against 15 plain ones, runs 1, 2, … 29).`"""
+    found = payoff.whole
+    if found is None:
+        return _ALONE
+    what = "Decoding" if found.basis == DECODE else "The whole answer"
+    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    speed = f"{found.speedup:.2f}x{interval_text(found)}"
+    if found.interval is None:
+        return f"{speed} in {against}: {_too_few(found)}."
+    if not found.is_clear:
+        return f"{speed}: {what.lower()} is neither faster nor slower for sure ({against})."
+    saved = payoff.saved_ms
+    if saved is None:
+        return f"{speed}: {what.lower()} is {'faster' if found.speedup > 1 else 'slower'} ({against})."
+    verb = "saves" if found.speedup > 1 else "costs"
+    return f"{speed}: speculation {verb} {ms_text(abs(saved.value))} an answer ({against})."
+
+
+def _too_few(found: Measured) -> str:
+    if min(found.runs, found.plain_runs) < FEWEST:
+        return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
+    return found.note or "these runs give no interval"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _plain(payoff: Payoff, found: Measured) -> str:
+    names = payoff.baseline.words
+    if found.plain_runs == len(payoff.baseline.runs) == 1:
+        return f"plain {names}"
+    return f"{found.plain_runs} plain ones, {names.split(' (')[0]}"
+
+
+def interval_text(found: Measured) -> str:
+    """` [0.75, 0.79]`; "" without one."""
+    return "" if found.interval is None else f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]"
+
+
+def detail(payoff: Payoff, window: Window | None = None) -> str:
+    """What was accepted, and the acceptance it takes; of drafts inside the prefill, what of them was accepted."""
+    if window is not None:
+        return _window_detail(payoff, window)
+    step = step_ms_of(payoff.baseline)
+    prediction = None if step is None else prediction_over(payoff.runs, step, payoff.measured)
+    found = _acceptance_over(payoff.runs)
+    if prediction is None or found is None or not found.drafted:
+        return ""
+    accepted = f"{found.accepted / found.drafted:.0%} of {found.drafted} drafted tokens were accepted"
+    needed = break_even_words(payoff, prediction)
+    return f"{accepted}; {needed}." if needed else f"{accepted}."
+
+
+def _acceptance_over(runs: Sequence[RunLog]) -> Acceptance | None:
+    found = [entry for run in distinct_answers(runs) if (entry := acceptance(run)) is not None]
+    return sum(found[1:], found[0]) if found else None
+
+
+def break_even_words(payoff: Payoff, found: Prediction) -> str:
+    """The acceptance above which speculation pays by the formula; "" where the formula and the measurement disagree
+    about this very acceptance, or the runs do not tell whether it paid."""
+    if not payoff.is_clear or payoff.whole is None:
+        return ""
+    predicted = break_even.answer_speedup(found.costs, found.gamma, found.by_place, found.tokens, found.preparation_ms)
+    if found.tokens < 2 or (predicted > 1) != (payoff.whole.speedup > 1):
+        return ""
+    is_tree = any(run.info.speculation is not None and run.info.speculation.tree for run in payoff.runs)
     # Of a tree most nodes are in vain: what counts is the chance of a level.
     rate = found.break_even_alpha if is_tree else found.break_even_rate
     if rate is None:
-        gamma = found.mean_gamma
-        if gamma and found.costs.round_ms(found.gamma) >= (gamma + 1) * found.costs.step_ms:
-            return (
-                f"it cannot pay at any acceptance, however long the answer: a round takes as long as "
-                f"{found.costs.round_ms(found.gamma) / found.costs.step_ms:.1f} plain steps and gives at most "
-                f"{gamma + 1:.1f} tokens"
-            )
-        return "at this length it cannot pay at any acceptance"
+        return _never(found)
     if rate == 0:
         return "it pays at any acceptance"
-    of_what = "a chance of {rate:.0%} per level" if is_tree else "an acceptance of {rate:.0%}"
-    return f"it {'pays' if is_paying else 'would pay'} above {of_what.format(rate=rate)}"
+    of_what = "of each level" if is_tree else "of the drafted tokens"
+    return f"it pays above {rate:.0%} {of_what}"
 
 
-def _window_sentence(window: Window, measured: Sequence[Measured]) -> str:
-    hidden = (
-        f"{window.accepted} of {window.drafted} tokens drafted inside the target's prefill were accepted"
-        if window.drafted
-        else "nothing was drafted inside the target's prefill"
-    )
-    spans = []
-    if window.prefill_ms is not None:
-        spans.append(f"window {ms_text(window.prefill_ms)}")
-    if window.with_load_ms is not None:
-        spans.append(f"{ms_text(window.with_load_ms)} with its load")
-    where = f" ({', '.join(spans)})" if spans else ""
-    if window.net_gain_ms is None:
-        return f"Parallel prefill: {hidden}{where}. {_ALONE}"
-    said = f"Parallel prefill {_saves(window.net_gain_ms)} per answer here: {hidden}{where}"
+def _never(found: Prediction) -> str:
+    gamma, steps = found.mean_gamma, found.costs.round_ms(found.gamma) / found.costs.step_ms
+    if gamma and steps >= gamma + 1:
+        return f"no acceptance pays: a round takes {steps:.1f} plain steps and gives at most {gamma + 1:.1f} tokens"
+    return "no acceptance makes it pay at this length"
+
+
+def _window_detail(payoff: Payoff, window: Window) -> str:
+    if not window.drafted:
+        return "Nothing was drafted inside the target's prefill."
+    said = f"{window.accepted} of {window.drafted} hidden tokens were accepted"
     if window.stage_contention_ms is not None:
-        longer = "longer" if window.stage_contention_ms >= 0 else "less"
-        said += f"; beside the draft the target took {ms_text(abs(window.stage_contention_ms))} {longer} to prefill"
-    if window.drafted:
-        if window.break_even_alpha is None:
-            said += "; at this cost it cannot pay at any acceptance"
-        elif window.break_even_alpha == 0:
-            said += "; it pays at any acceptance"
-        else:
-            said += f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
-        if window.ceiling is not None:
-            said += (
-                f"; however long the window, at this acceptance {window.ceiling:.1f} tokens would be accepted at most"
-            )
-    return f"{said}.{_speeds(measured)}"
+        more = "longer" if window.stage_contention_ms >= 0 else "less"
+        said += f"; beside the draft the prefill took {ms_text(abs(window.stage_contention_ms))} {more}"
+    return f"{said}{_window_break_even(payoff, window)}."
 
 
-def _adapted_sentence(run: RunLog, others: Sequence[RunLog]) -> str:
+def _window_break_even(payoff: Payoff, window: Window) -> str:
+    is_faster = payoff.whole is not None and payoff.whole.speedup > 1
+    if not payoff.is_clear or window.predicted_gain_ms is None or (window.predicted_gain_ms > 0) != is_faster:
+        return ""
+    if window.break_even_alpha is None:
+        return "; no acceptance makes it pay"
+    if window.break_even_alpha == 0:
+        return "; it pays at any acceptance"
+    return f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
+
+
+def _adapted_sentence(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> str:
     said = "Lossy: the target's cache was made from the draft's, so the answer is not the target's own"
-    baseline = plain_baseline(run, others)
+    baseline = baseline_of(run, others)
     if baseline is None:
         return f"{said}. Run the target alone on this sample as well, then this line says how far both agree."
-    agreed = next((entry for entry in definitions(run, baseline) if entry.name == AGREEMENT), None)
+    plain = baseline.runs[-1]
+    agreed = next((entry for entry in definitions(run, plain) if entry.name == AGREEMENT), None)
     if agreed is not None and agreed.value is not None:
         said += (
             f"; {agreed.numerator:.0f} of {agreed.denominator:.0f} tokens ({agreed.value:.0%}) are the plain target's"
         )
-        if len(run.tokens) != len(baseline.tokens):
-            said += f", which says {len(baseline.tokens)} where this one says {len(run.tokens)}"
-    return f"{said}.{_speeds(measured_speedups(run, others))}"
-
-
-def _speeds(measured: Sequence[Measured]) -> str:
-    """` Decoding is 1.62 times as fast [1.58, 1.66], the whole answer 1.20 times [1.18, 1.23] (5 and 5 runs).`"""
-    by_basis = {entry.basis: entry for entry in measured}
-    decode, whole = by_basis.get(DECODE), by_basis.get(END_TO_END)
-    parts = []
-    if decode is not None:
-        parts.append(f"decoding is {_times(decode)} as fast{_interval(decode)}")
-    if whole is not None:
-        parts.append(f"the whole answer {_times(whole)}{_interval(whole)}")
-    if not parts:
-        return ""
-    counted = (whole or decode or measured[0]).runs, (whole or decode or measured[0]).plain_runs
-    text = ", ".join(parts)
-    unclear = whole is not None and whole.interval is not None and whole.interval[0] <= 1 <= whole.interval[1]
-    tail = ": these runs do not tell the whole answer's from no difference" if unclear else ""
-    return f" Measured, {text} ({counted[0]} and {counted[1]} runs){tail}."
-
-
-def _times(entry: Measured) -> str:
-    return f"{entry.speedup:.2f} times"
-
-
-def _interval(entry: Measured) -> str:
-    return "" if entry.interval is None else f" [{entry.interval[0]:.2f}, {entry.interval[1]:.2f}]"
-
-
-def _saves(net: float) -> str:
-    return f"saves {ms_text(net)}" if net > 0 else f"costs {ms_text(-net)}"
-
-
-def _less(gain: float) -> str:
-    return f"{ms_text(abs(gain))} {'less' if gain >= 0 else 'more'}"
+        if len(run.tokens) != len(plain.tokens):
+            said += f", which says {len(plain.tokens)} where this one says {len(run.tokens)}"
+    return f"{said}." if payoff is None else f"{payoff_sentence(payoff)} {said}."

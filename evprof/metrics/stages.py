@@ -35,6 +35,18 @@ def union_ns(intervals: Iterable[Interval]) -> int:
     return total
 
 
+def covered_ns(run: RunLog, intervals: Iterable[Interval]) -> int:
+    """Time in ns that these intervals of a run cover, overlaps once.
+
+    An imported run's are laid end to end, so a gap between two was measured as well: time that two models beside each
+    other took from one another. It counts.
+    """
+    found = list(intervals)
+    if run.info.imported is None or not found:
+        return union_ns(found)
+    return max(end for _, end in found) - min(start for start, _ in found)
+
+
 def settled_intervals(run: RunLog, names: Iterable[str] = STAGES, role: str | None = None) -> list[Interval]:
     """Device intervals of the stages called `names`, of one role or of all; unsettled stages are left out.
 
@@ -75,7 +87,7 @@ def stage_ms(run: RunLog, name: str, role: str | None = None) -> float | None:
 def stage_total_ms(run: RunLog, name: str) -> float | None:
     """Time in ms covered by that stage of any role, overlaps once; None when no role measured it."""
     intervals = settled_intervals(run, (name,))
-    return ms_from_ns(union_ns(intervals)) if intervals else None
+    return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
 def start_ms(run: RunLog, at_ns: int) -> float | None:
@@ -106,8 +118,8 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     """Time in ms from the run's zero to `until_ns` (its end by default) counted on one of `BASES`.
 
     None while the run's zero or end is unknown, for model-only when no model stage was measured, and when an imported
-    run's intervals do not tell what the basis counts. An imported run without a wall of its own has the union of the
-    stages that its file measured, and no end-to-end total when loading is not among them.
+    run's intervals do not tell what the basis counts. An imported run without a wall of its own has the time that
+    the stages of its file cover, and no end-to-end total when loading is not among them.
     """
     if run.info.imported is not None and run.info.end_ns is None:
         return None if until_ns is not None else _imported_total_ms(run, basis)
@@ -133,7 +145,7 @@ def _imported_total_ms(run: RunLog, basis: str) -> float | None:
     if not (needed <= covered and set(MODEL_STAGES) <= covered and is_separable(run, names)):
         return None
     intervals = settled_intervals(run, names)
-    return ms_from_ns(union_ns(intervals)) if intervals else None
+    return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
 def _clipped(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:

@@ -86,7 +86,10 @@ def free_tokens(window_ms: float, draft: Pace) -> int:
 
 
 def accepted_of(rate: float, free: int) -> float:
-    """Expected tokens accepted of one line of `free` drafted ones: a(1 - a^N) / (1 - a), at most a / (1 - a)."""
+    """Expected tokens accepted of one line of `free` drafted ones: a(1 - a^N) / (1 - a), at most a / (1 - a).
+
+    It takes acceptances to be independent of each other; where they come in runs it is no more than a first guess.
+    """
     return float(free) if rate >= 1 else rate * (1 - rate**free) / (1 - rate)
 
 
@@ -113,20 +116,22 @@ class ParallelPrefill:
 def parallel_prefill(
     target: Pace, draft: Pace, tokens: int, rate: float, *, verify_cost: float = 1.0, later_speedup: float = 1.0
 ) -> ParallelPrefill:
-    """The gain of drafting inside the target's prefix: accepted tokens' steps, less what verifying a block costs more
-    than a step; never taken where it would be a loss.
+    """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block;
+    never taken where it would be a loss.
 
-    The window is the target's whole prefix. `later_speedup` is that of the decoding after the block, 1 for plain.
+    The first accepted token is the one the prefill gives anyway, and the pass adds one of the target's own: A accepted
+    tokens spare A steps. A pass costs `verify_cost` steps, and is made only where the first draft stands (see
+    `break_even.expected_hidden_gain_ms`). The window is the target's whole prefix. `later_speedup` is that of the
+    decoding after the block, 1 for plain.
     """
     free = free_tokens(target.prefix_ms, draft)
-    # Beyond the answer's end nothing can be accepted; the verification's own token is one of the answer's, too.
     steps = max(0, tokens - target.first_tokens)
-    accepted = min(accepted_of(rate, free), max(0.0, steps - 1.0)) if free else 0.0
-    extra = (verify_cost - 1) * target.step_ms if free else 0.0
-    gain = max(0.0, accepted * target.step_ms - extra)
-    used = accepted if gain > 0 else 0.0
-    left = max(0.0, steps - used) * target.step_ms
-    total = target.prefix_ms + left / later_speedup + (extra if gain > 0 else 0.0)
+    # Beyond the answer's end nothing can be accepted.
+    accepted = accepted_of(rate, min(free, steps))
+    extra = rate * verify_cost if accepted else 0.0
+    is_gain = accepted > extra
+    used, spent = (accepted, extra) if is_gain else (0.0, 0.0)
+    total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms / later_speedup
     return ParallelPrefill(free, used, acceptance_ceiling(rate), total, target.total_ms(tokens))
 
 
@@ -141,10 +146,14 @@ def best_sequential(rate: float, draft_cost: float, verify_cost: float = 1.0) ->
 
 
 def accepted_needed(saved_ms: float, step_ms: float) -> float:
-    """Tokens that have to be accepted for a saving of so many ms, verification costing no more than a step."""
-    return saved_ms / step_ms
+    """Tokens of a block that have to be accepted on average for a saving of so many ms, the pass paid from them."""
+    return saved_ms / step_ms + rate_needed(saved_ms / step_ms)
 
 
-def rate_needed(accepted: float) -> float:
-    """The acceptance rate whose ceiling a / (1 - a) is `accepted` tokens: below it no block is long enough."""
-    return accepted / (1 + accepted)
+def rate_needed(saved_steps: float) -> float:
+    """The acceptance rate at which even the longest block spares no more steps than this on average.
+
+    It spares a / (1 - a) for a pass of one step in a of all cases: a^2 / (1 - a) = s, solved for a.
+    """
+    steps = max(0.0, saved_steps)
+    return (math.sqrt(steps**2 + 4 * steps) - steps) / 2

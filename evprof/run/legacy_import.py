@@ -33,7 +33,7 @@ from evprof.core.units import NS_PER_MS
 from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
-from evprof.loaders.legacy.reading import flattened
+from evprof.loaders.legacy.reading import told_statistics
 from evprof.loaders.legacy.rows import (
     CONTEXT_LIMIT,
     ELEMENT_BYTES,
@@ -56,8 +56,6 @@ ROWS_PER_COMMIT = 2000
 
 LONGEST_ERROR, LONGEST_NAME = 2000, 200
 """Characters kept of an error and of a sample's name."""
-
-_STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
 
 Progress = Callable[[Path, int, int], None]
 """Called with the file, the rows read of it, and the rows it has."""
@@ -187,9 +185,9 @@ class _Import:
         self._on_progress = on_progress
         self._problems = Problems()
         self._reader, self._rows = file.read(self._problems)
-        self._recomputed = Recomputed(self._reader.published.statistics)
-        self._told = flattened({key: file.preview.head[key] for key in _STATISTICS if key in file.preview.head})
-        self._told |= flattened(_side_statistics(file.preview.head))
+        published = self._reader.published
+        self._recomputed = Recomputed(published.statistics, published.computed)
+        self._told = told_statistics(file.preview.head) if published.told is None else published.told
         self._warm_groups = _warmup_groups(file.first_rows())
         self._next_run_id, self._next_group_id = writer.next_run_id, writer.next_group_id
         self._groups: dict[tuple[int, bool], int] = {}
@@ -209,11 +207,23 @@ class _Import:
                 self._write(batch, found)
                 batch = []
         self._write(batch, found)
+        self._leave_out_what_counts_nothing()
         self._recomputed.compare(self._told, self._problems)
         self._writer.next_run_id, self._writer.next_group_id = self._next_run_id, self._next_group_id
         found.problems = self._problems.sentences(found.rows)
         found.duration_ms = (time.perf_counter() - began) * 1000
         return found
+
+    def _leave_out_what_counts_nothing(self) -> None:
+        """Takes statistics over no rows out, and says which."""
+        empty = self._recomputed.over_nothing(self._told) | self._reader.published.over_nothing
+        if names := [name for name in self._told if name in empty]:
+            rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            self._problems.of_file(
+                f"{len(names)} statistics are over nothing that was measured and were left out: "
+                f"{', '.join(names[:6])}{rest}"
+            )
+        self._told = {name: value for name, value in self._told.items() if name not in empty}
 
     def _write(self, rows: Sequence[LegacyRow], found: ImportedFile) -> None:
         if not rows:
@@ -301,23 +311,19 @@ class _Import:
 
     def facts(self, found: ImportedFile) -> dict[str, Any]:
         """What a session keeps of the file: see `docs/json.md`."""
-        config = self._file.preview.config
+        config, series = self._file.preview.config, self._reader.published.series
         return found.to_json() | {
             "path": self._path,
             "statistics": self._told,
             "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
             "covers": self._reader.covers,
+            **({} if series is None else {"series": {"axis": series.axis, "values": series.values}}),
             "totals": self._reader.published.totals,
             "names": self._reader.published.names,
             "recomputed": self._recomputed.values(is_steady=False),
             "without_warmup": self._recomputed.values(is_steady=True),
             "written_at": self._started_at,
         }
-
-
-def _side_statistics(head: dict[str, Any]) -> dict[str, Any]:
-    """The `stats` that some files keep beside each model's samples."""
-    return {side: {"stats": part["stats"]} for side, part in head.items() if isinstance(part, dict) and "stats" in part}
 
 
 def _warmup_groups(rows: Iterable[LegacyRow]) -> frozenset[int]:
@@ -369,7 +375,7 @@ def _model_facts(model: LegacyModel) -> ModelFacts:
 
 def _started_at(head: dict[str, Any]) -> str:
     """When the file was written, ISO 8601 without a zone, since it tells none; "" when it does not say."""
-    told = head.get("datetime")
+    told = head.get("datetime", head.get("timestamp"))
     try:
         return datetime.fromisoformat(told).isoformat(timespec="seconds") if isinstance(told, str) else ""
     except ValueError:

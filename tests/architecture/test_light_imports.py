@@ -27,7 +27,7 @@ LIGHT = (
 def loaded_by(statement: str) -> set[str]:
     code = f"import sys\n{statement}\nimport json; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 

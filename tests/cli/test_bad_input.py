@@ -477,7 +477,7 @@ def test_the_program_itself_says_one_line_and_nothing_else(bad, mark) -> None:
     """As a person meets it: a process, its two streams and its exit code."""
     for words, code in ((["inspect", str(bad / "harm.npy"), "--json"], 1), (["run", "--frames", "0"], 2)):
         done = subprocess.run(
-            [sys.executable, "-m", "evprof", *words], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-m", "evprof", *words], capture_output=True, text=True, timeout=300, check=False
         )
         assert (done.returncode, done.stdout) == (code, "")
         assert len(done.stderr.splitlines()) == 1

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from evprof.cli import program
+from evprof.cli import bench, program
 from evprof.cli.console import Console
 from evprof.cli.switch_report import print_markdown, print_switches
 
@@ -17,10 +17,16 @@ OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a
 def test_engine_process_answers(evprof, monkeypatch) -> None:
     argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "rate:1:1"]
     monkeypatch.setattr(program, "engine_argv", lambda: argv)
+    monkeypatch.setattr(bench, "arrival_ms", lambda: 21.5)
     document = evprof("bench", "engine-process", "--json").document
     assert document["benchmark"] == "engine-process"
     assert document["environment"]["device"] == "synthetic"
-    assert 0 < document["summary"]["ready_ms"] < 60_000
+    assert document["summary"]["ready_ms"] > 0
+    assert document["summary"]["arrival_ms"] == 21.5
+
+
+def test_records_of_an_engine_process_arrive() -> None:
+    assert bench.arrival_ms() > 0
 
 
 def test_an_engine_process_that_ends_at_once_is_told(evprof, monkeypatch) -> None:

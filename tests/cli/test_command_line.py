@@ -251,7 +251,7 @@ def test_a_closed_pipe_is_no_defect() -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    assert process.wait(30) in (0, 1)
+    assert process.wait(300) in (0, 1)
     assert process.stderr.read() == ""
     process.stderr.close()
 

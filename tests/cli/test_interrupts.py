@@ -6,26 +6,29 @@ import json
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from evprof.cli.recorded_session import read_runs
+from evprof.core.errors import UserError
+from evprof.session.reading import read_session
 
 DRIVER = """
 import sys
 from evprof.__main__ import main
 from evprof.cli import recorded_session
 from evprof.run.synthetic import SyntheticEngine
-recorded_session.make_engine = lambda: SyntheticEngine(200, 60, is_deaf={is_deaf})
+recorded_session.make_engine = lambda: SyntheticEngine(200, 3600, is_deaf={is_deaf})
 sys.exit(main())
 """
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
 
-def start(tmp_path: Path, is_deaf: bool) -> tuple[subprocess.Popen[str], Path]:
+def start(tmp_path: Path, wait_until: Callable[..., None], is_deaf: bool) -> tuple[subprocess.Popen[str], Path]:
+    """A run that has made some tokens, and its session."""
     video, path = tmp_path / "v.mp4", tmp_path / "s.evprof"
     video.write_bytes(b"-")
     words = ["run", "--video", str(video), "-o", str(path), "--json"]
@@ -35,18 +38,22 @@ def start(tmp_path: Path, is_deaf: bool) -> tuple[subprocess.Popen[str], Path]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not path.exists():
-        time.sleep(0.05)
-    assert path.exists(), "the run did not begin"
-    time.sleep(0.5)
+    wait_until(lambda: saved_tokens(path) > 10)
     return process, path
 
 
-def test_the_first_stops_and_keeps(tmp_path: Path) -> None:
-    process, path = start(tmp_path, is_deaf=False)
+def saved_tokens(path: Path) -> int:
+    """How many tokens a session file holds that is being written."""
+    try:
+        return len(read_session(path).streams["tokens"])
+    except UserError:  # it has just been made, or not yet
+        return 0
+
+
+def test_the_first_stops_and_keeps(tmp_path: Path, wait_until: Callable[..., None]) -> None:
+    process, path = start(tmp_path, wait_until, is_deaf=False)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     (run,) = json.loads(output)["runs"]
     assert run["status"] == "cancelled"
@@ -57,15 +64,14 @@ def test_the_first_stops_and_keeps(tmp_path: Path) -> None:
     assert len(saved.tokens) == len(run["token_ids"])
 
 
-def test_the_second_ends_the_process(tmp_path: Path) -> None:
-    process, path = start(tmp_path, is_deaf=True)
+def test_the_second_ends_the_process(tmp_path: Path, wait_until: Callable[..., None]) -> None:
+    process, path = start(tmp_path, wait_until, is_deaf=True)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    assert process.poll() is None
-    began = time.monotonic()
+    assert process.stderr is not None
+    while "stopping" not in (line := process.stderr.readline()):
+        assert line, "it ended at the first"
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
-    assert time.monotonic() - began < 3
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert output == ""
     (saved,) = read_runs(str(path))

@@ -73,6 +73,7 @@ KV_CACHE = {
     "stored_bytes": Maybe(int),
     "reserved_bytes": Maybe(int),
     "per_layer_bytes": [int],
+    "layout": Maybe({"shape": [int], "strides": [int], "dtype": str, "is_contiguous": bool}),
     "by_origin": {
         "system": Maybe(int),
         "text": Maybe(int),
@@ -163,8 +164,16 @@ RUN = {
     "token_pieces": [str],
     "token_origin": [one_of("target accepted bonus draft")],
 }
+BATCH = {
+    **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
+    **dict.fromkeys(("batch", "requests", "n", "positions", "new_tokens", "tokens", "cache_bytes"), int),
+    **dict.fromkeys(("before_ms", "prefill_ms", "decode_ms", "samples_per_s"), Number),
+    "decode_tok_s": Maybe(Number),
+    "peak_bytes": Maybe(int),
+}
 SESSION = {
     "schema_version": int,
+    "batches": [BATCH],
     "evprof_version": str,
     "environment": {
         "device": str,
@@ -218,6 +227,16 @@ INSPECTED_AS = {
         "bytes": Maybe(int),
         "context_limit": int,
         "visual_tokens_per_frame": int,
+        "architecture": {
+            "backbone": str,
+            "vision_tower": str,
+            "projector": str,
+            "image_size": int,
+            "vision_heads": int,
+        },
+        "text": {"layers": int, "hidden": int, "heads": int, "kv_heads": int, "head_dim": int, "vocabulary": int},
+        "vision": {"layers": int, "width": int, "patch": int, "patches": int, "kept": int},
+        "flops": {"prefill": Number, "prefill_positions": int, "decode_per_token": Number, "vision_per_frame": Number},
         "assumptions": [str],
     },
     "events": {

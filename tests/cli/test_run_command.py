@@ -11,6 +11,8 @@ from evprof.cli import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.run.synthetic import ENVIRONMENT, SyntheticEngine
+from evprof.session.facts import add_facts
+from evprof.session.reading import load_session
 
 INFERRED = [("both", "side-by-side", 2), ("events", "draft", 1), ("video", "target", 1)]
 
@@ -89,8 +91,55 @@ def test_text_for_people(evprof, session) -> None:
     assert found.code == 0
     assert "run 3 · speculative · scripted-video-llava" in found.output
     assert "unattributed" in found.output
-    assert "Speculation" in found.output
+    assert "--repeat 3" in found.output  # one run of each is no verdict
     assert "A red car drives" in found.output
+
+
+@pytest.mark.usefixtures("computed")
+def test_a_session_says_what_its_models_are_built_of(evprof, tmp_path) -> None:
+    session = tmp_path / "s.evprof"
+    for mode in ("target", "draft"):
+        assert evprof("run", "--mode", mode, "--max-new-tokens", "2", "-o", session).code == 0
+    models = load_session(session).facts["models"]
+    assert set(models) == {"evprof-tiny-eventgpt", "evprof-tiny-video-llava"}
+    for facts in models.values():
+        assert facts["architecture"]["backbone"].startswith("Llama")
+        assert facts["text"]["layers"] > 0
+        assert facts["flops"]["prefill"] > 0
+
+
+@pytest.mark.usefixtures("computed")
+def test_batches_are_measured_behind_the_runs_and_kept(evprof, tmp_path) -> None:
+    session = tmp_path / "s.evprof"
+    words = ("run", "--mode", "target", "--frames", "1", "--max-new-tokens", "3", "--batches", "1,2", "-o", session)
+    measured = evprof(*words, "--json").document["batches"]
+    assert [(row["batch"], row["requests"], row["tokens"]) for row in measured] == [(1, 2, 6), (2, 2, 6)]
+    assert evprof("show", session, "--json").document["batches"] == measured
+    shown = evprof("show", session).output
+    assert "decode tok/s" in shown
+    assert shown.count("3 x 2") == 2
+    # What is no row is passed over.
+    add_facts(session, {"batches": [{"model": "x"}, 7, {**measured[0], "batch": "2"}]})
+    assert evprof("show", session, "--json").document["batches"] == measured
+
+
+@pytest.mark.usefixtures("computed")
+def test_a_model_with_layers_left_out_drafts_for_the_whole_one(evprof, tmp_path) -> None:
+    short = ("--max-new-tokens", "12", "--frames", "2", "-o", tmp_path / "s.evprof", "--json")
+    few = ("--draft", "evprof-tiny-video-llava:layers=4", "--draft-input", "video")
+    drafted = evprof("run", "--mode", "speculative", *few, *short).document["runs"][0]
+    plain = evprof("run", "--mode", "target", *short).document["runs"][0]
+    assert drafted["draft"]["model"]["name"] == "evprof-tiny-video-llava:layers=4"
+    assert drafted["token_ids"] == plain["token_ids"]
+    assert drafted["speculation"]["drafted"] > 0
+    assert any("10 layers 4 are kept: 0, 3, 6, 9" in sentence for sentence in drafted["warnings"])
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "1,x", "1;2", "999"])
+def test_sizes_that_mean_nothing_are_refused(evprof, sizes: str) -> None:
+    found = evprof("run", "--batches", sizes)
+    assert found.code == 2
+    assert "--batches takes sizes from 1 to 256" in found.errors
 
 
 @pytest.mark.usefixtures("scripted")

@@ -191,6 +191,43 @@ def test_vocabularies_of_a_pair_are_compared(evprof: Callable[..., Any]) -> None
     assert "765 “<special>”" in text
 
 
+def test_what_both_models_see_is_compared(evprof: Callable[..., Any]) -> None:
+    words = (
+        "inspect",
+        "evprof-tiny-eventgpt",
+        "--against",
+        "evprof-tiny-video-llava",
+        "--features",
+        "--event-frames",
+        2,
+    )
+    features = evprof(*words, "--json").document["features"]
+    assert (features["target"], features["sample"]) == ("evprof-tiny-video-llava", "bus-approaching")
+    encoder, language = features["spaces"]
+    assert (encoder["draft_shape"][0], language["draft_shape"][0]) == (65, 67)
+    assert language["positions"] == len(language["cosine"]) == 67
+    text = evprof(*words).output
+    assert "features of bus-approaching against evprof-tiny-video-llava" in text
+    assert f"{language['cka']:.3f}" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--features",), "name the target with --against"),
+        (("--events", "a.npy", "--video", "a.mp4"), "are what --features is asked about"),
+        (("--against", "evprof-tiny-eventgpt", "--features", "--events", "a.npy"), "the recording and its video"),
+    ],
+)
+def test_features_need_two_models_and_both_halves(
+    evprof: Callable[..., Any], words: tuple[str, ...], sentence: str
+) -> None:
+    found = evprof("inspect", "evprof-tiny-eventgpt", *words)
+    assert found.code == 2
+    assert sentence in found.errors
+
+
 def test_vocabularies_that_only_text_connects(evprof: Callable[..., Any]) -> None:
     words = ("inspect", "random:160m-eventgpt", "--against", "evprof-tiny-video-llava")
     vocabulary = evprof(*words, "--json").document["vocabulary"]

@@ -21,7 +21,21 @@ def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_pat
     """The target alone, then speculation, twice each."""
     path = tmp_path / "weighed.evprof"
     for mode in ("target", "speculative"):
-        asked = ("run", "--events", inputs[0], "--video", inputs[1], "--mode", mode, "--repeat", 2, "-o", path)
+        asked = (
+            "run",
+            "--events",
+            inputs[0],
+            "--video",
+            inputs[1],
+            "--mode",
+            mode,
+            "--warmup",
+            1,
+            "--repeat",
+            2,
+            "-o",
+            path,
+        )
         assert evprof(*asked).code == 0
     return path
 
@@ -29,7 +43,7 @@ def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_pat
 def test_show_tells_the_clinic_once_for_all_repeats(evprof: Callable, weighed: Path) -> None:
     said = evprof("show", weighed).output
     assert said.count("acceptance, by definition") == 1
-    assert said.count(" per answer here (") == 1
+    assert said.count("in 2 runs against 2 plain ones") == 1
     for words in (
         "draft acceptance rate",
         "mean accepted length, bonus left out",
@@ -38,7 +52,7 @@ def test_show_tells_the_clinic_once_for_all_repeats(evprof: Callable, weighed: P
         "rounds by accepted",
         "first rejections      1 shifted, 3 surface, 4 content",
         "costs in plain steps  c 0.",
-        "decoding speed        predicted ",
+        "decoding speed        measured ",
         ": content",
     ):
         assert words in said, words
@@ -50,7 +64,7 @@ def test_show_lists_rounds_on_request(evprof: Callable, weighed: Path) -> None:
     said = evprof("show", weighed, "--rounds").output
     lines = said.splitlines()
     heads = [place for place, line in enumerate(lines) if line.strip().startswith("round     start")]
-    assert len(heads) == 2  # plain runs have no rounds
+    assert len(heads) == 3  # plain runs have no rounds
     first = lines[heads[0] + 1]
     assert "3 of 5" in first
     assert first.endswith(": content")
@@ -60,24 +74,35 @@ def test_show_lists_rounds_on_request(evprof: Callable, weighed: Path) -> None:
 def test_json_of_the_same(evprof: Callable, weighed: Path) -> None:
     document = json.loads(evprof("show", weighed, "--json").output)
     blocks = [run["speculation"] for run in document["runs"]]
-    assert blocks[:2] == [None, None]
-    assert blocks[3]["failures"]["counts"] == {"shifted": 1, "surface": 3, "content": 4}
-    assert blocks[3]["prediction"]["measured"]["end-to-end"]["plain_runs"] == 2
-    assert (blocks[3]["kind"], blocks[3]["is_lossless"]) == ("model", True)
-    assert blocks[3]["window"] is None
+    assert blocks[:3] == [None] * 3
+    assert blocks[5]["failures"]["counts"] == {"shifted": 1, "surface": 3, "content": 4}
+    assert blocks[5]["prediction"]["measured"]["end-to-end"]["plain_runs"] == 2
+    assert (blocks[5]["kind"], blocks[5]["is_lossless"]) == ("model", True)
+    assert blocks[5]["window"] is None
 
 
 def test_parallel_prefill_in_the_terminal_and_its_json(evprof: Callable, weighed: Path, inputs, tmp_path) -> None:
-    asked = ("--events", inputs[0], "--video", inputs[1], "--mode", "parallel-prefill", "--hidden-tokens", 6)
+    asked = (
+        "--events",
+        inputs[0],
+        "--video",
+        inputs[1],
+        "--mode",
+        "parallel-prefill",
+        "--warmup",
+        1,
+        "--hidden-tokens",
+        6,
+    )
     found = evprof("run", *asked, "-o", weighed, "--json")
     assert found.code == 0, found.errors
-    [run] = json.loads(found.output)["runs"]
+    [_, run] = json.loads(found.output)["runs"]
     window = run["speculation"]["window"]
     assert (window["drafted"], window["accepted"]) == (6, 5)
     assert window["net_gain_ms"] is not None  # weighed against the runs that were in the file already
     assert window["with_load_ms"] > window["prefill_ms"]
     said = evprof("show", weighed, "--rounds").output
-    assert "5 of 6 tokens drafted inside the target's prefill were accepted" in said
+    assert "5 of 6 hidden tokens were accepted" in said
     assert "hidden in the prefill" in said
     assert "hidden acceptance" in said
 

@@ -62,15 +62,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     print(f"EVPROF_TEST_SEED={seed}: killed {1000 * delay:.0f} ms after run {killed_at} of {RUNS}")
     for name in ("whole", "resumed"):
         (folder / name).mkdir()
-    assert _suite(folder / "whole", folder).wait(100) == 0, _said(folder / "whole")
+    assert _suite(folder / "whole", folder).wait(300) == 0, _said(folder / "whole")
     victim = _suite(folder / "resumed", folder)
     try:
         _await_runs(folder / "resumed/out/suite.evprof", killed_at, victim)
         time.sleep(delay)
     finally:
         victim.kill()
-        victim.wait(20)
-    assert _suite(folder / "resumed", folder, "--resume").wait(100) == 0, _said(folder / "resumed")
+        victim.wait(300)
+    assert _suite(folder / "resumed", folder, "--resume").wait(300) == 0, _said(folder / "resumed")
     return Pair(_read(folder / "whole"), _read(folder / "resumed"), folder, killed_at)
 
 
@@ -88,10 +88,8 @@ def _said(folder: Path) -> str:
 
 
 def _await_runs(session: Path, count: int, program: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
     while _over(session) < count:
         assert program.poll() is None, "the suite ended before it could be killed"
-        assert time.monotonic() < deadline, f"no {count} runs within a minute"
         time.sleep(0.01)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,14 @@ def test_bytes(count, text):
 )
 def test_durations(duration_ms, text):
     assert ms_text(duration_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(8.397e12, "8.40 TFLOP"), (425.48e9, "425 GFLOP"), (13.58e9, "13.6 GFLOP"), (1_150_000, "1.15 MFLOP")],
+)
+def test_operations(count, text):
+    assert flops_text(count) == text
 
 
 def test_nanoseconds():

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -88,30 +85,6 @@ def make_llama() -> Callable[..., LlamaForCausalLM]:
         return LlamaForCausalLM(config).eval()
 
     return make
-
-
-def beside(name: str) -> ModuleType:
-    """A module of tests/, loaded once."""
-    if name not in sys.modules:
-        place = Path(__file__).parents[1] / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(name, place)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-@pytest.fixture(scope="session")
-def scripted_drafters() -> ModuleType:
-    """The drafters of `scripted_drafters.py`."""
-    return beside("scripted_drafters")
-
-
-@pytest.fixture(scope="session")
-def played_rounds() -> ModuleType:
-    """Answers plain and in rounds, of `played_rounds.py`."""
-    return beside("played_rounds")
 
 
 @pytest.fixture

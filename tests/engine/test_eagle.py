@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
 from engines.adapters.folder import save_adapter
 from engines.adapters.kept import kept
@@ -153,7 +154,7 @@ def test_its_cache_holds_what_true_hidden_states_give(
         fresh.look_back(features[first : first + held.length], decoder.embed(fed[0, first + 1 :])[: held.length])
         assert held.length > 0 or (window == 0 and count == 2)
         for found, expected in zip(held.cache.tensors(0), fresh.cache.tensors(0), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+            assert_close(found, expected)
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -254,10 +255,10 @@ def test_it_is_taught_with_what_it_will_see_when_it_drafts(
             first = max(0, last - window)
             head.look_back(example.target_features[first:last], example.target_embeddings[first + 1 : last + 1])
             guess = head.follow(example.target_features[last : last + start + 1], ids[: start + 1])
-            torch.testing.assert_close(steps[0][row, start], guess[0], rtol=1e-4, atol=1e-4)
+            assert_close(steps[0][row, start], guess[0])
             for step in (1, 2):
                 guess = head.follow(guess, ids[start + step : start + step + 1])
-                torch.testing.assert_close(steps[step][row, start + step], guess[0], rtol=1e-4, atol=1e-4)
+                assert_close(steps[step][row, start + step], guess[0])
 
 
 def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType) -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 from torch.nn import functional
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from closeness import assert_close
 from engines.config import EventGptConfig
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel
@@ -139,9 +140,8 @@ def test_forward_equals_the_published_computation(frames: int, has_adaptor: bool
     found = model.pool(model.encode_frames(pixels))
     tokens = (EDGE // PATCH) ** 2 + 1
     assert found.shape == (frames + tokens, HIDDEN)
-    scale = expected.abs().max()
-    assert scale > 0.1
-    assert torch.allclose(found / scale, expected / scale, atol=1e-5, rtol=0)
+    assert expected.abs().max() > 0.1
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize(("frames", "has_adaptor"), [(1, True), (5, True), (3, False)])
@@ -150,8 +150,7 @@ def test_the_fused_order_equals_the_published_computation(frames: int, has_adapt
     pixels = torch.randn(frames, 3, EDGE, EDGE, generator=torch.Generator().manual_seed(1))
     expected = encode_by_hand(model, pixels, has_adaptor=has_adaptor)
     found = model.map_fused(model.pool(model.activate(model.tower_features(pixels))))
-    scale = expected.abs().max()
-    assert torch.allclose(found / scale, expected / scale, atol=1e-5, rtol=0)
+    assert_close(found, expected)
 
 
 def test_the_fused_map_is_made_once_and_is_no_parameter() -> None:
@@ -205,10 +204,10 @@ def test_five_stages_from_a_file_to_the_prompt(tmp_path: Path) -> None:
     assert inputs.pixel_values.shape == (5, 3, EDGE, EDGE)
     cut = ClipTransform.square(EDGE).cut(frame_by_hand(columns, 480, 603))
     last = (cut / 255.0 - np.array(CLIP_MEAN)) / np.array(CLIP_STD)
-    assert np.allclose(inputs.pixel_values[4].numpy(), last.transpose(2, 0, 1), atol=1e-5)
+    assert_close(inputs.pixel_values[4], torch.from_numpy(last.transpose(2, 0, 1)))
     visual = model.encode_vision(inputs, clock)
     expected = encode_by_hand(model.network, inputs.pixel_values)
-    assert torch.allclose(visual, expected, atol=1e-5 * float(expected.abs().max()), rtol=0)
+    assert_close(visual, expected)
     prompt = model.embed_prompt(inputs, visual)
     lengths = inputs.lengths
     assert prompt.shape == (1, lengths.input, HIDDEN)
@@ -285,8 +284,7 @@ def test_the_whole_forward_equals_a_straight_line_account(tmp_path: Path, projec
             ]
         )
         expected = llama_by_hand(model.network, state)
-    scale = expected.abs().max()
-    assert torch.allclose(logits / scale, expected / scale, atol=1e-5, rtol=0)
+    assert_close(logits, expected)
 
 
 def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:

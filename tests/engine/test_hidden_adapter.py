@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from closeness import assert_close, is_close
 from engines.adapters.folder import save_adapter
 from engines.adapters.hidden import AdaptedDecoder, HiddenAdapter, HiddenSizes, load_hidden
 from engines.answer import Answer
@@ -109,9 +110,9 @@ def test_the_target_s_hidden_states_go_through_untouched(make_llama: Any) -> Non
     target = LlamaDecoder.take_over(make_llama(2, hidden=64))
     decoder = AdaptedDecoder(target, target, HiddenAdapter(HiddenSizes(64, 64, 16, 2, 8)).requires_grad_(False))
     hidden = torch.randn(1, 5, 64)
-    torch.testing.assert_close(decoder.head(hidden), target.head(hidden))
+    assert_close(decoder.head(hidden), target.head(hidden))
     decoder.look(visual())
-    torch.testing.assert_close(decoder.head(hidden), target.head(hidden))
+    assert_close(decoder.head(hidden), target.head(hidden))
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -123,12 +124,12 @@ def test_what_the_target_sees_changes_what_is_drafted(pair: SimpleNamespace) -> 
     first = decoder.head(hidden)
     decoder.look(visual(2))
     second = decoder.head(hidden)
-    assert not torch.allclose(blind, first, atol=1e-3)
-    assert not torch.allclose(first, second, atol=1e-3)
+    assert not is_close(blind, first)
+    assert not is_close(first, second)
     without = AdaptedDecoder(pair.draft, pair.target, adapter(sizes=replace(SIZES, heads=0)))
     before = without.head(hidden)
     without.look(visual(1))
-    torch.testing.assert_close(without.head(hidden), before)
+    assert_close(without.head(hidden), before)
 
 
 @pytest.mark.usefixtures("without_gradients")

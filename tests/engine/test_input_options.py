@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from closeness import assert_close
 from engines.event_model import SEQUENCE_LIMIT
 from engines.image_grid import grid_columns, tile_frames
 from engines.preprocessing import ClipTransform
@@ -104,7 +105,7 @@ def test_an_unpooled_frame_keeps_every_token(make_model: Callable[..., Any], sam
         event_frames=1, input=InputSettings(pooling="none"), switches=Switches(projector="fused")
     )
     other = model.encode_vision(prepared(model, sample, fused), CLOCK)
-    assert torch.allclose(other, visual, atol=1e-5 * float(visual.abs().max()), rtol=0)
+    assert_close(other, visual)
 
 
 @pytest.mark.parametrize("frames", [None, 2])
@@ -139,7 +140,7 @@ def test_the_fused_projector_answers_alike(make_model: Callable[..., Any], sampl
     settings = GenerationSettings(switches=Switches(projector="fused"))
     model.make_ready(settings)
     fused = model.encode_vision(prepared(model, sample, settings), CLOCK)
-    assert torch.allclose(fused, reference, atol=1e-5 * float(reference.abs().max()), rtol=0)
+    assert_close(fused, reference)
 
 
 @pytest.mark.parametrize("family", ["video_llava", "llava", "llava_next_video"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from closeness import assert_close
 from engines.adapters.folder import save_adapter
 from engines.adapters.kv_map import KvMap, KvSizes, TappedDecoder, load_kv_map
 from engines.kv_cache import DynamicKv
@@ -134,10 +135,10 @@ def test_the_true_layer_inputs_make_the_true_cache(make_llama: Any) -> None:
     KvMap.fill([level[:, 4:15] for level in tapped.levels[:-1]], decoder, parts)
     found = decoder.head(decoder.trunk(prompt[:, 15:], parts))
     assert parts.length == 20
-    torch.testing.assert_close(found, expected[:, 15:], rtol=1e-4, atol=1e-4)
+    assert_close(found, expected[:, 15:])
     for layer in range(3):
         for made, true in zip(parts.tensors(layer), whole.tensors(layer), strict=True):
-            torch.testing.assert_close(made, true, rtol=1e-4, atol=1e-4)
+            assert_close(made, true)
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -151,7 +152,7 @@ def test_chunked_passes_are_tapped_whole(make_llama: Any) -> None:
     twice.trunk(prompt[:, 5:], cache)
     assert len(once.levels) == 3
     for one, other in zip(once.levels, twice.levels, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        assert_close(one, other)
 
 
 def test_a_saved_map_comes_back_the_same(make_llama: Any, tmp_path: Path) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import transformers.cache_utils
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
 from engines.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, make_cache, weigh
 from engines.quantized_kv import FP8, HQQ4, HQQ8, RESIDUAL, floats_of
 from engines.quantized_size import GROUP, cached_bytes
-from evprof.core.run_info import ModelFacts
+from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -90,7 +91,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @given(steps=STEPS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 def test_any_sequence_of_bringing_and_forgetting(kind: str, steps: list[tuple[str, int]]) -> None:
     """Contents stay near what came in, and the walker agrees with arithmetic after every step."""
     reference = Reference(made(kind))
@@ -230,6 +231,21 @@ def test_a_static_cache_is_set_aside_from_the_start() -> None:
     facts = weigh(cache).facts(rolled_back=4)
     assert (facts.measured_bytes, facts.stored_bytes, facts.reserved_bytes) == (whole // 64 * 21, whole, whole)
     assert facts.rolled_back == 4
+
+
+def test_the_layout_says_what_lies_where() -> None:
+    """A cache written in place lies in its capacity's strides, one that grows by copying in its own."""
+    static, dynamic = Reference(made(STATIC, capacity=64)), Reference(made(DYNAMIC))
+    assert weigh(made(DYNAMIC)).layout is None
+    for reference in (static, dynamic):
+        reference.bring(20)
+        reference.bring(1)
+    inside, alone = weigh(static.cache).layout, weigh(dynamic.cache).layout
+    shape = [1, HEADS, 21, HEAD_DIM]
+    assert inside == KvLayout(shape, [HEADS * 64 * HEAD_DIM, 64 * HEAD_DIM, HEAD_DIM, 1], "float32", False)
+    assert alone == KvLayout(shape, [HEADS * 21 * HEAD_DIM, 21 * HEAD_DIM, HEAD_DIM, 1], "float32", True)
+    facts = weigh(static.cache).facts()
+    assert KvFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
 
 
 def test_a_cropped_dynamic_cache_is_a_view_of_more() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from closeness import assert_close
 from engines.decoding import CachedModel
 from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
 from engines.llama import LlamaDecoder
@@ -156,10 +157,10 @@ def test_a_block_of_tokens_gives_the_logits_of_one_by_one(kind: str, never: Any)
     whole = decoder(decoder.embed(ids), fresh(decoder, kind), keep=31)
     cache = fresh(decoder, kind)
     parts = [decoder(decoder.embed(part), cache, keep=part.shape[1]) for part in ids.split([9, 1, 1, 5, 15], dim=1)]
-    assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-4)
+    assert_close(torch.cat(parts, dim=1), whole)
     cache.crop(12)
     again = decoder(decoder.embed(ids[:, 12:]), cache, keep=19)
-    assert torch.allclose(again, whole[:, 12:], atol=1e-4)
+    assert_close(again, whole[:, 12:])
     assert decoder(decoder.embed(ids), fresh(decoder, kind)).shape == (1, 1, 257)
 
 
@@ -176,14 +177,14 @@ def test_left_padding_changes_no_row(never: Any) -> None:
     together = decoder(decoder.embed(both), cache, keep=7)
     for row, ids in enumerate((long, short)):
         own = decoder(decoder.embed(ids), fresh(decoder), keep=7)
-        assert torch.allclose(together[row], own[0], atol=1e-4)
+        assert_close(together[row], own[0])
 
 
 def test_taking_over_makes_no_second_copy_and_leaves_the_source_usable() -> None:
     model, ids = llama(9, tie_word_embeddings=True), prompt_of(11, 9)
     before = model(ids).logits
     decoder = LlamaDecoder.take_over(model)
-    assert torch.allclose(model(ids).logits, before, atol=1e-5)
+    assert_close(model(ids).logits, before)
     theirs = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     assert {parameter.untyped_storage().data_ptr() for parameter in decoder.parameters()} == theirs
     assert sum(p.numel() for p in decoder.parameters()) == sum(p.numel() for p in model.parameters())

@@ -23,6 +23,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
+from closeness import assert_close
 from engines.answer import Answer
 from engines.checkpoint import write_video_llava
 from engines.config import LlavaConfig, read_config
@@ -173,7 +174,7 @@ def test_patches_are_pooled_as_transformers_does_it(side: int, pooling: str, str
     expected = theirs.model.get_video_features(pixels[None]).pooler_output
     assert config.tokens_per_frame == network.tokens_per_frame == tokens
     assert found.shape == (3, tokens, 64)
-    assert torch.allclose(found.flatten(0, 1), expected[0], atol=1e-5)
+    assert_close(found.flatten(0, 1), expected[0])
     assert found.std() > 0.1
 
 
@@ -279,7 +280,7 @@ def test_transformers_reads_what_we_write_and_a_run_is_named_after_it(family: st
             expected = torch.cat(tuple(expected)).reshape(2, -1, 64)
         else:
             expected = theirs.model.get_video_features(pixels[None]).pooler_output.reshape(2, -1, 64)
-        assert torch.allclose(ours.network.encode_frames(pixels), expected, atol=1e-6)
+        assert_close(ours.network.encode_frames(pixels), expected)
     found = inspect_checkpoint(str(folder))
     assert found["problems"] == found["missing"] == found["surplus"] == []
     assert found["tensors"] == len(stored(folder))

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
+from closeness import assert_close
 from engines.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from engines.config import EventGptConfig, LlavaConfig, read_config
 from engines.event_model import EventLanguageModel
@@ -200,7 +201,7 @@ def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary
     with torch.inference_mode():
         assert torch.equal(model.network.encode_frames(pixels), original.encode_frames(pixels))
         found = logits(model, ids)
-        torch.testing.assert_close(found, original.language_model(input_ids=ids).logits)
+        assert_close(found, original.language_model(input_ids=ids).logits)
     assert found.std() > 0
 
 
@@ -222,7 +223,7 @@ def test_transformers_itself_reads_what_we_write(tmp_path: Path, vocabulary_file
     with torch.inference_mode():
         features = theirs.model.get_video_features(pixels[None]).pooler_output
         assert torch.equal(ours.network.encode_frames(pixels), features.reshape(8, 5, 24))
-        torch.testing.assert_close(logits(ours, ids), theirs(input_ids=ids).logits)
+        assert_close(logits(ours, ids), theirs(input_ids=ids).logits)
 
 
 def test_a_half_cached_model_is_fetched(eventgpt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

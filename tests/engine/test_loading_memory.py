@@ -75,7 +75,7 @@ def measured(folder: Path, dtype: str) -> dict[str, int]:
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
-        timeout=120,
+        timeout=300,
     )
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from closeness import assert_close, is_close
 from engines.adapters.folder import save_adapter
 from engines.adapters.lora import load_lora, lora_shapes, merge, projections
 from engines.answer import Answer
@@ -60,8 +61,8 @@ def test_merged_it_is_base_plus_the_product(draft: LlamaDecoder) -> None:
     merge(draft, tensors)
     for name, _, _, linear in projections(draft):
         expected = before[name] + tensors[f"{name}.up"] @ tensors[f"{name}.down"]
-        torch.testing.assert_close(linear.weight, expected)
-        assert not torch.allclose(linear.weight, before[name])
+        assert_close(linear.weight, expected)
+        assert not is_close(linear.weight, before[name])
     assert len(before) == 4 * len(draft.layers)
 
 
@@ -83,11 +84,11 @@ def test_learnt_and_merged_speak_alike(make_llama: Any, tmp_path: Path) -> None:
     load_lora(read_adapter(str(tmp_path / "a")), loaded)
     prompt = loaded.embed(torch.arange(12)[None])
     found = loaded(prompt, DynamicKv(2), keep=12)
-    torch.testing.assert_close(learning(prompt, DynamicKv(2), keep=12), found, rtol=1e-4, atol=1e-4)
+    assert_close(learning(prompt, DynamicKv(2), keep=12), found)
     trainee.release()
     plain = LlamaDecoder.take_over(make_llama(1, hidden=32))
-    torch.testing.assert_close(learning(prompt, DynamicKv(2), keep=12), plain(prompt, DynamicKv(2), keep=12))
-    assert not torch.allclose(found, plain(prompt, DynamicKv(2), keep=12), atol=1e-2)
+    assert_close(learning(prompt, DynamicKv(2), keep=12), plain(prompt, DynamicKv(2), keep=12))
+    assert not is_close(found, plain(prompt, DynamicKv(2), keep=12))
 
 
 @pytest.mark.usefixtures("without_gradients")

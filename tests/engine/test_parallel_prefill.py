@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
+from closeness import assert_close
 from engines.answer import Answer
 from engines.concurrency import Concurrency, LinkedStop, SharedSink
 from engines.decoding import CachedModel, Limits, decode
@@ -205,8 +206,8 @@ def assert_cache_is_fresh(one: CachedModel, pair: Pair, ids: list[int]) -> None:
     assert one.length == pair.prompts[one.role].shape[1] + len(ids)
     for index, expected in enumerate(fresh.layers):
         keys, values = one.opened.tensors(index)
-        torch.testing.assert_close(keys, expected.keys, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(values, expected.values, rtol=1e-3, atol=1e-3)
+        assert_close(keys, expected.keys)
+        assert_close(values, expected.values)
 
 
 def assert_records_add_up(sink: Any, ids: list[int]) -> RoundRecord | None:
@@ -242,7 +243,7 @@ def make_pair(make_llama: Any) -> Any:
     return make
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 3),
     share=st.sampled_from([0.0, 0.02, 0.05, 3.0]),
@@ -410,8 +411,7 @@ def test_an_open_window_is_filled_and_closed(make_pair: Any, sink: Any) -> None:
     pair = make_pair(2, 0.0, 10, 10)
 
     def until_some(thread: DraftThread) -> None:
-        deadline = time.monotonic() + 10
-        while len(thread._ids) < 5 and time.monotonic() < deadline:
+        while len(thread._ids) < 5:
             time.sleep(0.0005)
 
     done = played(pair, Limits(400), sink, before_take=until_some)
@@ -458,10 +458,9 @@ def test_what_the_draft_fails_with_is_what_the_run_fails_with(make_pair: Any, si
         with pytest.raises(UserError, match="No events"):
             played(pair, Limits(8), sink, prepare=fails, before_take=lambda _: time.sleep(0.01), **asked)
     # A target in the middle of its prefill ends at its next layer.
-    began = time.monotonic()
 
     def until_failed(thread: DraftThread) -> None:
-        while not thread.is_over and time.monotonic() < began + 5:
+        while not thread.is_over:
             time.sleep(0.001)
 
     with pytest.raises(UserError, match="No events"):

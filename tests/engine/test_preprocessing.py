@@ -47,7 +47,7 @@ def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: in
     assert np.array_equal(ours, reference)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(height=st.integers(1, 300), width=st.integers(1, 300), edge=st.sampled_from([14, 33, 56]))
 def test_equal_to_transformers_on_any_size(height: int, width: int, edge: int) -> None:
     frames = [picture(height, width, 1), picture(width, height, 2)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.decoding import CachedModel, Limits
@@ -53,7 +53,7 @@ def assert_rounds_add_up(rounds: Sequence[RoundRecord], ids: Sequence[int], limi
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_the_answer_does_not_depend_on_the_drafter(
     make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, data: st.DataObject
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_block_that_stands_as_a_whole_is_caught_up_with(
 
 @pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
 @given(parents=shapes(12), data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 def test_behind_a_tree_the_cache_holds_one_branch(
     make_llama: Any,
     sink: Any,

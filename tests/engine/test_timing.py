@@ -173,6 +173,7 @@ def test_a_branch_settles_what_is_its_own(sink: Any) -> None:
         ([np.zeros((4, 5, 3), np.uint8)] * 8, ("8,4,5,3", "uint8", 480)),
         ([np.zeros((4, 5), np.uint8), np.zeros((2, 2), np.uint8)], ("2", "uint8", 24)),
         ([1, 2, 3], ("3", "int64", 24)),
+        ("Größe?", ("6", "str", 8)),
         (torch.tensor(1.0), ("", "float32", 4)),
         (EventArray.from_columns([1, 2], [3, 4], [5, 6], [0, 1]), ("2", "EventArray", 26)),
     ],

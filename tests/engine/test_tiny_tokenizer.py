@@ -20,7 +20,7 @@ TEXT = st.text(st.characters(exclude_characters="\u2581\0", exclude_categories=[
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT)
 def test_any_text_survives_encoding_and_never_needs_the_unknown_token(text: str) -> None:
     ids = SLOW.encode(text)
@@ -28,7 +28,7 @@ def test_any_text_survives_encoding_and_never_needs_the_unknown_token(text: str)
     assert SLOW.decode(ids) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT.filter(bool))
 def test_both_forms_of_the_tokenizer_give_the_same_ids(text: str) -> None:
     encoded = FAST.encode(text, add_special_tokens=False).ids

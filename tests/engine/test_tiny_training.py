@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from closeness import assert_close
 from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from engines.tiny import tokenizer
 from engines.tiny.assembly import EventReader, VideoReader, event_tower, video_tower
@@ -49,7 +50,7 @@ def test_a_question_packed_with_others_reads_as_if_asked_alone(talk: Conversatio
         line = torch.cat([prefix, embed(tokens[:, start : start + length])], dim=1)
         alone = decoder.model(inputs_embeds=line).last_hidden_state[:, layout.prefix :]
         together = packed[:, layout.prefix + start : layout.prefix + start + length]
-        assert torch.allclose(alone, together, atol=1e-5)
+        assert_close(alone, together)
         start += length
 
 
@@ -87,7 +88,7 @@ def test_an_exported_event_model_sees_what_was_trained(tmp_path: Path) -> None:
     seen = tower(normalise(event_pixels(scene))).last_hidden_state
     samples = write_scenes(tmp_path, [scene], workers=1)
     witness = Witness(load(tmp_path / "model", DRAFT), DRAFT, samples)
-    assert torch.allclose(witness.visual, reader.visual_embeddings(seen[None]), atol=1e-5)
+    assert_close(witness.visual, reader.visual_embeddings(seen[None]))
 
 
 @torch.no_grad()

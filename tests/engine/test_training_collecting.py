@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from closeness import assert_close
 from engines.training.collecting import CollectEnd, Collecting, CollectPlan
 from engines.training.observing import Observer, forced_features
 from engines.training.stored_examples import StoredExamples
@@ -105,11 +106,11 @@ def test_an_example_is_what_both_models_said_and_thought(collect, tiny_models, s
         again = forced_features(
             target.language_model, example.target_embeddings[None], example.answer_ids[:-1].tolist()
         )
-        assert torch.allclose(again[0], example.target_features, atol=1e-5)
+        assert_close(again[0], example.target_features)
         assert example.draft_embeddings is not None
         fed = [token if token < 32_000 else 0 for token in example.answer_ids[:-1].tolist()]
         drafted = forced_features(draft.language_model, example.draft_embeddings[None], fed)
-        assert torch.allclose(drafted[0], example.draft_features, atol=1e-5)
+        assert_close(drafted[0], example.draft_features)
         first, visual = example.target_visual
         text = torch.cat([example.target_embeddings[:first], example.target_embeddings[first + visual :]])
         assert torch.equal(text, target.language_model.embed(example.text_ids))

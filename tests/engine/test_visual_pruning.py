@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
+from closeness import assert_close, is_close
 from engines.clip_tower import class_attention, run_tower
 from engines.timing import NullClock, StageClock
 from engines.visual_pruning import choose_tokens, gather_tokens, kept_count, most_attended, most_diverse
@@ -57,8 +58,8 @@ def test_the_class_tokens_attention_is_that_of_the_last_layer_read(layer: int) -
     found = class_attention(run_tower(model, pixels, layer))
     model.set_attn_implementation("eager")
     per_layer = model(pixel_values=pixels, output_attentions=True).attentions
-    assert torch.allclose(found, per_layer[layer][:, :, 0, 1:].mean(dim=1), atol=1e-6)
-    assert not torch.allclose(found, per_layer[layer - 1][:, :, 0, 1:].mean(dim=1), atol=1e-3)
+    assert_close(found, per_layer[layer][:, :, 0, 1:].mean(dim=1))
+    assert not is_close(found, per_layer[layer - 1][:, :, 0, 1:].mean(dim=1))
 
 
 @given(tokens=st.integers(1, 700), hundredths=st.integers(1, 100))
@@ -68,7 +69,7 @@ def test_the_share_is_rounded_up(tokens: int, hundredths: int) -> None:
     assert 1 <= kept <= tokens
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     data=st.data(), tokens=st.integers(1, 12), frames=st.integers(1, 3), by=st.sampled_from(["attention", "similarity"])
 )
@@ -167,7 +168,7 @@ def test_attention_decides_in_the_models(family: str, make_model: Callable[..., 
         rows = [0, 1, 2, 3, *(4 + index for index in best)]
     else:
         rows = [16 * frame + index for frame in range(3) for index in sorted(scores[frame].topk(4).indices.tolist())]
-    assert torch.allclose(kept, full[rows], atol=1e-5 * float(full.abs().max()), rtol=0)
+    assert_close(kept, full[rows])
 
 
 def test_a_single_unpooled_frame_is_pruned_too(make_model: Callable[..., Any], sample: Any) -> None:

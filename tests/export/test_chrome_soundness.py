@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.records import (
@@ -116,7 +116,7 @@ def expected(sources: list[Source]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("as_steps", [False, True])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_runs_give_a_sound_trace(trace_check: ModuleType, as_steps: bool, data: st.DataObject) -> None:
     sources = data.draw(sessions())

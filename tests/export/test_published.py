@@ -12,6 +12,7 @@ import pytest
 from evprof.cli.recorded_session import saved_runs
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
+from evprof.export.report.sections import generation, overview, stage_breakdown
 from evprof.export.report.sections.published import section
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files
@@ -147,7 +148,13 @@ def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes
     table = tables(found)[0]
     assert row_of(table, "Video-LLaVA 4bit, alone")[1:4] == ["4", "1026.50 ± 1.12", "1026.50 ± 1.12"]
     assert row_of(table, "Video-LLaVA 4bit, L1+VL")[2].startswith("1650.00 ±")
-    assert "is a sum of sections; the stages in it cover" in texts(found)
+    assert row_of(table, "Video-LLaVA 4bit, L1+VL")[3].startswith("1650.00 ±")
+    assert "is a sum of sections" not in texts(found)
+    value = legacy_shapes.end_to_end(4)
+    for row in value["sd_per_sample"]["L1+VL"]:
+        row["sd_total_ms"] = row["parallel_prefill_ms"] + row["sd_decode_ms"]
+    words = texts(section(gathered(tmp_path, value, "short.json")))
+    assert "published total of 1300.0 ms is a sum of sections; the stages in it cover 1650.0 ms" in words
 
 
 @pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
@@ -165,3 +172,30 @@ def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType
     assert "evprof import" in section(empty).missing
     for wrong in ({"imports": 3}, {"imports": [1, {"path": 7, "covers": [], "statistics": "x"}]}):
         section(gather([Source(Path("S.evprof"), runs, {}, wrong)]))
+
+
+def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
+    legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    table = tables(section(gathered(tmp_path, legacy_shapes.sample_rows(4))))[0]
+    row = row_of(table, "Generated tokens")  # EventGPT: 9 ids in three rows, 2 in the last, whose text has seven words
+    assert row[2] == "7.2"
+    assert row[5] == "9.0"
+    assert "1 of 4 rows" in texts(section(gathered(tmp_path, legacy_shapes.sample_rows(4), "again.json")))
+
+
+def test_a_stage_of_two_models_says_that_it_is_of_both(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    found = stage_breakdown.section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
+    assert "vision + prefill and decode are of both models together, the draft's and the target's" in texts(found)
+    assert "alone" not in next(line for line in texts(found).splitlines() if "of both models" in line)
+
+
+def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    data = gathered(tmp_path, legacy_shapes.end_to_end(4))
+    over = next(table for table in tables(overview.section(data)) if "per token" in table.heads)
+    shown = {row[0].text: row[list(over.heads).index("per token")].text for row in over.rows}
+    each = next(table for table in tables(generation.section(data)) if "ms per token, other" in table.heads)
+    for row in each.rows:
+        name = row[0].text.split(" / ")[0]
+        other = row[list(each.heads).index("ms per token, other")].text
+        assert shown[name].split()[0][:4] == other.split()[0][:4]

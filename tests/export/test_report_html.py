@@ -90,7 +90,7 @@ def test_no_text_becomes_markup() -> None:
     assert "⟨U+0000⟩⟨U+001B⟩" in hostile.text
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.text(max_size=80))
 def test_every_text_leaves_the_same_tags(text: str) -> None:
     page = Page(html(report_of(text)))

@@ -129,7 +129,7 @@ def test_nothing_to_draw_is_no_error(kind: str, width: float) -> None:
         assert plot_svg(plot, width, "k").get("viewBox")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.text(max_size=40), st.lists(st.floats(0, 1e6), min_size=4, max_size=4)), min_size=1, max_size=5
@@ -145,7 +145,7 @@ def test_words_of_bars_never_overlap(rows: list[tuple[str, list[float]]], kind: 
     check_words(plot_svg(Plot(kind, "t", series, tuple(label for label, _ in rows), unit="ms"), width, "k"), width)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.booleans())
 def test_ticks_are_round_few_and_within(low: float, span: float, is_log: bool) -> None:
     if is_log:

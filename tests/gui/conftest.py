@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
@@ -77,17 +78,9 @@ def selection(application: QApplication) -> Selection:
 
 
 @pytest.fixture
-def wait_until(application: QApplication) -> Callable[..., None]:
-    """Processes events until a condition holds; fails after five seconds."""
-
-    def wait(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, "it never happened"
-            application.processEvents()
-            time.sleep(0.005)
-
-    return wait
+def wait_until(wait_until: Callable[..., Any], application: QApplication) -> Callable[..., Any]:
+    """The same, and events are processed meanwhile."""
+    return partial(wait_until, meanwhile=application.processEvents)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import os
 import pickle
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -138,11 +137,8 @@ def drop(window: MainWindow, *paths: Path) -> None:
             Qt.KeyboardModifier.NoModifier,
         )
     )
-    deadline = time.monotonic() + 10
     while window.opener.is_busy:
-        assert time.monotonic() < deadline, "it was never opened"
         QApplication.processEvents()
-        time.sleep(0.005)
 
 
 def told(window: MainWindow) -> list[str]:
@@ -280,7 +276,7 @@ def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
         mode = "draft" if sample.events_path else "target"
         choice = ModelChoice(model)
         window.submit(RunRequest(mode, sample, choice, choice, GenerationSettings(max_new_tokens=2)))
-        wait_until(lambda run_id=run_id: run_id in window.controller.runs and not window.controller.is_busy, 60)
+        wait_until(lambda run_id=run_id: run_id in window.controller.runs and not window.controller.is_busy)
         run = window.controller.runs[run_id]
         if fact is None:
             assert run.info.status == FINISHED, run.info.error

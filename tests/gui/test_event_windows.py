@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -336,31 +335,24 @@ def test_the_beginning_is_shown_before_the_length_is_known(says_after_all: bool)
     assert same(found, whole.events.slice_time(ZERO_US + 4_000_000, ZERO_US + 4_010_000))
 
 
-def test_a_length_found_later_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_length_found_later_is_told(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
     whole = counted(seconds=5)
     recording = Unmeasured(whole.events, whole.says)
     gate = threading.Event()
     read_time = recording.read_time
 
     def slow(start_us: int, stop_us: int) -> EventArray:
-        gate.wait(5)
+        gate.wait(300)
         return read_time(start_us, stop_us)
 
     monkeypatch.setattr(recording, "read_time", slow)
     feed = PictureFeed(PlayerInput("long.raw"), lambda _: EventPictures(BlockedEvents(recording)))
     feed.want(0)
-    until(lambda: feed.state.picture is not None)
+    wait_until(lambda: feed.state.picture is not None)
     assert feed.state.duration_us == 199_980
     assert feed.is_busy
     gate.set()
-    until(lambda: not feed.is_busy)
+    wait_until(lambda: not feed.is_busy)
     assert feed.state.duration_us == 4_999_980
     feed.close()
-    until(lambda: recording.is_closed)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.005)
+    wait_until(lambda: recording.is_closed)

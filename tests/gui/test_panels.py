@@ -75,12 +75,13 @@ def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], them
 
 
 def test_ratios_are_coloured_only_when_they_judge() -> None:
-    assert figures.judge("visual_tokens", 8.0) == ""
-    assert figures.judge("prefill_ms", 2.0) == "bad"
-    assert figures.judge("prefill_ms", 0.5) == "good"
-    assert figures.judge("decode_throughput_tok_s", 2.0) == "good"
-    assert figures.judge("prefill_ms", 1.01) == ""
-    assert figures.judge("prefill_ms", None) == ""
+    assert figures.judge("visual_tokens", 8.0, (7.9, 8.1)) == ""
+    assert figures.judge("prefill_ms", 2.0, (1.9, 2.1)) == "bad"
+    assert figures.judge("prefill_ms", 0.5, (0.4, 0.6)) == "good"
+    assert figures.judge("decode_throughput_tok_s", 2.0, (1.9, 2.1)) == "good"
+    assert figures.judge("prefill_ms", 2.0, (0.9, 2.9)) == ""
+    assert figures.judge("prefill_ms", 2.0, None) == ""
+    assert figures.judge("prefill_ms", None, None) == ""
 
 
 def test_a_trace_is_left_out_and_the_panel_says_so(runs: dict[int, RunLog], themes: ThemeHolder) -> None:

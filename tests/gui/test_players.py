@@ -46,7 +46,7 @@ class Counting:
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         self.asked.append(position_us)
-        self.gate.wait(5)
+        self.gate.wait(300)
         return np.full((6, 8, 3), position_us % 251, dtype=np.uint8)
 
     def prepare(self, position_us: int) -> None:

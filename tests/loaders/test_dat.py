@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -17,7 +17,7 @@ from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.prophesee import dat, word_recording
 
 HEADER = b"% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n"
-MANY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=120)
 
 Record = tuple[int, int, int, int]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -93,7 +93,6 @@ def test_a_window_ends_the_reading(tmp_path: Path) -> None:
         assert recording.bytes_read < path.stat().st_size / 2
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0xFE, 0xFF, "event"]), max_size=60), st.binary(max_size=4), st.randoms())
 def test_bytes_between_events(tokens: list[int | str], rest: bytes, chance: object) -> None:
     pick = np.random.default_rng(chance.getrandbits(32))  # type: ignore[attr-defined]  # hypothesis' Random

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -18,7 +18,7 @@ from evprof.loaders.events.prophesee import raw, word_recording
 from evprof.loaders.events.recording import Recording
 
 Event = tuple[int, int, int, int]
-MANY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=120)
 
 HEADERS = {
     "evt2": b"% evt 2.0\n% format EVT2;height=480;width=640\n% geometry 640x480\n% end\n",

@@ -171,7 +171,7 @@ def test_speculative_rows_keep_both_models_and_their_counts(legacy_shapes: Modul
     laid = [(entry.role, entry.covers[-1], entry.start_ms, entry.duration_ms) for entry in speculative.intervals]
     assert laid == [
         ("draft", "prefill", 0.0, 100.0),
-        ("target", "prefill", 100.0, 330.0),
+        ("target", "prefill", 170.0, 330.0),
         ("draft", "decode", 500.0, 350.0),
         ("target", "decode", 850.0, 800.0),
     ]

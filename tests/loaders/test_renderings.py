@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def draw(events: EventArray, rendering: str, palette: Palette = EVENTGPT_PALETTE
     return painter.paint(events.slice_time(start_us, stop_us), start_us, stop_us)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 9))
 def test_a_voxel_grid_equals_a_loop_and_adds_up(rows: Rows, bins: int) -> None:
     first, last = min(t for _, _, t, _ in rows), max(t for _, _, t, _ in rows)
@@ -107,7 +106,7 @@ def test_senseless_numbers_are_refused() -> None:
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 300), st.booleans())
 def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, is_sorted: bool) -> None:
     if is_sorted:
@@ -124,7 +123,7 @@ def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, i
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_of_events, st.integers(1, 90))
 def test_windows_of_a_number_of_events(rows: Rows, count: int) -> None:
     parts = list(windows_by_count(events_of(rows), count))
@@ -142,7 +141,7 @@ class InChunks(EventsInMemory):
             yield whole.slice_count(start, start + 7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 400), st.integers(1, 20))
 def test_windows_of_an_open_recording_are_those_of_its_events(rows: Rows, window_us: int, count: int) -> None:
     events = events_of(sorted(rows, key=lambda row: row[2]))
@@ -239,7 +238,7 @@ def test_colours_mean_what_the_renderings_say() -> None:
     assert np.abs(shown["voxel"][0, [0, 4]].astype(int) - ramp).max() <= 6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_of_events)
 def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> None:
     counts, sums = np.zeros((HEIGHT, WIDTH)), np.zeros((HEIGHT, WIDTH))
@@ -258,7 +257,7 @@ def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> N
             assert picture[y, x].tolist() in near, (rendering, x, y)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_of_events)
 def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows) -> None:
     last: dict[tuple[int, int], tuple[int, int]] = {}
@@ -281,17 +280,3 @@ def test_pictures_are_their_own() -> None:
     kept = first.copy()
     painter.paint(events.slice_time(5, 20), 5, 20)
     assert (first == kept).all()
-
-
-@pytest.mark.timing
-def test_a_live_frame_takes_less_than_a_millisecond() -> None:
-    limits_ms = {"polarity": 1.0, "eventgpt": 5.0, "count": 5.0, "decay": 5.0, "time-surface": 5.0, "voxel": 6.0}
-    events = many()
-    for rendering, limit_ms in limits_ms.items():
-        painter = Painter(640, 480, rendering=rendering)
-        taken = []
-        for _ in range(30):
-            before = time.thread_time()
-            painter.paint(events, 0, 100_000)
-            taken.append((time.thread_time() - before) * 1e3)
-        assert min(taken) < limit_ms, (rendering, min(taken))

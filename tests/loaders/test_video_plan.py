@@ -225,7 +225,7 @@ def test_they_share_the_work(videos: dict[str, Path], four_decoders: list[str]) 
     decoders = decoders_for(runs, 160 * 48, 4)
     assert decoders >= 3
     # Nobody goes on before all have begun.
-    barrier = threading.Barrier(decoders, timeout=30)
+    barrier = threading.Barrier(decoders, timeout=300)
     first: dict[int, VideoTrack] = {}
     seek = VideoTrack.seek
 
@@ -254,7 +254,7 @@ def test_the_error_of_any_decoder_reaches_who_asked(
     def failing(self: VideoFile, *arguments: object) -> object:
         if threading.current_thread() is not threading.main_thread():
             raise UserError("a decoder of its own could not.")
-        release.wait(5)
+        release.wait(300)
         return to_rgb(self, *arguments)  # type: ignore[arg-type]  # whatever it was given
 
     release = threading.Event()

@@ -153,10 +153,10 @@ def test_token_match_counts_the_same_id_at_the_same_position() -> None:
     match = by_name(clinic.definitions(run, draft))[clinic.MATCH]
     assert (match.numerator, match.denominator) == (2, 3)
     assert clinic.plain_answer(run, [run, draft]) is draft
-    assert clinic.plain_draft(run, [answer("target", "target", [5], 3)]) is None
+    assert clinic.plain_answer(run, [answer("target", "target", [5], 3)]) is None
     asked_else = answer("draft", "draft", [5], 4)
     asked_else.info.sample["prompt"] = "Why?"
-    assert clinic.plain_draft(run, [asked_else]) is None
+    assert clinic.plain_answer(run, [asked_else]) is None
     run.info.speculation = SpeculationFacts("drafter", "model", alignment="re-encoded")
     assert by_name(clinic.definitions(run, draft))[clinic.MATCH].value is None
 

@@ -47,7 +47,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     )
     assert set(document["setup"]) == {"import_ms", "weights_ms", "compile_ms"}
     assert set(document["kv_cache"]) == set(
-        names("measured_bytes formula_bytes stored_bytes reserved_bytes per_layer_bytes by_origin")
+        names("measured_bytes formula_bytes stored_bytes reserved_bytes per_layer_bytes layout by_origin")
     )
     json.dumps(document, allow_nan=False)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.recording import Recording
-from evprof.core.records import SETTLED, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.records import RoundRecord
+from evprof.core.run_info import RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics import speculation
+from evprof.metrics.baselines import baseline_of
+from evprof.metrics.payoff import payoff_of, step_ms_of
 from evprof.metrics.speculation_text import speculation_sentence
 
 ROUNDS = st.lists(
@@ -88,79 +89,127 @@ def test_a_plain_run_has_no_acceptance_and_a_new_one_no_rates(plain_run, script)
     assert counts.draft_acceptance_rate is counts.mean_acceptance_length is counts.token_acceptance_rate is None
 
 
-def test_verdict_when_it_costs(speculative_run) -> None:
-    # Nine tokens decoded in 80 ms instead of 9 x 10 ms; the draft's own load and prefill took 40 ms.
-    found = speculation.verdict(speculative_run, 10.0)
+def test_preparation_is_what_only_the_draft_took(speculative_run) -> None:
+    assert speculation.preparation_ms(speculative_run) == 40
+
+
+def test_a_ceiling_needs_rejections_and_knows_how_sure_it_is() -> None:
+    assert speculation.ceiling_of([run_of([(20, 19, False, False)])]) is None  # it would only repeat the 19
+    found = speculation.ceiling_of([run_of([(3, 2, False, False)] * 10)])
     assert found is not None
-    assert found.decode_gain_ms == pytest.approx(10)
-    assert found.preparation_ms == 40
-    assert found.net_ms == pytest.approx(-30)
-    assert not found.pays
-    assert found.draft_cost == pytest.approx(20 / 12 / 10)
-    assert found.verify_cost == pytest.approx(1.5)
-    assert found.predicted_speedup == pytest.approx(90 / 80)
-    assert found.measured_speedup == pytest.approx(90 / 80)
-    # 20 ms a round over a budget of 90 - 40 = 50 ms: 9 tokens in 2.5 rounds, 3.6 tokens each, 2.6 of 3 accepted.
-    assert found.break_even_rate == pytest.approx(2.6 / 3)
+    assert (found.value, found.rejections) == (2, 10)
+    low, high = found.interval
+    assert high is not None
+    # Wilson's interval of 20 of 30, as a / (1 - a).
+    assert (low, high) == (pytest.approx(0.4878 / 0.5122, rel=1e-3), pytest.approx(0.8077 / 0.1923, rel=1e-3))
 
 
-@given(st.floats(0.5, 500))
-def test_break_even_separates_paying_from_costing(plain_step_ms: float) -> None:
-    script_run = speculative_copy()
-    found = speculation.verdict(script_run, plain_step_ms)
-    assert found is not None
-    assume(abs(found.net_ms) > 1e-6)
-    reached = (found.tokens_per_round - 1) / found.gamma
-    assert found.pays == (found.break_even_rate is not None and reached >= found.break_even_rate - 1e-12)
+def test_repeats_of_one_greedy_answer_are_one_observation() -> None:
+    repeats = [run_of([(3, 2, False, False)] * 3) for _ in range(3)]
+    assert len(speculation.distinct_answers(repeats)) == 1
+    assert speculation.ceiling_of(repeats) is None  # three rejections, however often they were timed
+    other = run_of([(3, 1, False, False)] * 3)
+    assert len(speculation.distinct_answers([*repeats, other])) == 2
 
 
-def speculative_copy() -> RunLog:
-    """Four rounds of three in 80 ms after 40 ms of preparation, without a Recording (hypothesis asks often)."""
-    log = run_of([(3, 3, False, False), (3, 1, False, False), (3, 0, False, False), (3, 2, False, False)])
-    ms = 1_000_000
-    log.absorb(SpanRecord(1, 0, -1, SETTLED, "draft", "prefill", 0, 40 * ms))
-    log.absorb(SpanRecord(1, 1, -1, SETTLED, "target", "decode", 40 * ms, 120 * ms))
-    for position in range(11):
-        log.absorb(TokenRecord(1, "target", position, position, "target", 0, 40 * ms, ""))
-    return log
+def answers(script, writer, numbers, *, mode: str = "target", **changes) -> list[RunLog]:
+    """Runs of one configuration, each a request of its own, as a suite numbers them."""
+    return [writer(script(number, mode=mode), **changes) for number in numbers]
 
 
 def test_sentences(script, plain_writer, speculative_writer) -> None:
-    book = Recording()
-    plain = plain_writer(script(1, recording=book))
-    run = speculative_writer(script(2, mode="speculative", recording=book))
-    sentence = speculation_sentence(run, [plain, run])
-    # The plain step is 30 ms: 9 x 30 - 80 - 40 = 150 ms saved.
-    assert sentence.startswith(
-        "Speculation saves 150 ms per answer here (50% of the drafted tokens were accepted): decoding 190 ms less, "
-        "preparing the draft 40.0 ms; it pays at any acceptance."
+    plain = answers(script, plain_writer, (1, 2, 3))
+    drafted = answers(script, speculative_writer, (4, 5, 6), mode="speculative")
+    runs = [*plain, *drafted]
+    # Plain walls of 180 ms, speculative ones of 165.
+    assert speculation_sentence(drafted[-1], runs) == (
+        "1.09x [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "50% of 12 drafted tokens were accepted; it pays at any acceptance."
     )
-    assert sentence.endswith("the whole answer 1.09 times (1 and 1 runs).")
-    assert "alone" in speculation_sentence(run, [run])
-    assert "does not speculate" in speculation_sentence(plain, [plain, run])
+    assert "alone" in speculation_sentence(drafted[0], drafted)
+    assert "does not speculate" in speculation_sentence(plain[0], runs)
+
+
+def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> None:
+    runs = [*answers(script, plain_writer, (1,)), *answers(script, speculative_writer, (2, 3), mode="speculative")]
+    said = speculation_sentence(runs[-1], runs)
+    assert said.startswith("1.09x in 2 runs against plain run 1: too few to call it faster or slower")
+    assert "--repeat 3" in said
+    assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
+
+
+def test_one_more_plain_run_does_not_turn_the_verdict(script, plain_writer, speculative_writer) -> None:
+    """Every run is a request of its own; the last plain one, slow or fast, weighs no more than the others."""
+    plain = answers(script, plain_writer, (1, 2, 3, 4))
+    drafted = answers(script, speculative_writer, (5, 6, 7), mode="speculative")
+    before = payoff_of(drafted[-1], [*plain, *drafted])
+    for number, scale in ((8, 0.2), (9, 4.0)):
+        last = plain_writer(script(number), scale=scale)
+        after = payoff_of(drafted[-1], [*plain, *drafted, last])
+        assert before is not None
+        assert after is not None
+        assert before.whole is not None
+        assert after.whole is not None
+        assert (before.whole.plain_runs, after.whole.plain_runs) == (4, 5)
+        assert not (after.is_clear and after.whole.speedup < 1)
+
+
+def test_verdicts_of_runs_stand_on_the_runs_noted_with_them(script, plain_writer, speculative_writer) -> None:
+    plain = answers(script, plain_writer, (1, 2, 3))
+    drafted = answers(script, speculative_writer, (4, 5, 6), mode="speculative")
+    later = answers(script, plain_writer, (7, 8, 9), scale=0.5)
+    for run in drafted:
+        run.info.baseline = [1, 2, 3]
+    found = payoff_of(drafted[0], [*plain, *drafted, *later])
+    assert found is not None
+    assert found.baseline.run_ids == (1, 2, 3)
+    assert found.baseline.words == "runs 1, 2, 3"
+    lost = payoff_of(drafted[0], [*plain[:1], *drafted, *later])  # two of them are gone
+    assert lost is not None
+    assert lost.baseline.run_ids == (1, 7, 8, 9)
+
+
+def test_a_baseline_is_of_the_same_engine_first_and_never_cold(script, plain_writer, speculative_writer) -> None:
+    plain = answers(script, plain_writer, (1, 2, 3))
+    [run] = answers(script, speculative_writer, (4,), mode="speculative")
+    for entry, name in zip((*plain, run), ("a", "b", "b", "b"), strict=True):
+        entry.info.environment = {"engine_session": name}
+    assert run_ids(run, plain) == (2, 3)
+    run.info.environment = {"engine_session": "c"}
+    assert run_ids(run, plain) == (1, 2, 3)
+    plain[1].info.setup = {"target": SetupFacts(weights_ms=12.0)}
+    assert plain[1].info.is_cold
+    assert run_ids(run, plain) == (1, 3)
+
+
+def run_ids(run: RunLog, others: list[RunLog]) -> tuple[int, ...]:
+    """Of the runs that `run` is weighed against."""
+    found = baseline_of(run, others)
+    return found.run_ids if found else ()
 
 
 @pytest.mark.parametrize("change", [{"warmup": True}, {"profiled": True}, {"status": "failed"}])
 def test_the_baseline_is_a_measured_plain_run(script, plain_writer, speculative_writer, change) -> None:
     plain = plain_writer(script(1))
     run = speculative_writer(script(2, mode="speculative"))
-    assert speculation.plain_baseline(run, [plain]) is plain
+    assert run_ids(run, [plain]) == (1,)
     for name, value in change.items():
         setattr(plain.info, name, value)
-    assert speculation.plain_baseline(run, [plain]) is None
+    assert run_ids(run, [plain]) == ()
 
 
 def test_another_question_is_no_baseline(script, plain_writer, speculative_writer) -> None:
     plain = plain_writer(script(1))
     run = speculative_writer(script(2, mode="speculative"))
     plain.info.sample["prompt"] = "Another?"
-    assert speculation.plain_baseline(run, [plain]) is None
+    assert run_ids(run, [plain]) == ()
 
 
 @pytest.mark.parametrize(
     ("settings", "is_same"),
     [
-        ({"gamma": 9, "max_new_tokens": 7}, True),
+        ({"gamma": 9}, True),
+        ({"max_new_tokens": 7}, False),
         ({"event_frames": 3, "input": {"prompt_style": "training", "target_input": "video"}}, True),
         ({"switches": {"visual_keep": 0.5}}, False),
         ({"switches": {"early_exit": 2}}, False),
@@ -175,14 +224,13 @@ def test_a_run_with_other_settings_of_the_target_is_no_baseline(
     plain = plain_writer(script(1))
     run = speculative_writer(script(2, mode="speculative"))
     plain.info.settings = run.info.settings | settings
-    assert speculation.plain_baseline(run, [plain]) is (plain if is_same else None)
+    assert run_ids(run, [plain]) == ((1,) if is_same else ())
 
 
-def test_the_plain_step_is_the_median_of_the_repeats(script, plain_writer, speculative_writer) -> None:
-    repeats = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 5.0), (3, 1.2))]
-    for number, repeat in enumerate(repeats):
-        repeat.info.group_id, repeat.info.repeat = 1, number
+def test_the_plain_step_is_the_median_of_all_plain_runs(script, plain_writer, speculative_writer) -> None:
+    plain = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 5.0), (3, 1.2))]
     run = speculative_writer(script(4, mode="speculative"))
-    assert speculation.plain_step_ms(run, [*repeats, run]) == pytest.approx(30 * 1.2)
-    repeats[0].info.warmup = True
-    assert speculation.plain_step_ms(run, [*repeats, run]) == pytest.approx(30 * (5 + 1.2) / 2)
+    assert step_ms_of(baseline_of(run, plain)) == pytest.approx(30 * 1.2)
+    plain[0].info.warmup = True
+    assert step_ms_of(baseline_of(run, plain)) == pytest.approx(30 * (5 + 1.2) / 2)
+    assert step_ms_of(None) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from itertools import pairwise
 
@@ -209,18 +208,6 @@ def test_values_without_spread_have_a_point_for_an_interval() -> None:
     assert rare is not None
     assert all(map(np.isfinite, rare))
     assert ratio_interval([0.0] * 9, [1.0] * 9, paired=True) is None
-
-
-@pytest.mark.timing
-def test_an_interval_over_a_dataset_is_fast() -> None:
-    base, sample = lognormal(2220, 0.3, 1), lognormal(2220, 0.3, 2)
-    taken = []
-    for _ in range(3):
-        statistics._weights.cache_clear()
-        start = time.perf_counter()
-        ratio_interval(base, sample, paired=True)
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 0.1
 
 
 def test_outliers_are_far_in_deviations_of_the_middle() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -61,20 +60,6 @@ def start_process() -> Iterator[Callable[..., EngineProcess]]:
     for process in processes:
         process.kill()
         process.bury()
-
-
-@pytest.fixture
-def wait_until() -> Callable[..., None]:
-    """Waits for a condition; fails the test when it does not come."""
-
-    def wait(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                pytest.fail(f"did not happen within {timeout_s} s")
-            time.sleep(0.01)
-
-    return wait
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.run.suites.cell import flat_values
 from evprof.run.suites.ready import READY
-from evprof.run.suites.spec import SuiteSpec, parse_suite
+from evprof.run.suites.spec import PART, SuiteSpec, parse_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,9 +145,32 @@ def test_every_ready_made_suite_is_a_grid(name: str) -> None:
     spec = parse_suite(READY[name], name, wants=wants)
     found = [cell.label for cell in spec.cells]
     assert len(set(found)) == len(found)
-    # Cells that a suite lists are all different measurements.
+    # Cells that a suite, or a part of one, lists are all different measurements.
     assert not spec.notes
-    assert len({repr(flat_values(cell)) for cell in spec.cells}) == len(found)
+    parts = [label.split(PART)[0] if "parts" in READY[name] else "" for label in found]
+    cells = {(part, repr(flat_values(cell))) for part, cell in zip(parts, spec.cells, strict=True)}
+    assert len(cells) == len(found)
+
+
+def test_parts_are_grids_of_their_own_called_after_their_names() -> None:
+    raw = {"parts": {"one": {"axes": {"frames": [1, 8]}}, "two": {"settings": {"mode": "draft"}}}}
+    assert labels(raw) == ["one · 1 frame", "one · 8 frames", "two · draft"]
+    assert [cell.settings.max_new_tokens for cell in parsed(raw, max_new_tokens=3).cells] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        ({"parts": {}}, "parts must be a table of grids"),
+        ({"parts": {"one": {}}, "cells": []}, "beside no settings, axes or cells"),
+        ({"parts": {"one": 3}}, "Part 'one' must be a table"),
+        ({"parts": {"one": {"parts": {}}}}, "part 'one': there is no 'parts'"),
+    ],
+)
+def test_parts_that_are_none_are_refused(raw: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parsed(raw)
+    assert sentence in caught.value.sentence
 
 
 def test_five_decode_steps_are_six_tokens() -> None:

@@ -28,7 +28,7 @@ def test_it_answers_when_it_is_returned_and_is_gone_when_closed(tmp_path: Path) 
     board = tensorboard.open_tensorboard(tmp_path, argv=[sys.executable, "-c", SERVER])
     try:
         assert board.url.startswith("http://127.0.0.1:")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(board.url, timeout=5) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(board.url, timeout=300) as answer:
             words = answer.read().decode()
         assert f"--logdir {tmp_path}" in words
     finally:

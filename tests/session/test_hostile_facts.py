@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -140,10 +139,8 @@ def survives(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     codes = {}
     for words in commands(path):
         capsys.readouterr()
-        began = time.monotonic()
         code = main(list(words))
         said = capsys.readouterr()
-        assert time.monotonic() - began < 10, words
         assert code in {0, 1, 2}, words
         assert "a defect of evprof" not in said.err, (words, said.err)
         assert "Traceback" not in said.err

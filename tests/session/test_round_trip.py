@@ -101,7 +101,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(ROWS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
     recording = Recording()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))

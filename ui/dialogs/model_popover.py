@@ -58,6 +58,7 @@ _OFFERED: dict[str, tuple[tuple[str, str], ...]] = {
     TARGET: (
         (BUNDLED_TARGET, "bundled"),
         ("random:160m-video-llava", "random weights"),
+        ("random:160m-llava", "random weights"),
         ("random:7b-video-llava", "random weights"),
         ("random:7b-llava", "random weights"),
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import NS_PER_MS
+from evprof.metrics.baselines import repeats_of
 from evprof.metrics.clinic import (
     SHARE,
     Definition,
@@ -19,8 +20,9 @@ from evprof.metrics.clinic import (
 )
 from evprof.metrics.failure_modes import KINDS, Rejection, first_rejections
 from evprof.metrics.payoff import Expected, Prediction, expected_table, prediction_of
-from evprof.metrics.speculation import repeats_of
+from evprof.metrics.speculation import distinct_answers
 from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.widths import measured_widths, width_sentence
 from evprof.view.columns import Column
 from evprof.view.lanes import Track
 from evprof.view.settings_text import run_label
@@ -46,7 +48,8 @@ KIND_TIPS = dict(
 
 @dataclass(frozen=True)
 class Clinic:
-    """Figures of a run; those over rounds are of all its repeats, the list of rejections is the run's alone."""
+    """Figures of a run; those over rounds are of all its repeats, equal answers counted once. The list of rejections is
+    the run's alone."""
 
     run: RunLog
     runs: tuple[RunLog, ...]
@@ -57,6 +60,7 @@ class Clinic:
     prediction: Prediction | None
     expected: tuple[Expected, ...]
     sentence: str
+    best: str = ""
 
     @property
     def title(self) -> str:
@@ -77,20 +81,22 @@ def key_of(run: RunLog | None, others: Sequence[RunLog]) -> object:
 
 def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     """Everything of a run, with the other runs of its session to weigh it against."""
-    runs = repeats_of(run, others) or [run]
+    runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    pairs = [(entry, plain_answer(entry, others)) for entry in runs]
+    distinct = distinct_answers(runs)
+    pairs = [(entry, plain_answer(entry, others)) for entry in distinct]
     return Clinic(
         run,
         tuple(runs),
         tuple(definitions_over(pairs)),
-        tuple(per_position(*runs)),
-        round_histogram(*runs),
+        tuple(per_position(*distinct)),
+        round_histogram(*distinct),
         tuple(first_rejections(run)),
         prediction_of(run, others),
         tuple(expected_table(run, others)),
         speculation_sentence(run, others),
+        width_sentence(measured_widths(run, others)),
     )
 
 

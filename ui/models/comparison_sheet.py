@@ -247,7 +247,7 @@ def _cell(row: Row, index: int, column: Column, *, is_baseline: bool) -> FigureC
     if value is None:
         return FigureCell(NOTHING, tip=f"not measured: n = 0 of {len(column.runs):,}")
     shown = value_text(value, row.unit)
-    kind = "mean over samples" if column.is_cell else "median of repeats" if count > 1 else ""
+    kind = "mean over samples" if column.is_cell else "mean of repeats" if count > 1 else ""
     exact = [f"{shown} {row.unit}".strip() + (f", {kind}, n = {count:,}" if kind else "")]
     if is_baseline:
         return FigureCell(shown, told, tip=exact[0])
@@ -317,7 +317,7 @@ def _part_tip(entry: Mapping[str, object]) -> str:
 
 
 def _generation_sentence(base: Column, other: Column, basis: str) -> str:
-    found = column_generation(base, other, basis)
+    found = column_generation(base, other)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 

@@ -32,9 +32,6 @@ BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "mode
 LONGEST_HEAD = 12
 """Letters that a column's head has room for."""
 
-_EVEN = 0.02
-"""Ratios nearer to 1 than this are neither better nor worse."""
-
 _DEFINITIONS = {
     "visual_tokens": ("visual tokens", "positions of the prompt that carry pictures"),
     "input_sequence_length": ("prefill tokens", "positions of the whole prompt"),
@@ -108,7 +105,7 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: 
                 figure_text(first, unit),
                 figure_text(second, unit),
                 ratio_text(share),
-                judge(metric, share) if _is_sure(ends) else "",
+                judge(metric, share, ends),
                 tip,
                 metric in _GROUPS and not (metric == "preprocess_ms" and rows and rows[-1].metric == "load_ms"),
                 spread_text(share, ends),
@@ -234,9 +231,10 @@ def _of_answer(figure: Callable[[RunLog], float | None]) -> Reading:
     return lambda column: figure(column.run) if column.is_answer else None
 
 
-def judge(metric: str, ratio: float | None) -> str:
-    """ "good" or "bad" for B against A where the metric has a better side; "" otherwise or when nearly even."""
-    if ratio is None or abs(ratio - 1) <= _EVEN:
+def judge(metric: str, ratio: float | None, ends: Sequence[float] | None) -> str:
+    """ "good" or "bad" for B against A where the metric has a better side and the ratio's 95 % interval leaves 1 out;
+    "" otherwise, and without an interval."""
+    if ratio is None or ends is None or ends[0] <= 1 <= ends[1]:
         return ""
     if metric.endswith("_ms") or metric == "kv_cache_bytes":
         return "good" if ratio < 1 else "bad"
@@ -249,11 +247,6 @@ def spread_text(ratio: float | None, ends: Sequence[float] | None) -> str:
     """`±3`: half the 95 % interval of a ratio in percent of it; empty without one, or where nothing spreads."""
     half = 50 * (ends[1] - ends[0]) / ratio if ratio and ends is not None else 0.0
     return "" if half < 0.05 else f"±{half:.0f}" if half >= 0.95 else f"±{half:.1f}"
-
-
-def _is_sure(ends: Sequence[float] | None) -> bool:
-    """Whether an interval of a ratio, where there is one, lies on one side of 1."""
-    return ends is None or not ends[0] <= 1 <= ends[1]
 
 
 def ratio_text(ratio: float | None) -> str:

@@ -13,8 +13,10 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
+from evprof.metrics.baselines import counts
 from evprof.metrics.comparison import is_comparable, warm_of
-from evprof.metrics.speculation import plain_baseline
+from evprof.metrics.payoff import Payoff, payoff_of
+from evprof.metrics.speculation_text import payoff_sentence
 from evprof.metrics.stages import total_ms, wall_ms
 from evprof.view.settings_text import run_label
 from ui.models.cells import cell_counts
@@ -144,7 +146,7 @@ class RunEntries:
     def _run_line(
         self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
     ) -> RunEntry:
-        # A speculative run is told against the latest plain one, whichever that is.
+        # A speculative run is told against the plain ones beside it, whichever come.
         others = len(runs) if group[0].info.mode in SPECULATIVE_MODES and not is_inner else 0
         state = (others, *(run.version for run in group))
         known = self._known.get(key)
@@ -180,13 +182,15 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
+    is_weighed = not is_inner and group[-1].info.mode in SPECULATIVE_MODES and counts(group[-1].info)
+    payoff = payoff_of(group[-1], runs.values()) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""
     elif running is not None:
         outcome, role = stage_now(running, running.info.role), ""
     else:
-        outcome, role = _outcome(group, runs, is_inner)
-    tip = _tip(group, label)
+        outcome, role = _outcome(group, payoff)
+    tip = _tip(group, label, payoff)
     return RunEntry(ids, title, outcome, role, sentence, tip, running is not None, label, is_inner=is_inner)
 
 
@@ -198,21 +202,17 @@ def _inner_title(run: RunLog, title: str) -> str:
     return " · ".join(parts)
 
 
-def _outcome(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> tuple[str, str]:
+def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str]:
     """A speculative run's speed-up over the plain target, otherwise the time it took."""
-    run = group[-1]
-    if run.info.mode in SPECULATIVE_MODES and not is_inner:
-        baseline = plain_baseline(run, list(runs.values()))
-        plain, mine = (total_ms(baseline) if baseline else None), total_ms(run)
-        if plain and mine:
-            gain = plain / mine
-            return f"{gain:.2f}×", "good" if gain > 1.02 else "bad" if gain < 0.98 else ""
+    if payoff is not None and payoff.whole is not None:
+        speed = payoff.whole.speedup
+        return f"{speed:.2f}×", ("good" if speed > 1 else "bad") if payoff.is_clear else ""
     whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
     known = [value for value in whole if value is not None]
     return (ms_text(sum(known)), "") if len(known) == len(whole) and known else ("", "")
 
 
-def _tip(group: list[RunLog], label: str) -> str:
+def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.get("name") or ""
@@ -223,6 +223,5 @@ def _tip(group: list[RunLog], label: str) -> str:
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]
-    if run.info.mode in SPECULATIVE_MODES:
-        lines.append("ratio: total time of the plain target / total time of this run")
+    lines += [payoff_sentence(payoff)] if payoff is not None else []
     return "\n".join(lines)

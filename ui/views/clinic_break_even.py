@@ -35,8 +35,8 @@ _WITHOUT_ROUNDS = {
     KV_ADAPTED: "Nothing is drafted in this run",
 }
 _CAPTION = (
-    "Line: decoding; dots: with the draft's own stages counted. Square: measured, with its 95 % interval from three "
-    "repeats on. Circle: where the sliders stand."
+    "Line: decoding, reckoned from the rounds there were; a guess elsewhere. Dots: with the draft's own "
+    "stages counted. Square: measured, with its 95 % interval from three repeats on. Circle: where the sliders stand."
 )
 _TABLE_PX = 80 * GRID
 _HEADS = ("alone", "rounds", "parallel", "alone *", "parallel *")
@@ -209,6 +209,7 @@ class BreakEvenPage(QWidget):
         kept = self.state if is_same else None
         self.state = WhatIf(found) if kept is None else WhatIf(found, kept.gamma, kept.alpha, kept.tokens, kept.verify)
         self._show_table(clinic.expected)
+        self.caption.setText(f"{clinic.best} {_CAPTION}".strip())
         self._show()
 
     def _explain(self, clinic: Clinic | None) -> None:

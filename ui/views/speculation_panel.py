@@ -9,8 +9,10 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED
-from evprof.metrics.speculation import Acceptance, acceptance, acceptance_ceiling
-from evprof.metrics.speculation_text import net_ms, speculation_sentence
+from evprof.metrics.baselines import repeats_of
+from evprof.metrics.payoff import payoff_of
+from evprof.metrics.speculation import FEWEST_REJECTIONS, Acceptance, Ceiling, acceptance, ceiling_of
+from evprof.metrics.speculation_text import speculation_sentence
 from ui.models.figures import NOTHING
 from ui.theme import GRID, ThemeHolder
 from ui.views.figure_table import FigureTable, TableRow
@@ -72,20 +74,21 @@ class SpeculationPanel(QWidget):
         self._age.start()
         listed = list(others)
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
-        self.table.show_rows([] if counts is None else _rows(counts))
+        self.table.show_rows([] if counts is None else _rows(counts, ceiling_of(repeats_of(run, listed))))
         self.table.setVisible(counts is not None)
         self.verdict.say(speculation_sentence(run, listed), self._judgement(run, listed))
 
     def _judgement(self, run: RunLog, others: list[RunLog]) -> str:
         if run.info.mode == KV_ADAPTED:
             return "warn"
-        net = net_ms(run, others)
-        return "dim" if net is None else "good" if net > 0 else "warn"
+        payoff = payoff_of(run, others)
+        if payoff is None or payoff.whole is None or not payoff.is_clear:
+            return "dim"
+        return "good" if payoff.whole.speedup > 1 else "warn"
 
 
-def _rows(counts: Acceptance) -> list[TableRow]:
-    rate, length, chance = counts.draft_acceptance_rate, counts.mean_acceptance_length, counts.token_acceptance_rate
-    ceiling = None if chance is None else acceptance_ceiling(chance)
+def _rows(counts: Acceptance, ceiling: Ceiling | None) -> list[TableRow]:
+    rate, length = counts.draft_acceptance_rate, counts.mean_acceptance_length
     hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
     of_window = TableRow(
         "hidden accepted / drafted",
@@ -108,10 +111,20 @@ def _rows(counts: Acceptance) -> list[TableRow]:
         ),
         TableRow(
             "ceiling α / (1 − α)",
-            ("", NOTHING if ceiling is None else f"{ceiling:.2f}"),
+            ("", NOTHING if ceiling is None else f"{ceiling.value:.2f}"),
             unit="tokens per round",
-            tip="accepted tokens per round that no number of drafted tokens can exceed; "
-            + ("nothing was judged yet" if chance is None else f"α = {chance:.1%} of the judged tokens were accepted"),
+            tip=_ceiling_tip(ceiling),
             has_line=False,
         ),
     ]
+
+
+def _ceiling_tip(ceiling: Ceiling | None) -> str:
+    if ceiling is None:
+        return f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to tell."
+    low, high = ceiling.interval
+    ends = f"{low:.2f} to {'no limit' if high is None else f'{high:.2f}'}"
+    return (
+        "Accepted tokens per round that no number of drafted tokens can exceed, if tokens are accepted independently "
+        f"of each other; 95 % interval {ends}, from {ceiling.rejections} rejections."
+    )

@@ -15,6 +15,7 @@ from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
@@ -85,6 +86,15 @@ class ReportData:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
 
+    def beside(self, column: Column) -> list[RunLog]:
+        """The comparable runs of a configuration's session: run numbers mean nothing in another."""
+        return [run for other in self.columns if other.session == column.session for run in other.runs]
+
+    @property
+    def processes(self) -> ProcessSpread | None:
+        """How much engine processes differ where these runs were made, as noted by `evprof bench repeatability`."""
+        return None
+
     @property
     def environment(self) -> dict[str, Any]:
         """Of the first session that has one."""
@@ -98,7 +108,7 @@ class ReportData:
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
     """The data of a report; `basis` None takes the widest (see `widest_basis`).
 
-    Raises UserError, listing the errors, when not a single run finished.
+    Raises UserError, listing the errors, when not a single run finished, unless files of statistics were imported.
     """
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
@@ -108,11 +118,20 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
         for column in columns([run for run in runs if run.info.status == FINISHED], str(source.path))
     ]
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
-    if not found:
+    if not found and not any(map(_holds_statistics, listed)):
         raise UserError(_nothing_finished(listed, failures))
     taken = {id(run) for column in found for run in column.runs}
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in taken)
     return ReportData(listed, tuple(found), failures, warmups, basis or widest_basis(found), command)
+
+
+def _holds_statistics(source: Source) -> bool:
+    """Whether a file was imported into the session that holds statistics and no runs."""
+    imports = source.facts.get("imports")
+    return isinstance(imports, list) and any(
+        isinstance(file, dict) and not file.get("runs") and (file.get("statistics") or file.get("series"))
+        for file in imports
+    )
 
 
 def widest_basis(listed: Sequence[Column]) -> str:

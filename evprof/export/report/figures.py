@@ -83,6 +83,12 @@ def count_cell(
     return Cell(f"{count_text(value)} {unit}".rstrip(), badge, tone, note)
 
 
+def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
+    """How many runs, samples or rows stand behind figures: counted in the report's own data, so neither measured nor
+    imported, and without a badge."""
+    return nothing_measured(note) if count is None else Cell(count_text(count), None, tone, note)
+
+
 def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = "") -> Cell:
     """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
     if value is None:
@@ -105,8 +111,7 @@ def ratio_cell(
 ) -> Cell:
     """A ratio to a baseline, `8.59x [8.51, 8.66]`, with its 95 % interval where there is one.
 
-    Says good or bad only when `lower_is_better` tells which and the interval, or without one the ratio itself as it is
-    printed, leaves 1 out.
+    Says good or bad only when `lower_is_better` tells which and the interval leaves 1 out.
     """
     if value is None:
         return not_available()
@@ -115,15 +120,10 @@ def ratio_cell(
 
 
 def ratio_tone(value: float, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
-    """ "good", "bad" or "": whether a ratio is a difference at all, and which way."""
-    if lower_is_better is None:
+    """ "good", "bad" or "": whether a ratio is a difference at all, and which way; "" without an interval."""
+    if lower_is_better is None or interval is None or interval[0] <= 1.0 <= interval[1]:
         return ""
-    low, high = (value, value) if interval is None else (interval[0], interval[1])
-    if interval is None and ratio_text(value) == ratio_text(1.0):
-        return ""
-    if low <= 1.0 <= high:
-        return ""
-    return "good" if (high < 1.0) == lower_is_better else "bad"
+    return "good" if (value < 1.0) == lower_is_better else "bad"
 
 
 def number_text(value: float, decimals: int | None = None) -> str:

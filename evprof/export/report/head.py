@@ -11,6 +11,8 @@ FEW_SESSIONS = 3
 def summary_of(data: ReportData) -> str:
     """One sentence: what was measured, how often, and what is missing."""
     rows = len(data.runs)
+    if not data.columns:
+        return "Imported statistics; the sessions hold no run that finished."
     said = f"{counted(rows, 'run')} of {counted(len(data.columns), 'configuration')}"
     if samples := sample_count(data):
         said += f" on {counted(samples, 'sample')}"
@@ -36,7 +38,7 @@ def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
         "Configurations": str(len(data.columns)),
         "Samples": str(sample_count(data) or ""),
         "Runs": f"{done}, {len(data.failures)} failed{warm}",
-        "Totals": f"{data.basis} unless said otherwise",
+        "Totals": f"{data.basis} unless said otherwise" if data.columns else "",
     }
     return tuple((name, text) for name, text in said.items() if text)
 

@@ -17,6 +17,7 @@ from evprof.export.report.parts import (
     Block,
     Bullets,
     Cell,
+    Heading,
     Paragraph,
     Plot,
     Report,
@@ -85,6 +86,8 @@ class _Page:
 
     def _block(self, place: Element, block: Block, anchors: _Anchors) -> None:
         match block:
+            case Heading():
+                _add(place, "h3", block.text)
             case Paragraph():
                 _paragraph(place, block)
             case Bullets():

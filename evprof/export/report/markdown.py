@@ -10,6 +10,7 @@ from evprof.export.report.parts import (
     Block,
     Bullets,
     Cell,
+    Heading,
     Paragraph,
     Plot,
     Report,
@@ -87,6 +88,8 @@ class _Notes:
 
 def _block(block: Block, notes: _Notes) -> list[str]:
     match block:
+        case Heading():
+            return [f"### {escaped(block.text)}"]
         case Paragraph():
             return [_paragraph(block)]
         case Bullets():

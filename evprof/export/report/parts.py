@@ -60,6 +60,13 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """What the blocks up to the next heading of a section are about."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Bullets:
     """A list of sentences."""
 
@@ -112,7 +119,7 @@ class Plot:
     is_log_y: bool = False
 
 
-Block = Paragraph | Bullets | Table | Verbatim | Plot
+Block = Heading | Paragraph | Bullets | Table | Verbatim | Plot
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ DECODE_RATE = Reading("decode rate", decoding.decode_throughput_tok_s)
 PREFILL_RATE = Reading("prefill rate", decoding.prefill_throughput_tok_s)
 INPUT_LENGTH = Reading("input length", decoding.input_length)
 VISUAL_TOKENS = Reading("visual tokens", decoding.visual_tokens)
+TEXT_TOKENS = Reading("text tokens", decoding.text_tokens)
 OUTPUT_LENGTH = Reading("output length", decoding.output_length)
 KV_BYTES = Reading("KV bytes", kv_cache.measured_bytes)
 
@@ -65,7 +66,7 @@ def part_ms(run: RunLog, name: str) -> float | None:
         for span in run.stages()
         if span.is_settled and span.end_ns is not None and run.accounts_for(span) == wanted
     ]
-    return ms_from_ns(stages.union_ns(intervals)) if intervals else None
+    return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
 def part_title(name: str) -> str:

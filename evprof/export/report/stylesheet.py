@@ -38,6 +38,7 @@ dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(220px,1fr));gap:16
 dt,.caps{font-size:11px;letter-spacing:.06em;text-transform:uppercase;color:var(--text-dim);margin:0 0 2px}
 dd{margin:0;overflow-wrap:anywhere}
 h2{font-size:20px;line-height:1.3;font-weight:650;letter-spacing:-.01em;margin:0 0 16px;scroll-margin-top:24px}
+h3{font-size:16px;line-height:1.35;font-weight:650;margin:28px 0 10px}
 section{padding:32px 0 8px;border-top:1px solid var(--line)}
 main>section:first-child{border-top:0}
 p{margin:0 0 16px;max-width:76ch;overflow-wrap:anywhere}
@@ -145,7 +146,7 @@ _PAPER = """
 .page{display:block;max-width:none;padding:0}
 section{break-inside:auto}
 figure,tr,pre{break-inside:avoid}
-h2,figcaption,.head{break-after:avoid}
+h2,h3,figcaption,.head{break-after:avoid}
 .scroll{overflow:visible}
 table{font-size:10px}
 """

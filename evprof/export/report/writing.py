@@ -9,8 +9,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
 from evprof.core.whole_file import whole_file
 from evprof.export.files import refuse_session
-from evprof.export.report.contents import SECTIONS
+from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.documents.sections import document_sections
 from evprof.export.report.head import facts_of, summary_of
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
@@ -27,14 +28,17 @@ def write_report(
     title: str | None = None,
     command: str = "",
     basis: str | None = None,
+    by_documents: bool = False,
 ) -> None:
     """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
 
     `command` is what the report tells as the way to make it again; `basis` is what totals count, by itself the widest
-    on which every configuration has a total. Raises UserError for another suffix or basis (exit code 2), for what is no
-    session, when no run finished, and when the place cannot be used.
+    on which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
+    another suffix or basis (exit code 2), for what is no session, when no run finished, and when the place cannot be
+    used.
     """
-    write_sources([read_source(Path(path)) for path in paths], output, title=title, command=command, basis=basis)
+    sources = [read_source(Path(path)) for path in paths]
+    write_sources(sources, output, title=title, command=command, basis=basis, by_documents=by_documents)
 
 
 def write_sources(
@@ -44,13 +48,14 @@ def write_sources(
     title: str | None = None,
     command: str = "",
     basis: str | None = None,
+    by_documents: bool = False,
 ) -> None:
     """Like `write_report`, of sessions that were read already."""
     check_output(output)
     if basis is not None and basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
     data = gather(sources, basis, command)
-    text = document(build_report(data, title), output.suffix.lower())
+    text = document(build_report(data, title, by_documents=by_documents), output.suffix.lower())
     try:
         with whole_file(output) as stream:
             stream.write(text)
@@ -85,11 +90,13 @@ def read_source(path: Path) -> Source:
     return Source(path, runs, environment, session.facts)
 
 
-def build_report(data: ReportData, title: str | None = None) -> Report:
-    """All sections in reading order under a head."""
-    return Report(
-        title or default_title(data), summary_of(data), facts_of(data), tuple(section(data) for section in SECTIONS)
-    )
+def build_report(data: ReportData, title: str | None = None, *, by_documents: bool = False) -> Report:
+    """All sections in reading order under a head, or the five documents and what stands in none of them."""
+    listed = WITHOUT_RUNS if not data.columns else BESIDE_DOCUMENTS if by_documents else SECTIONS
+    sections = tuple(section(data) for section in listed)
+    if by_documents and data.columns:
+        sections = (*document_sections(data), *sections)
+    return Report(title or default_title(data), summary_of(data), facts_of(data), sections)
 
 
 def default_title(data: ReportData) -> str:

@@ -6,6 +6,8 @@ completely before the adapter drafts from its hidden states, and prefill was mea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
@@ -71,6 +73,7 @@ class _Reader:
                 "egpt_decode_ms": "EventGPT's decode",
             },
             statistics=_statistics(self._adapters),
+            over_nothing=frozenset(f"aggregate.{_PLAIN}.{key}_mean" for key in ("speedup", "accept_rate")),
         )
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
@@ -91,13 +94,14 @@ class _Reader:
         check = RowCheck(raw, number, self._problems, name)
         prefills = _laid_out(check, (("egpt_prefill_ms", DRAFT), ("vl_prefill_ms", TARGET)), check.number("overlap_ms"))
         section = check.duration_ms("parallel_prefill_ms")
-        reach = max([entry.start_ms + entry.duration_ms for entry in prefills if entry.start_ms is not None], default=0)
+        prefills = _within(section, prefills)
+        reach = _end_ms(prefills)
         decodes = _laid_out(
             check, (("egpt_decode_ms", DRAFT), ("sd_decode_ms", TARGET)), start_ms=max(reach, section or 0.0)
         )
         if section is not None:
             self._prefills.setdefault(number, set()).add(section)
-        if section is not None and reach and section > 1.02 * reach:
+        if section is not None and section > 1.02 * sum(entry.duration_ms for entry in prefills) > 0:
             self._problems.of_row(
                 "parallel_prefill_ms is longer than both prefills one after the other: the threads hindered each other",
                 number,
@@ -221,6 +225,19 @@ def _laid_out(
     return tuple(found)
 
 
+def _within(section: float | None, prefills: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """Both prefills in the section that was timed around them: the last one ends with it, so what they took from each
+    other lies between them."""
+    if section is None or section <= _end_ms(prefills) or len(prefills) < 2:
+        return prefills
+    last = prefills[-1]
+    return (*prefills[:-1], replace(last, start_ms=section - last.duration_ms))
+
+
+def _end_ms(intervals: Sequence[Interval]) -> float:
+    return max(((entry.start_ms or 0.0) + entry.duration_ms for entry in intervals), default=0.0)
+
+
 def _check_ratio(check: RowCheck, key: str, above: float, below: float) -> None:
     told = check.number(key, is_expected=False)
     if told is not None and below and abs(told - above / below) > SUM_TOLERANCE * max(abs(told), 1e-9):
@@ -240,6 +257,7 @@ def _statistics(adapters: list[str]) -> dict[str, Statistic]:
             ("total_ms", "sd_total_ms"),
             ("accept_rate", "accept_rate"),
             ("overlap_ms", "overlap_ms"),
+            ("num_free_tok", "num_free_tok"),
         ):
             found[f"{head}.{name}_mean"] = Statistic(side, key, "avg")
         found[f"{head}.n_samples"] = Statistic(side, "sd_total_ms", "count")

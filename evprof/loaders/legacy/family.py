@@ -13,19 +13,33 @@ from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.end_to_end import EndToEnd
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.five_stages import FiveStages
+from evprof.loaders.legacy.four_stages import FourStages
 from evprof.loaders.legacy.json_rows import JsonRows, Place
+from evprof.loaders.legacy.matched_answers import MatchedAnswers
+from evprof.loaders.legacy.mock_steps import MockSteps
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
 from evprof.loaders.legacy.prefill_rows import PrefillRows
 from evprof.loaders.legacy.reading import Family, Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.sample_rows import SampleRows
+from evprof.loaders.legacy.similarity import FeatureSimilarity, PositionRows, StateSimilarity, TwoPhases
+from evprof.loaders.legacy.trainings import TokenAdapterTraining, TrainingHistory
+from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
+from evprof.loaders.legacy.without_measurements import described
 
-FAMILIES: tuple[Family, ...] = (OneVersusEight(), EndToEnd(), FiveStages(), PrefillRows(), SampleRows())
-"""In order of asking."""
+FAMILIES: tuple[Family, ...] = (
+    *(OneVersusEight(), EndToEnd(), FiveStages(), FourStages(), MatchedAnswers(), VerifiedDrafts(), PrefillRows()),
+    *(SampleRows(), FeatureSimilarity(), StateSimilarity(), PositionRows(), TwoPhases()),
+    *(TrainingHistory(), TokenAdapterTraining(), MockSteps()),
+)
+"""In order of asking. Those behind `SampleRows` hold statistics and no runs."""
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
     *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error", b"draft_time"),
+    *(b"eventgpt_tokens", b"eventgpt_results", b"target_tokens", b"acceptance_estimate", b"egpt_tokens"),
+    *(b"egpt_draft_text", b"mean_cosine_similarity", b"cos_sim_mean", b"accept_80", b"phase2_shifted_top1"),
+    *(b"train_loss", b"baseline_acceptance", b"best_val_acc", b"step_statistics", b"total_correct"),
 )
 _HEAD_BYTES = 1 << 16
 
@@ -93,6 +107,8 @@ def open_legacy(path: str | Path) -> LegacyFile:
     preview = _preview(found)
     family = next((family for family in FAMILIES if family.recognises(preview)), None)
     if family is None:
+        if found_kind := described(preview):
+            raise UserError(f"{found}: holds no measurements: it is {found_kind}.")
         looked_for = "; ".join(family.looks_for for family in FAMILIES)
         raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
     return LegacyFile(found, family, preview)

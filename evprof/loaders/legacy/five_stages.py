@@ -104,6 +104,8 @@ class _Reader:
         length = check.count("prefill_length", is_expected=not error, most=1 << 24)
         frames = check.count("num_frames", most=10_000)
         figures = self._figures(check, role, frames, length)
+        if count is None and (told or ids):
+            figures["published_output_tokens"] = float(told or len(ids))
         if role == TARGET:
             figures |= self._pair_figures(number, raw)
         check.adds_up("total_time", _KEYS, "total_time is not the sum of the five stages")
@@ -295,5 +297,7 @@ def _statistics(sides: list[str]) -> dict[str, Statistic]:
             found[f"statistics.parallel.{key}_avg"] = Statistic(last, f"parallel.{key}", "avg")
         for key in ("acceptance_rate", "word_overlap", "char_similarity"):
             found[f"statistics.{key}_avg"] = Statistic(last, f"acceptance.{key}", "avg")
+        found["statistics.matched_tokens_total"] = Statistic(last, "acceptance.matched_tokens", "sum")
+        found["statistics.total_tokens_compared"] = Statistic(last, "acceptance.total_tokens", "sum")
         found["statistics.acceptance_rate_std"] = Statistic(last, "acceptance.acceptance_rate", "std")
     return found

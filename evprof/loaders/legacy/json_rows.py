@@ -26,7 +26,12 @@ MOST_DEPTH, MOST_VALUES, MOST_AROUND = 24, 100_000, 200_000
 MOST_TEXT = 1 << 20
 """Characters of one text; bytes that may lie between two quotes."""
 
-_LISTS = frozenset({"results", "errors", "baseline_per_sample"})
+_LISTS = frozenset(
+    {
+        *("results", "errors", "baseline_per_sample", "samples", "sample_results"),
+        *("eventgpt_results", "videollava_results"),
+    }
+)
 _BELOW, _OF_EACH = "samples", "sd_per_sample"
 _PIECE = 1 << 16
 _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"|"|-?\bInfinity\b|-?\bNaN\b', re.DOTALL)

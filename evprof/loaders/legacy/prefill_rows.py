@@ -180,7 +180,7 @@ class _Reader:
             prompt=self._prompt,
             models={role: self._models[role]},
             intervals=intervals,
-            values=check.numbers(),
+            values=check.numbers() | _beside(raw, own, role),
             error=error,
         )
         return row if error else self._with_answer(row, check)
@@ -217,17 +217,39 @@ class _Reader:
                 "vision and prefill once more, and its total holds them twice"
             )
         if not self._succeeded:
-            tell(
-                f"Not one of {results + errors} samples succeeded with both models; averages that the file gives of "
-                "the model that failed are 0.0 over no samples"
-            )
+            tell(f"Not one of {results + errors} samples succeeded with both models")
         told = finite(self._preview.config.get("max_samples"))
         if told is not None and 0 < results + errors < told:
             tell(f"Up to {told:.0f} samples were asked for, and the file tells of {results + errors}")
 
 
+_FLAT_FIGURES = (
+    *("vision_time", "egpt_complete_time", "vl_total_time", "draft_tokens", "output_tokens", "overlap_window"),
+    *("theoretical_draft_tokens", "tokens_to_verify", "estimated_acceptance_rate", "accepted_tokens"),
+    *("rejected_tokens", "speedup", "ideal_speedup"),
+)
+"""Numbers of flat rows that some files average under `statistics`."""
+
+
 def _part(raw: dict[str, Any], role: str, shape: _Shape) -> dict[str, Any]:
     return mapping(raw.get(_NESTED[role])) if shape.is_nested else raw
+
+
+_COMPLETE = "vision_time + prefill_time"
+
+
+def _beside(raw: dict[str, Any], own: dict[str, Any], role: str) -> dict[str, float]:
+    """What statistics are of and no number of the row's own: its answer's length, sums, and what is of both models."""
+    found: dict[str, float] = {}
+    if isinstance(own.get("output_tokens"), list):
+        found["output_tokens"] = float(len(own["output_tokens"]))
+    vision, prefill = finite(own.get("vision_time")), finite(own.get("prefill_time"))
+    if vision is not None and prefill is not None:
+        found[_COMPLETE] = vision + prefill
+    if role == DRAFT:
+        pairs = mapping(raw.get("parallel")).items()
+        found |= {f"parallel.{key}": value for key, entry in pairs if (value := finite(entry)) is not None}
+    return found
 
 
 def _index(raw: dict[str, Any], number: int) -> int:
@@ -256,6 +278,16 @@ def _statistics(shape: _Shape, covers: Covers) -> dict[str, Statistic]:
             found[f"statistics.{name}.{short}_std"] = Statistic(side, key, "std")
     for key in ("overlap_window", "draft_tokens", "draft_time", "total_time", "parallel_efficiency"):
         found[f"statistics.parallel.{key}_avg"] = Statistic(draft, key, "avg")
+    if shape.is_nested:
+        found["statistics.eventgpt.prefill_complete_time"] = Statistic(draft, _COMPLETE, "avg")
+        for role, name in _NESTED.items():
+            found[f"statistics.{name}.output_tokens_avg"] = Statistic(shape.sides[role], "output_tokens", "avg")
+        for key in ("overlap_window", "theoretical_draft_tokens", "actual_draft_tokens"):
+            found[f"statistics.parallel.{key}_avg"] = Statistic(draft, f"parallel.{key}", "avg")
+    else:
+        found["statistics.egpt_prefill_time_avg"] = Statistic(draft, "prefill_time", "avg")
+        for key in _FLAT_FIGURES:
+            found[f"statistics.{key}_avg"] = Statistic(draft, key, "avg")
     found["statistics.parallel.draft_tokens_max"] = Statistic(draft, "draft_tokens", "max")
     for key in covers[TARGET] if not shape.is_nested else ():
         found[f"statistics.{key}_avg"] = Statistic(target, key, "avg")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,8 +49,8 @@ class Preview:
 class Statistic:
     """How one of the file's statistics comes from its rows.
 
-    `kind` "avg", "std" (of the population), "max" or "count" of the values under `key` of the rows of `side`; "rate":
-    their mean over the mean of those under `over`.
+    `kind` "avg", "std" (of the population), "max", "sum" or "count" of the values under `key` of the rows of `side`;
+    "rate": their mean over the mean of those under `over`.
     """
 
     side: str
@@ -59,15 +60,29 @@ class Statistic:
 
 
 @dataclass(frozen=True)
+class Series:
+    """Numbers of a file step by step, each list under its name; `axis` says what a step is: "epoch", "position"."""
+
+    axis: str
+    values: dict[str, list[float | None]]
+
+
+@dataclass
 class Published:
     """What a family's own tables count. `totals`: role -> the keys that its printed total sums, in their order.
 
     `names`: key -> what its tables call it. `statistics`: name among the file's statistics -> how it comes about.
+    `computed`: the same worked out by the reader itself, complete after `finish`. `told`: the file's own statistics
+    where they stand under keys of its own. `over_nothing`: names among them that count no row at all.
     """
 
     totals: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     statistics: dict[str, Statistic] = field(default_factory=dict)
+    computed: dict[str, float] = field(default_factory=dict)
+    told: dict[str, float] | None = None
+    over_nothing: frozenset[str] = frozenset()
+    series: Series | None = None
 
 
 class RowReader(Protocol):
@@ -98,6 +113,19 @@ class Family(Protocol):
     def reader(self, preview: Preview, problems: Problems) -> RowReader:
         """For the rows of this file."""
         ...
+
+
+_STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
+
+
+def told_statistics(head: dict[str, Any], keys: Sequence[str] = _STATISTICS) -> dict[str, float]:
+    """A file's own statistics, from where most files keep them."""
+    found = flattened({key: head[key] for key in keys if key in head})
+    parts = {
+        side: {"stats": part["stats"]} for side, part in head.items() if isinstance(part, dict) and "stats" in part
+    }
+    found |= flattened(parts)
+    return {name: value for name, value in found.items() if name.rsplit(".", 1)[-1] != "gamma"}  # a setting
 
 
 def flattened(value: Any, name: str = "", most: int = 500) -> dict[str, float]:

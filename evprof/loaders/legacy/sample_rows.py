@@ -126,7 +126,10 @@ class _Reader:
             token_ids=ids if count is not None else (),
             text=text,
             output_tokens=count,
-            figures={"inference_memory_bytes": float(inference)} if inference else {},
+            figures={
+                **({"inference_memory_bytes": float(inference)} if inference else {}),
+                **({"published_output_tokens": float(len(ids))} if ids and count is None else {}),
+            },
             values=check.numbers(),
             settings={"temperature": _SCRIPT_TEMPERATURE, "max_new_tokens": _SCRIPT_TOKENS} if role == DRAFT else {},
             error=error,

@@ -46,6 +46,8 @@ class _Sums:
             return None
         if kind == "max":
             return self.largest
+        if kind == "sum":
+            return self.shift * self.count + self.total
         if kind == "std":
             return math.sqrt(max(0.0, self.squares / self.count - (self.total / self.count) ** 2))
         return self.mean
@@ -53,9 +55,10 @@ class _Sums:
 
 @dataclass
 class Recomputed:
-    """Takes rows in; afterwards tells every statistic as its rows give it."""
+    """Takes rows in; afterwards tells every statistic as its rows give it. `computed` are those of the reader's own."""
 
     wanted: Mapping[str, Statistic]
+    computed: Mapping[str, float] = field(default_factory=dict)
     _all: dict[tuple[str, str], _Sums] = field(default_factory=dict)
     _steady: dict[tuple[str, str], _Sums] = field(default_factory=dict)
     _keys: dict[str, set[str]] = field(default_factory=dict)
@@ -79,18 +82,24 @@ class Recomputed:
         measured. Those over nothing are left out."""
         sums = self._steady if is_steady else self._all
         found = {name: _value(sums, statistic) for name, statistic in self.wanted.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        own = {} if is_steady else dict(self.computed)
+        return own | {name: value for name, value in found.items() if value is not None}
+
+    def over_nothing(self, told: Mapping[str, float]) -> set[str]:
+        """The statistics of a file that are 0 because no row was measured: times and lengths, and their spreads."""
+        steady = self.values(is_steady=True)
+        zeros = {name for name, value in told.items() if value == 0.0 and _is_time_average(name)}
+        empty = {name for name in zeros if name not in steady}
+        spreads = {name.removesuffix(end) + "_std" for name in empty for end in ("_avg", "_mean") if name.endswith(end)}
+        return empty | {name for name in spreads if told.get(name) == 0.0}
 
     def compare(self, told: Mapping[str, float], problems: Problems) -> None:
-        """Tells what does not agree with the rows, what is an average over nothing, and what warm-up moved."""
+        """Tells what does not agree with the rows, and what warm-up moved."""
         everything, steady = self.values(is_steady=False), self.values(is_steady=True)
         for name, value in told.items():
             own = everything.get(name)
             if own is not None and abs(value - own) > TOLERANCE * max(abs(value), abs(own), 1e-12):
                 problems.of_file(f"{name} is {value:.6g} in the file, but its rows give {own:.6g}")
-        empty = [name for name, value in told.items() if value == 0.0 and _is_time_average(name)]
-        if empty:
-            problems.of_file(f"An average of 0.0 is one over nothing that was measured: {', '.join(empty[:6])}")
         self._tell_warmup(told, everything, steady, problems)
 
     def _tell_warmup(

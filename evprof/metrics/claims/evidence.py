@@ -1,7 +1,7 @@
 """What claims are judged by, and what a judgement says. It knows no claim.
 
-A claim is about certain models. Measurements of others are told, too, but say whose they are; absolute times of others
-judge nothing.
+A claim is about certain models, and is judged on those alone. What others measured is told, with whose it is, and
+confirms or refutes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from evprof.view.settings_text import flat
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 
 RANDOM = "random:"
+
+DOCUMENTS_FAMILIES = ("eventgpt", "llava")
+_16_BIT = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict with the sentence that carries it. `judged_on` says whose measurements they are where those are not
-    the claim's own models."""
+    """A verdict with the sentence that carries it. `measured_on` names the models of measurements that judge nothing
+    because they are not the claim's own."""
 
     verdict: str
     sentence: str
-    judged_on: str = ""
+    measured_on: str = ""
 
 
 Judge = Callable[[Evidence], Finding]
@@ -83,10 +86,16 @@ def nothing(sentence: str = "Nothing here measures it.") -> Finding:
     return Finding(NOT_MEASURED, sentence)
 
 
-def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False) -> Finding:
-    """Confirmed or refuted, with whose measurements they are."""
-    mine = are_claims_models(*columns, needs_text=needs_text)
-    return Finding(CONFIRMED if is_so else REFUTED, sentence, "" if mine else models_text(*columns))
+def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False, needs_times: bool = True) -> Finding:
+    """Confirmed or refuted where the measurements are of the claim's models; of others the sentence says so."""
+    if are_claims_models(*columns, needs_text=needs_text, needs_times=needs_times):
+        return Finding(CONFIRMED if is_so else REFUTED, sentence)
+    return on_others(sentence, models_text(*columns))
+
+
+def on_others(sentence: str, whose: str) -> Finding:
+    """What was measured on something else than the claim is about."""
+    return Finding(NOT_MEASURED, f"{sentence} Measured on {whose}, which the claim is not about.", whose)
 
 
 def first_judged(findings: Iterable[Finding | None], otherwise: str) -> Finding:
@@ -107,7 +116,12 @@ def is_told(interval: tuple[float, float] | None, from_: float) -> bool:
 
 
 def within(
-    value: float, interval: tuple[float, float] | None, wanted: tuple[float, float], sentence: str, *columns: Column
+    value: float,
+    interval: tuple[float, float] | None,
+    wanted: tuple[float, float],
+    sentence: str,
+    *columns: Column,
+    needs_text: bool = False,
 ) -> Finding:
     """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its interval lies outside,
     not measured when there are too few samples to tell."""
@@ -115,9 +129,9 @@ def within(
         return nothing(sentence)
     low, high = interval
     if high < wanted[0] or low > wanted[1]:
-        return found(False, sentence, *columns)
+        return found(False, sentence, *columns, needs_text=needs_text)
     if wanted[0] <= value <= wanted[1] and not low <= 1 <= high:
-        return found(True, sentence, *columns)
+        return found(True, sentence, *columns, needs_text=needs_text)
     return nothing(f"{sentence} Too few samples to tell.")
 
 
@@ -135,26 +149,30 @@ def family_of(column: Column) -> str | None:
     return model.family if model else None
 
 
-def are_claims_models(*columns: Column, needs_text: bool = False) -> bool:
-    """Whether all are 7B models as the documents' were; with random weights only where texts do not matter."""
+def are_claims_models(*columns: Column, needs_text: bool = False, needs_times: bool = True) -> bool:
+    """Whether every model of these is one of the documents': EventGPT-7B or LLaVA-1.5-7B, weights not quantized.
+
+    Where times matter they compute in 16 bit, and where texts do the weights are trained ones. (What the documents call
+    Video-LLaVA gives 576 tokens a frame: it is LLaVA-1.5.)
+    """
     for column in columns:
         info = column.runs[0].info
-        model = info.models.get(info.role)
-        if model is None or not is_7b(model) or (needs_text and model.name.startswith(RANDOM)):
+        if info.role not in info.models:
             return False
+        for model in info.models.values():
+            if model.family not in DOCUMENTS_FAMILIES or not is_7b(model) or model.quantization is not None:
+                return False
+            if (needs_text and model.name.startswith(RANDOM)) or (needs_times and model.dtype not in _16_BIT):
+                return False
     return bool(columns)
 
 
 def are_claims_times(*columns: Column) -> bool:
-    """Whether absolute times are of the claims' kind: those models in 16 bit on a GPU, or in the documents' files."""
-    for column in columns:
-        info = column.runs[0].info
-        model = info.models.get(info.role)
-        if model is None or model.quantization is not None or model.dtype not in ("float16", "bfloat16"):
-            return False
-        if info.imported is None and not model.device.startswith("cuda"):
-            return False
-    return are_claims_models(*columns)
+    """Whether absolute times are of the claims' kind: those models on a GPU, or in the documents' files."""
+    return are_claims_models(*columns) and all(
+        info.imported is not None or info.models[info.role].device.startswith("cuda")
+        for info in (column.runs[0].info for column in columns)
+    )
 
 
 def models_text(*columns: Column) -> str:

@@ -9,7 +9,6 @@ from statistics import fmean
 from evprof.core.run_log import RunLog
 from evprof.metrics.claims.evidence import (
     CONFIRMED,
-    NOT_MEASURED,
     REFUTED,
     Evidence,
     Finding,
@@ -20,6 +19,7 @@ from evprof.metrics.claims.evidence import (
     is_told,
     models_text,
     nothing,
+    on_others,
     within,
 )
 from evprof.metrics.configurations import Column
@@ -60,7 +60,7 @@ def feature_caching(evidence: Evidence) -> Finding:
         saved = compared.delta
         sentence = f"A hit instead of computing saves {saved:.3g} ms of vision a sample."
         if not are_claims_times(hit, missed):
-            return Finding(NOT_MEASURED, f"{sentence} These are {models_text(hit, missed)}, not 7B models on a GPU.")
+            return on_others(sentence, models_text(hit, missed))
         return within(saved, compared.delta_interval, SAVED_MS, sentence, hit, missed)
     costs = [(cost, column) for column in evidence.plain() if (cost := mean_of(column, _vision)) is not None]
     if not costs:
@@ -102,7 +102,7 @@ def tokenizers(evidence: Evidence) -> Finding:
         if pieces is not None:
             same, shared = pieces
             sentence = f"Of {shared} ids that both models used, {same} stand for the same text in both."
-            return found(same < 0.9 * shared, sentence, draft, target, needs_text=True)
+            return found(same < 0.9 * shared, sentence, draft, target, needs_text=True, needs_times=False)
         run = _longest_common(draft, target)
         if run is not None:
             words, ids = run
@@ -110,7 +110,7 @@ def tokenizers(evidence: Evidence) -> Finding:
                 f"Where both answers say the same {words} words in a row, their token ids agree over {ids} in a row: "
                 + ("one vocabulary." if ids >= words else "the vocabularies differ.")
             )
-            return found(ids < words, sentence, draft, target, needs_text=True)
+            return found(ids < words, sentence, draft, target, needs_text=True, needs_times=False)
     return nothing("No two answers to one sample have token ids and enough words in common.")
 
 
@@ -159,7 +159,7 @@ def eventgpt_context(evidence: Evidence) -> Finding:
     ]
     if not lengths:
         return nothing("No run of EventGPT says how long its prompt was.")
-    mine = [(length, column) for length, column in lengths if are_claims_models(column)]
+    mine = [(length, column) for length, column in lengths if are_claims_models(column, needs_times=False)]
     told = sorted({round(length) for length, _ in mine or lengths})
     sentence = f"EventGPT's prompts have {', '.join(map(str, told))} positions"
     if not mine:

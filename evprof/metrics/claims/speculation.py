@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import KV_ADAPTED, MODEL, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SPECULATIVE_MODES
-from evprof.metrics.claims.evidence import (
-    NOT_MEASURED,
-    Evidence,
-    Finding,
-    found,
-    interval_words,
-    is_told,
-    nothing,
-    within,
+from evprof.core.speculation import (
+    HIDDEN,
+    KV_ADAPTED,
+    MODEL,
+    OF_THE_DRAFT,
+    PAIRED_MODES,
+    PARALLEL_PREFILL,
+    SPECULATIVE,
+    SPECULATIVE_MODES,
 )
-from evprof.metrics.configurations import Column
+from evprof.metrics.baselines import baseline_over, counts, runs_text
+from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
+from evprof.metrics.configurations import Column, SampleKey
 from evprof.metrics.decoding import decode_ms_per_token, input_length
+from evprof.metrics.estimates import Estimate, observe, ratio_of
 from evprof.metrics.pace import pace_of
 from evprof.metrics.paired import compare, mean_of
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
-from evprof.metrics.statistics import Interval
+from evprof.metrics.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.what_if import ParallelPrefill, parallel_prefill
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
@@ -34,9 +36,12 @@ SPECULATIVE_SPEEDUP, PRUNED_SHARE, QUANTIZED_SPEEDUP = (2.0, 3.0), (0.10, 0.20),
 LENGTHS = (50, 100)
 """Output lengths at which 002 expects twice the speed."""
 
+MOST_APART = 3
+"""Other drafters that a sentence tells of."""
+
 
 def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
-    """The ratio of two prompt lengths beside what was drafted and accepted."""
+    """The ratio of two prompt lengths beside what a draft model drafted and had accepted."""
     ratio = next(
         (
             (one / two, draft, target)
@@ -45,77 +50,144 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
         ),
         None,
     )
-    accepted, drafted = _counts(run for column in evidence.columns for run in column.runs)
     if ratio is None:
         return nothing("No pair says how long both prompts were.")
     share, draft, target = ratio
+    counted = [_counts_of(run) for column in evidence.columns for run in column.runs if _drafts_chains(run)]
+    accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
     sentence = f"The prompts' lengths have the ratio {share:.1%}"
     if drafted:
         rate = accepted / drafted
-        sentence += f"; of {drafted:.0f} drafted tokens {accepted:.0f} were accepted, {rate:.1%}"
-        return found(abs(rate - share) <= TOLERANCE, f"{sentence}: two different things.", draft, target)
+        sentence += f"; of {drafted:.0f} tokens drafted in chains {accepted:.0f} were accepted, {rate:.1%}"
+        is_so = abs(rate - share) <= TOLERANCE
+        return found(is_so, f"{sentence}: two different things.", draft, target, needs_text=True, needs_times=False)
     if abs(share - EQUIVALENT) <= TOLERANCE:
         sentence += "; that alone gives the 13.7 %, and not one token was drafted: it is no acceptance"
-        return found(False, f"{sentence}.", draft, target)
+        return found(False, f"{sentence}.", draft, target, needs_times=False)
     return nothing(f"{sentence}; no token was drafted.")
 
 
-def _counts(runs: Iterator[RunLog]) -> tuple[float, float]:
+def _counts_of(run: RunLog) -> tuple[float, float]:
     """Accepted and drafted tokens, counted here or told by a file."""
-    accepted = drafted = 0.0
-    for run in runs:
-        counts = acceptance(run)
-        told = run.info.imported.figures if run.info.imported else {}
-        if counts is not None and counts.rounds:
-            accepted, drafted = accepted + counts.accepted, drafted + counts.drafted
-        elif "drafted_tokens" in told and "accepted_tokens" in told:
-            accepted, drafted = accepted + told["accepted_tokens"], drafted + told["drafted_tokens"]
-    return accepted, drafted
+    found_here = acceptance(run)
+    told = run.info.imported.figures if run.info.imported else {}
+    if found_here is not None and found_here.rounds:
+        return found_here.accepted, found_here.drafted
+    return told.get("accepted_tokens", 0.0), told.get("drafted_tokens", 0.0)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Speculation against the target alone: how many times as fast the whole answer is, without loading."""
+    """Speculation against the target alone: how many times as fast the whole answer is, without loading. `base` are the
+    plain runs that the common rule chooses, sample by sample."""
 
-    ratio: float
-    interval: Interval | None
+    estimate: Estimate
     column: Column
     base: Column
 
+    def bases(self, columns: Iterable[Column]) -> list[Column]:
+        """The configurations that these plain runs are of."""
+        ids = {id(run) for run in self.base.runs}
+        return [column for column in columns if any(id(run) in ids for run in column.runs)]
+
+    @property
+    def ratio(self) -> float:
+        """Plain time / time with speculation."""
+        return self.estimate.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """Its 95 % interval; None below three runs of either."""
+        return self.estimate.interval
+
+    @property
+    def name(self) -> str:
+        """The configuration."""
+        return self.column.cell or self.column.label
+
     @property
     def sentence(self) -> str:
-        """What was measured."""
-        name, interval = self.column.cell or self.column.label, interval_words(self.interval)
-        return f"The fastest ({name}) runs at {self.ratio:.2f} times the speed of the target alone{interval}."
+        """What was measured, against what."""
+        interval = self.interval
+        ends = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+        runs, plain = self.estimate.counts
+        few = " Fewer than three runs a side: more tell (--repeat)." if interval is None else ""
+        against = runs_text([run.run_id for run in self.base.runs])
+        counted = f"{runs} run{'s' * (runs != 1)}" + (f" and {plain}" if plain != runs else "")
+        return (
+            f"{self.ratio:.2f}x{ends} the speed of the target alone: {self.name} ({_who(self.column)}), {counted}, "
+            f"against {against}.{few}"
+        )
 
 
-def speeds(evidence: Evidence, *, is_adapter: bool) -> list[Speed]:
-    """Configurations that draft, or answer, through something trained, or those that do not, against the target alone
-    on the same samples. Imported ones draft through adapters."""
-    plain = [column for column in evidence.plain() if column.runs[0].info.role == TARGET]
+def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
+    """Configurations that draft, each against the plain runs of the same questions that `baselines` chooses.
+
+    `is_adapter`: only those that draft, or answer, through something trained, or those that do not. `imported_only`:
+    only those of other programs' files.
+    """
+    others: dict[str, dict[SampleKey, list[RunLog]]] = {}
+    for column in evidence.columns:
+        for key, runs in column.samples().items():
+            others.setdefault(column.session, {}).setdefault(key, []).extend(runs)
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
-        if run.info.mode not in PAIRED_MODES or _is_adapted(run) != is_adapter:
+        if run.info.mode not in PAIRED_MODES or (imported_only and run.info.imported is None):
             continue
-        model = run.info.models.get(TARGET)
-        base = next((other for other in plain if other.runs[0].info.models.get(TARGET) == model), None)
-        compared = None if base is None else compare(column, base, _whole_ms)
-        if base is not None and compared is not None and compared.ratio is not None:
-            rows.append(Speed(compared.ratio, compared.ratio_interval, column, base))
+        if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, others[column.session])) is not None:
+            rows.append(row)
     return rows
 
 
+def _speed(column: Column, others: Mapping[SampleKey, Sequence[RunLog]]) -> Speed | None:
+    own: list[RunLog] = []
+    base: dict[int, RunLog] = {}
+    for key, runs in column.samples().items():
+        kept = [run for run in runs if counts(run.info)]
+        chosen = baseline_over(kept, others[key]) if kept else None
+        if chosen is not None:
+            own += kept
+            base |= {run.run_id: run for run in chosen.runs}
+    estimate = ratio_of(observe(own, _whole_ms), observe(base.values(), _whole_ms))
+    return None if estimate is None else Speed(estimate, column, Column(tuple(base.values()), column.session))
+
+
+def _kind(run: RunLog) -> str:
+    """Who drafts, one of DRAFTERS or KV. A file of the documents' own work has an adapter on hidden states."""
+    facts = run.info.speculation
+    if facts is not None:
+        return facts.kind
+    return HIDDEN if run.info.imported is not None else MODEL
+
+
+def _who(column: Column) -> str:
+    """The drafter in words, and whether it drafts chains or trees."""
+    run = column.runs[0]
+    facts = run.info.speculation
+    if run.info.mode == KV_ADAPTED:
+        return "adapted cache"
+    if run.info.imported is not None and facts is None:
+        return "the adapter of its file"
+    return f"drafter {_kind(run)}, {f'tree {facts.tree}' if facts is not None and facts.tree else 'chain'}"
+
+
 def _is_adapted(run: RunLog) -> bool:
-    """Whether something trained stands between draft and target. A file of the documents' own work has an adapter."""
+    """Whether something trained stands between draft and target."""
     facts = run.info.speculation
     return run.info.imported is not None or run.info.mode == KV_ADAPTED or bool(facts and facts.adapter)
 
 
+def _drafts_chains(run: RunLog) -> bool:
+    """Whether the draft model drafts, with or without an adapter; it never drafts trees, most nodes of which are in
+    vain."""
+    facts = run.info.speculation
+    return _kind(run) in OF_THE_DRAFT and not (facts is not None and facts.tree)
+
+
 def _is_naive(run: RunLog) -> bool:
     """Whether the untouched draft model drafts in turns with the target."""
-    facts = run.info.speculation
-    return run.info.mode == SPECULATIVE and (facts is None or facts.kind == MODEL)
+    return run.info.mode == SPECULATIVE and _kind(run) == MODEL and not _is_adapted(run)
 
 
 def _whole_ms(run: RunLog) -> float | None:
@@ -124,63 +196,78 @@ def _whole_ms(run: RunLog) -> float | None:
     return told or total_ms(run, WITHOUT_LOAD) or total_ms(run, MODEL_ONLY)
 
 
-def _best(rows: list[Speed]) -> Speed | None:
+def _best(rows: Sequence[Speed]) -> Speed | None:
     return max(rows, key=lambda row: row.ratio, default=None)
 
 
 def naive_is_slower(evidence: Evidence) -> Finding:
-    """The fastest speculation without an adapter against the target alone."""
-    naive = [row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])]
-    best = _best(naive)
+    """The fastest speculation with the untouched draft model against the target alone."""
+    best = _best([row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])])
     if best is None:
-        return nothing("Speculation and the target alone were not run on the same samples.")
-    if not is_told(best.interval, 1):
+        return nothing("The draft model's speculation and the target alone were not run on the same samples.")
+    if not best.estimate.differs_from(1):
         return nothing(f"{best.sentence} That cannot be told from no difference.")
-    return found(best.ratio < 1, best.sentence, best.column, best.base)
+    return found(best.ratio < 1, best.sentence, best.column, best.base, needs_text=True)
 
 
 def adapter_speedup(evidence: Evidence) -> Finding:
-    """The fastest answers through an adapted KV cache against the target alone; without any, through other adapters."""
+    """The fastest answers through an adapted KV cache against the target alone; what other adapters bring is told."""
     through = speeds(evidence, is_adapter=True)
     cached = [row for row in through if row.column.runs[0].info.mode == KV_ADAPTED]
     best = _best(cached or through)
     if best is None:
         return nothing("No speculation through an adapter is here.")
-    sentence = f"{best.sentence} Its answers are not the target's own." if cached else best.sentence
-    finding = within(best.ratio, best.interval, ADAPTER_SPEEDUP, sentence, best.column, best.base)
-    if cached or finding.verdict == NOT_MEASURED:
-        return finding
-    kind = "on hidden states" if best.column.runs[0].info.imported is not None else "that draft"
-    return replace(finding, judged_on=f"adapters {kind}, not on the KV cache")
+    if not cached:
+        return on_others(best.sentence, "an adapter that drafts, and not on an adapted KV cache")
+    sentence = f"{best.sentence} Its answers are not the target's own."
+    return within(best.ratio, best.interval, ADAPTER_SPEEDUP, sentence, best.column, best.base, needs_text=True)
 
 
 def adapter_acceptance(evidence: Evidence) -> Finding:
-    """Accepted of drafted tokens through adapters."""
-    columns = [
-        column
+    """Accepted of drafted tokens through the best adapter of the draft, in chains; every sample counts once."""
+    rates = [
+        (rate, column)
         for column in evidence.columns
         if column.runs[0].info.mode in SPECULATIVE_MODES and _is_adapted(column.runs[0])
+        if _drafts_chains(column.runs[0]) and (rate := _rate(column)) is not None
     ]
-    accepted, drafted = _counts(run for column in columns for run in column.runs)
-    if not drafted:
-        return nothing("No speculation through an adapter is here.")
+    if not rates:
+        return nothing(
+            "No chain was drafted by the draft model through an adapter (heads and trees are another thing)."
+        )
+    (accepted, drafted, interval), column = max(rates, key=lambda pair: pair[0][0] / pair[0][1])
     sentence = (
-        f"Through adapters {accepted:.0f} of {drafted:.0f} drafted tokens were accepted, {accepted / drafted:.1%}."
+        f"{accepted / drafted:.1%} of what {column.cell or column.label} drafted in chains was accepted: "
+        f"{accepted:.0f} of {drafted:.0f} drafted tokens, {len(column.samples())} samples."
     )
-    return found(accepted / drafted >= ADAPTER_RATE, sentence, *columns)
+    if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
+        return nothing(f"{sentence} Too few samples to tell it from 80 %.")
+    return found(accepted / drafted >= ADAPTER_RATE, sentence, column, needs_text=True, needs_times=False)
+
+
+def _rate(column: Column) -> tuple[float, float, Interval | None] | None:
+    """Accepted and drafted tokens over one run of every sample, and the 95 % interval of their quotient."""
+    counted = [_counts_of(runs[0]) for runs in column.samples().values()]
+    accepted, drafted = [one[0] for one in counted], [one[1] for one in counted]
+    if not sum(drafted):
+        return None
+    if not sum(accepted):
+        return 0.0, sum(drafted), (0.0, 0.0) if len(counted) >= FEWEST else None
+    return sum(accepted), sum(drafted), ratio_interval(drafted, accepted, paired=True)
 
 
 def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     """Hidden drafting as measured, or else the most that measured paces allow at 002's own acceptance."""
     measured = [
         row
-        for row in speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True)
+        for row in speeds(evidence)
         if row.column.runs[0].info.mode == PARALLEL_PREFILL
         or any(entry.hidden for run in row.column.runs for entry in run.rounds)
     ]
-    best = _best(measured)
+    best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
     if best is not None:
-        return within(best.ratio, best.interval, PARALLEL_SPEEDUP, best.sentence, best.column, best.base)
+        columns = best.column, best.base
+        return within(best.ratio, best.interval, PARALLEL_SPEEDUP, best.sentence, *columns, needs_text=True)
     bounds = [
         (most, draft, target)
         for draft in evidence.plain()
@@ -192,12 +279,14 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
         return nothing("The paces of a draft and a target are not known.")
     most, draft, target = max(bounds, key=lambda bound: max(entry.speedup for entry in bound[0]))
     sentence = (
-        f"Nothing was drafted inside a prefill, but the measured paces bound it: {most[0].free} tokens fit the window, "
-        f"{most[0].accepted:.1f} of them are accepted at 80 %, so {LENGTHS[0]} and {LENGTHS[1]} tokens come at most "
-        f"{most[0].speedup:.2f} and {most[1].speedup:.2f} times as fast."
+        f"At most {most[0].speedup:.2f} and {most[1].speedup:.2f} times as fast for {LENGTHS[0]} and {LENGTHS[1]} "
+        f"tokens: nothing was drafted inside a prefill, but {most[0].free} tokens fit the window, of which "
+        f"{most[0].accepted:.1f} are accepted at 80 % each."
     )
     if max(entry.speedup for entry in most) >= PARALLEL_SPEEDUP[0]:
         return nothing(f"{sentence} Whether that is reached was not measured.")
+    if min(len(draft.runs), len(target.runs)) < FEWEST:
+        return nothing(f"{sentence} The paces are of fewer than three runs.")
     return found(False, sentence, draft, target)
 
 
@@ -210,12 +299,17 @@ def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
 
 
 def speculation_doubles(evidence: Evidence) -> Finding:
-    """The fastest speculation of any kind against the target alone."""
-    every = speeds(evidence, is_adapter=False) + speeds(evidence, is_adapter=True)
-    best = _best([row for row in every if row.column.runs[0].info.mode in SPECULATIVE_MODES])
+    """The fastest speculation with the draft model as it is against the target alone; what others bring is told."""
+    rows = [row for row in speeds(evidence) if row.column.runs[0].info.mode in SPECULATIVE_MODES]
+    own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
+    others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
+    apart = ", ".join(f"{row.name} {row.ratio:.2f}x ({_who(row.column)})" for row in others[:MOST_APART])
+    told = f" Without the draft model as it is: {apart}." if others else ""
+    best = _best(own)
     if best is None:
-        return nothing("Speculation and the target alone were not run on the same samples.")
-    return within(best.ratio, best.interval, SPECULATIVE_SPEEDUP, best.sentence, best.column, best.base)
+        return nothing(f"The draft model's speculation and the target alone were not run on the same samples.{told}")
+    sentence, columns = f"{best.sentence}{told}", (best.column, best.base)
+    return within(best.ratio, best.interval, SPECULATIVE_SPEEDUP, sentence, *columns, needs_text=True)
 
 
 def pruning_saves(evidence: Evidence) -> Finding:
@@ -250,7 +344,8 @@ def quantization_speeds_up(evidence: Evidence) -> Finding:
         kind = next(kind for kind in kinds if kind is not None)
         interval = interval_words(compared.ratio_interval)
         sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
-        return within(compared.ratio, compared.ratio_interval, QUANTIZED_SPEEDUP, sentence, whole, packed)
+        # The documents' weights are not packed: what is packed here has to be theirs.
+        return within(compared.ratio, compared.ratio_interval, QUANTIZED_SPEEDUP, sentence, whole)
     return nothing("No configuration was run with packed weights and without.")
 
 

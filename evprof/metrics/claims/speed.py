@@ -29,6 +29,7 @@ from evprof.metrics.paired import Compared, compare, mean_of, values_of
 from evprof.metrics.roofline import prefill_flops
 from evprof.metrics.sizes import ModelSizes, ceiling_of, sizes_of
 from evprof.metrics.stages import stage_ms
+from evprof.metrics.statistics import FEWEST
 from evprof.metrics.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
 
 EXPLAINED = 0.8
@@ -199,6 +200,8 @@ def _prefill_within(evidence: Evidence, wanted: tuple[float, float]) -> Finding:
     spent, column = mine[0]
     cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
     values = values_of(column, _prefill)
+    if len(values) < FEWEST:
+        return nothing(f"{spent:.1f} ms over {len(values)} samples, fewer than {FEWEST}.")
     sentence = f"Warm, it takes {spent:.1f} ms ({min(values):.1f} to {max(values):.1f}, {len(values)} samples)"
     if cold:
         sentence += f"; the first, cold pass took {cold[0]:.1f} ms"

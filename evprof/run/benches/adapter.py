@@ -95,7 +95,8 @@ def _turn(engine: Engine, requests: tuple[RunRequest, RunRequest], stop: StopFla
 
 
 def _figures(plan: AdapterPlan, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
-    runs = [turn.drafted for turn in turns]
+    # Greedy answers come out the same every time: repeats measure times, and count tokens once.
+    runs = [turn.drafted for turn in turns[:: plan.repeat]]
     costs = costs_of(turns)
     facts = turns[0].plain.info.models[TARGET]
     is_lossless = contender_of(plan.adapter).is_lossless

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-READY: dict[str, dict[str, Any]] = {
+ADAPTERS = ("evprof-tiny-lora", "evprof-tiny-hidden", "evprof-tiny-eagle", "evprof-tiny-ngram")
+"""Of the bundled pair."""
+
+ANSWER_LENGTHS = (5, 20, 50, 100)
+"""Tokens of the answers that document 002 expects totals for."""
+
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "half of the visual tokens": {"visual_keep": 0.5},
+    "int8": {"quantization": "int8"},
+    "static cache": {"cache": "static"},
+    "early exit": {"early_exit": 5},
+}
+
+_SINGLE: dict[str, dict[str, Any]] = {
     "stages": {
         "title": "Five stages of both models, side by side",
         "repeat": 10,
@@ -68,6 +82,76 @@ READY: dict[str, dict[str, Any]] = {
             {"mode": "target"},
             *({"mode": "speculative", "gamma": gamma} for gamma in (1, 2, 3, 5, 8)),
         ],
+    },
+    "drafters": {
+        "title": "The target alone, and with everybody who can draft for it, five tokens a round",
+        "repeat": 5,
+        "settings": {"max_new_tokens": 64, "gamma": 5},
+        "cells": [
+            {"mode": "target"},
+            *({"mode": "speculative", "drafter": drafter} for drafter in ("model", "lookup")),
+            *({"mode": "speculative", "adapter": adapter} for adapter in ADAPTERS),
+        ],
+    },
+    "parallel-prefill": {
+        "title": "Drafts inside the target's prefill, over answers of 5 to 100 tokens",
+        "repeat": 5,
+        "settings": {"max_new_tokens": 50, "ignore_eos": True, "frames": 8, "event_frames": 1},
+        "cells": [
+            *(
+                {**how, "max_new_tokens": count, "label": f"{words} · {count} tokens"}
+                for words, how in (
+                    ("target", {"mode": "target"}),
+                    ("hidden drafts", {"mode": "parallel-prefill"}),
+                    (f"hidden drafts of {ADAPTERS[0]}", {"mode": "parallel-prefill", "adapter": ADAPTERS[0]}),
+                )
+                for count in ANSWER_LENGTHS
+            ),
+            *(
+                {"mode": "parallel-prefill", **how, "label": f"hidden drafts · {words}"}
+                for words, how in (
+                    ("from the prefill on", {"begins": "prefill"}),
+                    ("verified in the last chunk", {"verify": "last-chunk"}),
+                    ("then rounds", {"afterwards": "rounds"}),
+                )
+            ),
+        ],
+    },
+    "optimizations": {
+        "title": "One optimization at a time, of either model",
+        "repeat": 5,
+        "settings": {"max_new_tokens": 32, "ignore_eos": True},
+        "cells": [
+            {**switch, "mode": mode, "label": f"{mode} · {words}"}
+            for mode in ("draft", "target")
+            for words, switch in _SWITCHES.items()
+            if mode == "target" or "early_exit" not in switch
+        ],
+    },
+}
+
+_OF_THE_DOCUMENTS = (
+    "shapes",
+    "stages",
+    "one-vs-eight",
+    "token-scaling",
+    "loading",
+    "speculation",
+    "drafters",
+    "parallel-prefill",
+    "optimizations",
+)
+
+DOCUMENTS = "documents"
+"""The suite that measures what the five documents tell, and whose report is in their order."""
+
+READY: dict[str, dict[str, Any]] = {
+    **_SINGLE,
+    DOCUMENTS: {
+        "title": "The five documents, measured",
+        "repeat": 3,
+        "within_context": True,
+        "parts": {name: _SINGLE[name] for name in _OF_THE_DOCUMENTS},
     },
 }
 """Name -> grid. One row takes the bundled pair a tenth of a second to a second, so that each is done in minutes."""

@@ -76,8 +76,13 @@ TOP_KEYS = (
     "settings",
     "axes",
     "cells",
+    "parts",
 )
-_GRID_KEYS = {"axes", "cells", "settings"}
+_GRID_KEYS = {"axes", "cells", "settings", "parts"}
+_PART_KEYS = ("title", "repeat", "settings", "axes", "cells", "within_context")
+
+PART = " · "
+"""Between the name of a part and that of a cell in it."""
 
 
 @dataclass(frozen=True)
@@ -131,18 +136,10 @@ def parse_suite(
     """
     _known(raw, TOP_KEYS, f"suite '{name}'")
     fixed = {**_checked(raw.get("settings", {}), "settings"), **(overrides or {})}
-    wishes, labels = _wishes(raw, fixed, set(overrides or ()))
-    cells = [meaningful(_cell(values), wants) for values in wishes]
-    kept: dict[str, int] = {}
-    for index, cell in enumerate(cells):
-        kept.setdefault(repr(flat_values(cell)), index)
-    notes = []
-    if len(kept) < len(cells):
-        notes.append(
-            f"{len(cells)} combinations are {len(kept)} different measurements; the others change nothing that counts "
-            "in their mode and are not measured twice."
-        )
-    listed = label_cells([cells[index] for index in kept.values()], [labels[index] for index in kept.values()])
+    if "parts" in raw:
+        listed, notes = _parts(raw, overrides, wants)
+    else:
+        listed, notes = _listed_cells(raw, fixed, set(overrides or ()), wants)
     for cell in listed:
         cell.check()
     return SuiteSpec(
@@ -159,6 +156,47 @@ def parse_suite(
         limit=None if raw.get("limit") is None else _count(raw["limit"], "limit", 1),
         notes=tuple(notes),
     )
+
+
+def _listed_cells(
+    raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str], wants: Wants
+) -> tuple[list[SuiteCell], list[str]]:
+    """The different cells of a grid with their labels, and what is to be said of the others."""
+    wishes, labels = _wishes(raw, fixed, overridden)
+    cells = [meaningful(_cell(values), wants) for values in wishes]
+    kept: dict[str, int] = {}
+    for index, cell in enumerate(cells):
+        kept.setdefault(repr(flat_values(cell)), index)
+    notes = []
+    if len(kept) < len(cells):
+        notes.append(
+            f"{len(cells)} combinations are {len(kept)} different measurements; the others change nothing that counts "
+            "in their mode and are not measured twice."
+        )
+    return label_cells([cells[index] for index in kept.values()], [labels[index] for index in kept.values()]), notes
+
+
+def _parts(
+    raw: Mapping[str, Any], overrides: Mapping[str, Any] | None, wants: Wants
+) -> tuple[list[SuiteCell], list[str]]:
+    """The cells of several grids, called after their part: "shapes · bfloat16"."""
+    parts = raw["parts"]
+    if not isinstance(parts, Mapping) or not parts or any(key in raw for key in ("settings", "axes", "cells")):
+        raise UserError(
+            "parts must be a table of grids, beside no settings, axes or cells of its own.", exit_code=USAGE
+        )
+    cells: list[SuiteCell] = []
+    notes: list[str] = []
+    for name, grid in parts.items():
+        if not isinstance(grid, Mapping):
+            raise UserError(f"Part '{name}' must be a table with settings, axes or cells.", exit_code=USAGE)
+        _known(grid, _PART_KEYS, f"part '{name}'")
+        found = parse_suite(grid, name, overrides=overrides, wants=wants)
+        cells += [replace(cell, label=f"{name}{PART}{cell.label}") for cell in found.cells]
+        notes += [f"Part '{name}': {note}" for note in found.notes]
+    if len(cells) > MOST_CELLS:
+        raise UserError(f"The parts have {len(cells)} cells and may have {MOST_CELLS} together.", exit_code=USAGE)
+    return cells, notes
 
 
 def checked_fields(values: Mapping[str, Any], where: str) -> dict[str, Any]:

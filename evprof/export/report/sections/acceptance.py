@@ -9,26 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE, SPECULATIVE_MODES
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
-    count_cell,
     count_text,
-    ms_cell,
     number_text,
     ratio_cell,
     share_cell,
-    share_text,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of
+from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of, saved_cell
 from evprof.metrics.claims.speculation import speeds
 from evprof.metrics.clinic import SHARE, definitions_over
 from evprof.metrics.comparison import column_token_match
-from evprof.metrics.configurations import Column, by_sample, sample_key
-from evprof.metrics.speculation import Verdict, plain_step_ms, verdict
-from evprof.metrics.statistics import mean_interval, summarize
+from evprof.metrics.configurations import Column
+from evprof.metrics.cross_prediction import predict_across
+from evprof.metrics.payoff import DECODE, Payoff, payoff_over, prediction_over, step_ms_of
+from evprof.metrics.speculation import distinct_answers
+from evprof.metrics.speculation_text import detail, payoff_sentence
 
 TITLE = "Acceptance and what speculation brings"
 
@@ -115,9 +113,9 @@ def _definitions(data: ReportData) -> list[str]:
 
 
 def _counted(column: Column, name: str) -> Iterator[Rate]:
-    """Every definition, its counts summed over all runs of a configuration: long answers weigh more."""
+    """Every definition, its counts summed over the distinct answers of a configuration: long answers weigh more."""
     badge = badge_of(column.runs)
-    for entry in definitions_over([(run, None) for run in column.runs if run.rounds]):
+    for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if run.rounds]):
         if entry.value is not None:
             words = f"{entry.formula}; {entry.note}" if entry.note else entry.formula
             is_share = entry.unit == SHARE
@@ -158,7 +156,8 @@ def _table(rates: list[Rate]) -> Table:
     return Table(
         heads,
         rows,
-        caption="Counts are summed over the runs of a configuration, so that long answers weigh more",
+        caption="Counts are summed over the distinct answers of a configuration: repeats of one answer count once, and "
+        "long answers weigh more",
         text_columns=3,
     )
 
@@ -167,53 +166,46 @@ def _of(rate: Rate) -> Badge:
     return Badge.IMPORTED if rate.badge is Badge.IMPORTED else Badge.DERIVED
 
 
-def verdicts_of(data: ReportData, column: Column) -> list[tuple[RunLog, Verdict]]:
-    """Every speculative run of a configuration weighed against the target alone on the same sample, where that ran."""
-    others = by_sample(run for run in data.runs if run.info.mode not in PAIRED_MODES)
-    found = []
-    for run in column.runs:
-        if run.info.mode in SPECULATIVE_MODES and run.info.imported is None:
-            weighed = verdict(run, plain_step_ms(run, others.get(sample_key(run), ())))
-            if weighed is not None:
-                found.append((run, weighed))
-    return found
-
-
 def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     rows, sentences = [], []
     for column in data.columns:
-        found = [weighed for _, weighed in verdicts_of(data, column)]
-        if not found:
+        info = column.runs[0].info
+        if info.mode not in SPECULATIVE_MODES or info.imported is not None:
             continue
-        rows.append(_speed_row(names[id(column)], found))
-        sentences.append(_speed_sentence(names[id(column)], found))
-    if not rows:
+        payoff = payoff_over(column.runs, data.beside(column), data.processes)
+        if payoff is None:
+            continue
+        if info.mode == SPECULATIVE:
+            rows.append(_speed_row(names[id(column)], payoff))
+        sentences.append(f"{names[id(column)]}: {payoff_sentence(payoff)} {detail(payoff)}".rstrip())
+    if not sentences:
         return []
     heads = (
         "configuration",
         "γ drafted",
         "tokens a round",
         "draft / target step",
-        "verification / target step",
-        "predicted decoding speed",
-        "measured decoding speed",
+        "rest of a round / target step",
+        "decoding, predicted from other samples",
+        "decoding, measured",
         "predicted / measured",
-        "net, with the draft's own stages",
-        "runs",
+        "saved an answer",
+        "runs against plain",
     )
-    caption = (
-        "Against the target alone on the same sample and prompt: S = tokens a round / (γ · c + v); 1.00x is no gain"
-    )
-    return [
-        Table(heads, tuple(rows), caption=caption),
-        *(Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences),
-    ]
+    table = [Table(heads, tuple(rows), caption=_SPEED_CAPTION)] if rows else []
+    return [*table, *(Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences)]
+
+
+_SPEED_CAPTION = (
+    "Against the target alone on the same samples, prompt and settings: S = tokens a round / (γ · c + v); 1.00x is no "
+    "gain. A prediction takes costs and acceptance from the other half of the samples, and is n/a with one sample"
+)
 
 
 def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     """Imported speculation against the target alone on the same questions, beside what its file says."""
     rows = []
-    for found in speeds(evidence_of(data), is_adapter=True):
+    for found in speeds(evidence_of(data), imported_only=True):
         told = [
             run.info.imported.figures["published_speedup"]
             for run in found.column.runs
@@ -222,7 +214,7 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         rows.append(
             (
                 Cell(names[id(found.column)]),
-                Cell(names[id(found.base)]),
+                Cell(", ".join(names[id(column)] for column in found.bases(data.columns))),
                 ratio_cell(found.ratio, found.interval, lower_is_better=False),
                 ratio_cell(fmean(told) if told else None, badge=Badge.IMPORTED),
                 Cell(str(len(found.column.runs))),
@@ -235,43 +227,20 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     return [Table(heads, tuple(rows), caption=caption, text_columns=2)]
 
 
-def _speed_row(name: str, found: list[Verdict]) -> tuple[Cell, ...]:
-    costs = [weighed.draft_cost for weighed in found if weighed.draft_cost is not None]
-    predicted = [weighed.predicted_speedup for weighed in found if weighed.predicted_speedup is not None]
-    measured = [weighed.measured_speedup for weighed in found]
-    agreement = fmean(predicted) / fmean(measured) if predicted else None
+def _speed_row(name: str, payoff: Payoff) -> tuple[Cell, ...]:
+    step = step_ms_of(payoff.baseline)
+    found = None if step is None else prediction_over(payoff.runs, step)
+    across = predict_across(payoff.runs, payoff.baseline.runs)
+    decode = payoff.of(DECODE)
     return (
         Cell(name),
-        Cell(number_text(fmean(weighed.gamma for weighed in found)), Badge.DERIVED),
-        Cell(number_text(fmean(weighed.tokens_per_round for weighed in found)), Badge.DERIVED),
-        ratio_cell(fmean(costs) if costs else None, mean_interval(costs)),
-        ratio_cell(fmean(weighed.verify_cost for weighed in found)),
-        ratio_cell(fmean(predicted) if predicted else None, mean_interval(predicted)),
-        ratio_cell(fmean(measured), mean_interval(measured), lower_is_better=False),
-        ratio_cell(agreement),
-        ms_cell(summarize([weighed.net_ms for weighed in found]), Badge.DERIVED),
-        count_cell(len(found), badge=Badge.DERIVED),
+        Cell(number_text(found.mean_gamma), Badge.DERIVED) if found else not_available(),
+        Cell(number_text(found.tau), Badge.DERIVED) if found else not_available(),
+        ratio_cell(found.c if found else None),
+        ratio_cell(found.v if found else None),
+        ratio_cell(across.predicted) if across else not_available("(one sample)"),
+        ratio_cell(decode.speedup, decode.interval, lower_is_better=False) if decode else not_available(),
+        ratio_cell(across.ratio) if across else not_available("(one sample)"),
+        saved_cell(payoff),
+        Cell(f"{len(payoff.runs)} against {payoff.baseline.words}"),
     )
-
-
-def _speed_sentence(name: str, found: list[Verdict]) -> str:
-    net = fmean(weighed.net_ms for weighed in found)
-    interval = mean_interval([weighed.net_ms for weighed in found])
-    paid = sum(weighed.pays for weighed in found)
-    if interval is not None and interval[0] <= 0 <= interval[1]:
-        head = f"{name}: whether speculation pays cannot be told from {len(found)} runs (net {number_text(net)} ms)"
-    elif net > 0:
-        head = f"{name}: speculation saves {number_text(net)} ms a run"
-    else:
-        head = f"{name}: speculation costs {number_text(-net)} ms a run"
-    rates = [weighed.rate for weighed in found if weighed.rate is not None]
-    needed = [weighed.break_even_rate for weighed in found]
-    known = [rate for rate in needed if rate is not None]
-    accepted = f" at an acceptance of {share_text(fmean(rates))} of the drafted tokens" if rates else ""
-    if not known:
-        more = "no acceptance rate would make it pay at these step times and lengths"
-    elif len(known) < len(needed):
-        more = f"only in {len(known)} of {len(needed)} runs could any acceptance rate make it pay"
-    else:
-        more = f"it would break even at {share_text(fmean(known))}"
-    return f"{head}{accepted}; {more}. It paid in {paid} of {len(found)} runs."

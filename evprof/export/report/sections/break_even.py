@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from evprof.core.records import TARGET
-from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE
+from evprof.core.speculation import SPECULATIVE
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, share_cell
 from evprof.export.report.parts import (
@@ -25,12 +22,19 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.sections.evidence import names_of
 from evprof.metrics import break_even
-from evprof.metrics.configurations import Column, by_sample, sample_key
-from evprof.metrics.decoding import decode_ms_per_token
-from evprof.metrics.paired import Compared, compare
-from evprof.metrics.payoff import SLIP_002, Prediction, expected_table, prediction_over
-from evprof.metrics.speculation import plain_step_ms
-from evprof.metrics.stages import END_TO_END, total_ms
+from evprof.metrics.configurations import Column
+from evprof.metrics.payoff import (
+    DECODE,
+    SLIP_002,
+    Measured,
+    Payoff,
+    Prediction,
+    expected_table,
+    payoff_over,
+    prediction_over,
+    step_ms_of,
+)
+from evprof.metrics.stages import END_TO_END
 
 TITLE = "Break-even of speculation"
 
@@ -50,8 +54,7 @@ class Weighed:
 
     column: Column
     found: Prediction
-    decode: Compared | None
-    whole: Compared | None
+    payoff: Payoff
 
 
 def section(data: ReportData) -> Section:
@@ -69,45 +72,16 @@ def section(data: ReportData) -> Section:
 
 def weighed_of(data: ReportData) -> list[Weighed]:
     """Every configuration that speculates in rounds and has a plain one beside it."""
-    known = by_sample(data.runs)
     found = []
     for column in data.columns:
         info = column.runs[0].info
         if info.mode != SPECULATIVE or info.imported is not None:
             continue
-        steps = [plain_step_ms(run, known.get(sample_key(run), ())) for run in column.runs]
-        measured = [step for step in steps if step is not None]
-        predicted = prediction_over(column.runs, median(measured)) if measured else None
-        if predicted is not None:
-            base = _base(data, column)
-            found.append(Weighed(column, predicted, _compared(column, base, DECODE), _compared(column, base, WHOLE)))
+        payoff = payoff_over(column.runs, data.beside(column), data.processes)
+        step = None if payoff is None else step_ms_of(payoff.baseline)
+        if payoff is not None and step is not None and (predicted := prediction_over(payoff.runs, step)) is not None:
+            found.append(Weighed(column, predicted, payoff))
     return found
-
-
-def _base(data: ReportData, column: Column) -> Column | None:
-    """The plain configuration of the same target."""
-    model = column.runs[0].info.models.get(TARGET)
-    plain = (
-        other
-        for other in data.columns
-        if other.runs[0].info.role == TARGET
-        and other.runs[0].info.mode not in PAIRED_MODES
-        and other.runs[0].info.models.get(TARGET) == model
-    )
-    return next(plain, None)
-
-
-DECODE, WHOLE = "decode", "whole"
-
-
-def _compared(column: Column, base: Column | None, what: str) -> Compared | None:
-    if base is None:
-        return None
-    return compare(column, base, decode_ms_per_token if what == DECODE else _whole_ms)
-
-
-def _whole_ms(run: RunLog) -> float | None:
-    return total_ms(run, END_TO_END)
 
 
 def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
@@ -123,10 +97,11 @@ def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
                 ratio_cell(found.v),
                 share_cell(found.alpha),
                 ratio_cell(found.predicted_decode),
-                _measured(entry.decode),
-                _measured(entry.whole),
+                _measured(entry.payoff.of(DECODE)),
+                _measured(entry.payoff.of(END_TO_END)),
                 not_available("(at any acceptance)") if rate is None else share_cell(rate),
                 ms_cell(found.preparation_ms, Badge.DERIVED),
+                Cell(f"{len(entry.payoff.runs)} against {entry.payoff.baseline.words}"),
             )
         )
     heads = (
@@ -135,19 +110,18 @@ def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
         "c, a drafted token",
         "v, rest of a round",
         "α accepted of judged",
-        "predicted decoding",
+        "decoding by the formula, same runs",
         "measured decoding",
         "measured whole answer",
         "break-even, accepted of drafted",
         "preparing the draft",
+        "runs against plain",
     )
     return Table(heads, tuple(rows), caption="Speeds against the target alone; above 1.00x speculation is faster")
 
 
-def _measured(compared: Compared | None) -> Cell:
-    if compared is None:
-        return not_available()
-    return ratio_cell(compared.ratio, compared.ratio_interval, lower_is_better=False)
+def _measured(found: Measured | None) -> Cell:
+    return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
 
 
 def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
@@ -157,13 +131,14 @@ def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
         points = break_even.curve(found.costs, found.by_place if found.alpha is None else found.alpha)
         x, y = tuple(float(point.gamma) for point in points), tuple(point.speedup for point in points)
         series.append(Series(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
-        if entry.decode is not None and entry.decode.ratio is not None:
-            ends = entry.decode.ratio_interval or (None, None)
+        decode = entry.payoff.of(DECODE)
+        if decode is not None:
+            ends = decode.interval or (None, None)
             series.append(
                 Series(
                     f"{name}, measured",
                     (found.mean_gamma,),
-                    (entry.decode.ratio,),
+                    (decode.speedup,),
                     low=(ends[0],),
                     high=(ends[1],),
                     badge=Badge.MEASURED,
@@ -183,7 +158,7 @@ def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
 
 def _expected(data: ReportData, entry: Weighed, names: dict[int, str]) -> list[Block]:
     run = entry.column.runs[0]
-    rows = expected_table(run, by_sample(data.runs).get(sample_key(run), ()))
+    rows = expected_table(run, data.beside(entry.column))
     if not rows:
         return []
     cells = tuple(

@@ -20,9 +20,10 @@ def section(data: ReportData) -> Section:
     answers = answer_claims(evidence_of(data))
     counted = Counter(answer.finding.verdict for answer in answers)
     told = ", ".join(f"{counted[verdict]} {verdict}" for verdict in (CONFIRMED, REFUTED, NOT_MEASURED))
-    others = [answer for answer in answers if answer.finding.judged_on]
+    others = sum(bool(answer.finding.measured_on) for answer in answers)
     said = (
-        f" {len(others)} of them are judged on other models than the documents', and say nothing of those."
+        f" {others} of the latter {'was' if others == 1 else 'were'} measured on other models than the documents', "
+        "which confirms and refutes nothing."
         if others
         else ""
     )
@@ -33,10 +34,10 @@ def section(data: ReportData) -> Section:
         (
             Paragraph(f"Of {len(answers)} claims: {told}.{said}"),
             Table(
-                ("document", "claim", "verdict", "evidence", "judged on"),
+                ("document", "claim", "verdict", "evidence", "measured on"),
                 rows,
-                caption="Each verdict is computed from this report's data; absolute times are judged on 7B models in "
-                "16 bit on a GPU only",
+                caption="Each verdict is computed from this report's data, from runs of the documents' models alone: "
+                "EventGPT-7B and LLaVA-1.5-7B, not quantized, in 16 bit; absolute times on a GPU",
                 text_columns=5,
             ),
         ),
@@ -47,11 +48,10 @@ def _row(answer: Answer, badge: Badge) -> tuple[Cell, ...]:
     finding = answer.finding
     is_open = finding.verdict == NOT_MEASURED
     sentence = f"{finding.sentence} To be measured: {answer.claim.wanted}." if is_open else finding.sentence
-    verdict = f"{finding.verdict}, on others" if finding.judged_on else finding.verdict
     return (
         Cell(answer.claim.document),
         Cell(answer.claim.text),
-        Cell(verdict, None if is_open else badge, "" if finding.judged_on else _TONES[finding.verdict]),
+        Cell(finding.verdict, None if is_open else badge, _TONES[finding.verdict]),
         Cell(sentence),
-        Cell("" if is_open else finding.judged_on or "the documents' models"),
+        Cell(finding.measured_on if is_open else "the documents' models"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain, compress
 from typing import Any
 
 from evprof.core.records import COVERS
@@ -31,7 +32,8 @@ from evprof.metrics.differences import (
     mean_of_repeats,
     part_reader,
 )
-from evprof.metrics.paired import Compared, Read
+from evprof.metrics.estimates import Read, observe
+from evprof.metrics.paired import Compared
 from evprof.metrics.stages import BASES, END_TO_END, WITHOUT_LOAD
 
 TITLE = "What each stage contributes to the difference"
@@ -64,7 +66,7 @@ def section(data: ReportData) -> Section:
 
 def _told(pair: Pair, base: str, other: str) -> list[Block]:
     by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
-    totals = {basis: _means(pair, basis, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
     parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
     if not parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
@@ -87,15 +89,22 @@ def _told(pair: Pair, base: str, other: str) -> list[Block]:
     return [*found, plot] if plot is not None else found
 
 
-def _means(pair: Pair, basis: str, read: Read) -> Compared | None:
+def _means(pair: Pair, read: Read) -> Compared | None:
     """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
-    runs = matched(pair.base, pair.other, basis)
+    runs = matched(pair.base, pair.other)
     before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
     if runs.is_paired:
-        both = [(one, two) for one, two in zip(before, after, strict=True) if one is not None and two is not None]
-        return Compared(tuple(one for one, _ in both), tuple(two for _, two in both), True) if both else None
-    known = [tuple(value for value in side if value is not None) for side in (before, after)]
-    return Compared(known[0], known[1], False) if all(known) else None
+        whole = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
+        keeps = whole, whole
+    else:
+        keeps = [one is not None for one in before], [two is not None for two in after]
+    known = [tuple(compress(side, keep)) for side, keep in zip((before, after), keeps, strict=True)]
+    one, two = (tuple(value for value in side if value is not None) for side in known)
+    first, second = (
+        observe(chain.from_iterable(compress(side, keep)), read, file)
+        for side, keep, file in zip((runs.before, runs.after), keeps, runs.files, strict=True)
+    )
+    return Compared(one, two, runs.is_paired, (first, second)) if one and two else None
 
 
 def _reader(part: str) -> Read:
@@ -108,10 +117,10 @@ def _row(
     pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None]
 ) -> tuple[Cell, ...]:
     entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
-    basis, entry = next((basis, found) for basis, found in entries.items() if found is not None)
+    entry = next(found for found in entries.values() if found is not None)
     badge = badge_of((*pair.base.runs, *pair.other.runs))
     values = [Cell(""), Cell("")]
-    compared = None if part in (OVERLAP, REMAINDER) else _means(pair, basis, _reader(part))
+    compared = None if part in (OVERLAP, REMAINDER) else _means(pair, _reader(part))
     if compared is not None:
         values = [ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)]
     shares = [
@@ -188,7 +197,7 @@ def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plo
     for part in parts:
         if part["stage"] in (OVERLAP, REMAINDER):
             continue
-        compared = _means(pair, END_TO_END, _reader(part["stage"]))
+        compared = _means(pair, _reader(part["stage"]))
         if compared is not None:
             heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
             color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else UNATTRIBUTED

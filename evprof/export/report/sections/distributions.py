@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, interval_cell, ms_cell
+from evprof.export.report.figures import count_cell, interval_cell, ms_cell, rows_cell
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, Paragraph, Section, Table
 from evprof.export.report.readings import Reading, part_title
 from evprof.metrics.statistics import PERCENTILES, Summary, outliers, warmup_count
@@ -70,7 +70,7 @@ def _row(  # noqa: PLR0917 - what a row says
     return (
         Cell(name),
         Cell(title),
-        count_cell(found.count, badge=data.badge(place)),
+        rows_cell(found.count),
         ms_cell(found, own, has_unit=False),
         interval_cell(found.ci95, has_unit=False),
         ms_cell(found.minimum, own, has_unit=False),

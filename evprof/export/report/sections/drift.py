@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.run_info import REFERENCE
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, ms_cell, number_cell, share_text
+from evprof.export.report.figures import ms_cell, number_cell, rows_cell, share_text
 from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.sections.evidence import listed
 from evprof.metrics.drift import LEAST_RUNS, Drift, drift_of
@@ -43,7 +43,7 @@ def _row(name: str, drift: Drift) -> tuple[Cell, ...]:
     interval = drift.change_interval
     return (
         Cell(name),
-        count_cell(len(drift.totals_ms)),
+        rows_cell(len(drift.totals_ms)),
         number_cell(drift.line.high_x),
         ms_cell(drift.line.mean_y),
         Cell(_signed(drift.change), Badge.DERIVED, tone="warn" if _is_large(drift) else ""),

@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData, Source
-from evprof.export.report.figures import bytes_cell, count_cell
+from evprof.export.report.figures import bytes_cell, rows_cell
 from evprof.export.report.parts import (
     NOT_AVAILABLE,
     Badge,
@@ -53,7 +53,7 @@ def section(data: ReportData) -> Section:
     blocks: list[Block] = []
     for found in (_machine(data), _gpu(data), _models(data)):
         blocks += [found] if found else []
-    blocks += [*_settings(data), *_suites(data), *_warnings(data), *_commands(data)]
+    blocks += [*settings_blocks(data), *_suites(data), *_warnings(data), *_commands(data)]
     return Section("Environment and how to make it again", tuple(blocks))
 
 
@@ -119,7 +119,7 @@ def _models(data: ReportData) -> Table | None:
             *text_cells((model.name, role, NAMES_OF_FAMILIES.get(model.family, model.family))),
             *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
             *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
-            count_cell(model.parameters, badge=own),
+            rows_cell(model.parameters),
             bytes_cell(model.weight_bytes, own),
         )
         for role, model, own in found.values()
@@ -128,7 +128,7 @@ def _models(data: ReportData) -> Table | None:
     return Table((*heads, "parameters", "weight bytes"), tuple(rows), "Models", text_columns=9) if rows else None
 
 
-def _settings(data: ReportData) -> Iterator[Block]:
+def settings_blocks(data: ReportData) -> Iterator[Block]:
     """What all configurations share in a sentence, what tells them apart in a table."""
     ours = [place for place, column in enumerate(data.columns) if column.runs[0].info.imported is None]
     if not ours:

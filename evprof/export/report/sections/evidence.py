@@ -12,10 +12,13 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.export.report.data import ReportData
-from evprof.export.report.parts import Badge
+from evprof.export.report.figures import interval_text, ms_cell, number_text
+from evprof.export.report.parts import Badge, Cell
+from evprof.metrics.baselines import baseline_over
 from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations import Column
 from evprof.metrics.drift import without_reference
+from evprof.metrics.payoff import Payoff
 from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 
 SIDE_BY_SIDE = "side-by-side"
@@ -64,10 +67,19 @@ def _within(columns: Sequence[Column]) -> list[Pair]:
     found = [pair for together in by_request.values() for pair in _roles(together)]
     if not found:
         found = _roles(columns)
-    plain = next((column for column in columns if _role(column) == TARGET and _mode(column) not in PAIRED_MODES), None)
-    if plain is not None:
-        found += [Pair(plain, column) for column in columns if _mode(column) in SPECULATIVE_MODES]
+    for column in columns:
+        if _mode(column) in SPECULATIVE_MODES and (plain := plain_of(column, columns)) is not None:
+            found.append(Pair(plain, column))
     return found or [Pair(columns[0], other) for other in columns[1:]]
+
+
+def plain_of(column: Column, columns: Sequence[Column]) -> Column | None:
+    """The configuration among `columns`, of one session, that holds most of the baseline of one that speculates."""
+    baseline = baseline_over(column.runs, [run for other in columns for run in other.runs])
+    if baseline is None:
+        return None
+    wanted = set(baseline.run_ids)
+    return max(columns, key=lambda other: sum(run.run_id in wanted for run in other.runs))
 
 
 def _roles(columns: Sequence[Column]) -> list[Pair]:
@@ -106,6 +118,15 @@ def evidence_of(data: ReportData) -> Evidence:
         models=noted_models(data),
         ceilings=noted_ceilings(data),
     )
+
+
+def saved_cell(payoff: Payoff | None) -> Cell:
+    """What speculation saves an answer, in ms, with its interval; below 0 it costs."""
+    saved = payoff.saved_ms if payoff else None
+    if saved is None:
+        return ms_cell(None)
+    ends = f" {interval_text(saved.interval, 'ms')}" if saved.interval else " ms"
+    return Cell(f"{number_text(saved.value)}{ends}", Badge.DERIVED)
 
 
 def sizes_in(run: RunLog, noted: dict[str, ModelSizes], role: str | None = None) -> ModelSizes | None:

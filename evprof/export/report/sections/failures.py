@@ -6,8 +6,8 @@ from collections import Counter
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, share_cell
-from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.figures import rows_cell, share_cell
+from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table
 
 _FEW = 6
 
@@ -35,22 +35,21 @@ def _row(data: ReportData, error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
         Cell(_listed([_configuration(data, run) for run in runs])),
         Cell(_listed([str(run.info.sample.get("name") or "") for run in runs])),
         Cell(_listed([run.info.status for run in runs])),
-        count_cell(len(runs), badge=_badge(runs[0])),
+        rows_cell(len(runs)),
     )
 
 
 def _by_configuration(data: ReportData) -> Table:
     finished = Counter(_configuration(data, run) for run in data.runs)
     failed = Counter(_configuration(data, run) for run in data.failures)
-    badges = {_configuration(data, run): _badge(run) for run in (*data.runs, *data.failures)}
     rows = []
     for name in dict.fromkeys((*finished, *failed)):
         whole = finished[name] + failed[name]
         rows.append(
             (
                 Cell(name),
-                count_cell(finished[name], badge=badges[name]),
-                count_cell(failed[name], badge=badges[name], tone="warn" if failed[name] else ""),
+                rows_cell(finished[name]),
+                rows_cell(failed[name], tone="warn" if failed[name] else ""),
                 share_cell(failed[name] / whole),
             )
         )
@@ -65,10 +64,6 @@ def _configuration(data: ReportData, run: RunLog) -> str:
         if info.cell and (first.cell, first.role) == (info.cell, info.role):
             return name
     return " · ".join(part for part in (info.cell or info.mode, info.role) if part)
-
-
-def _badge(run: RunLog) -> Badge:
-    return Badge.MEASURED if run.info.imported is None else Badge.IMPORTED
 
 
 def _listed(names: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, share_text
+from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.configurations import Column
@@ -63,7 +63,7 @@ def _lengths(columns: list[Column], names: dict[int, str]) -> Table:
                 Cell(names[id(column)]),
                 Cell(settings_words(column)),
                 count_cell(summary, "tokens", badge_of(column.runs)),
-                count_cell(summary.count if summary else None, badge=badge_of(column.runs)),
+                rows_cell(summary.count if summary else None),
                 _at_limit(column),
             )
         )
@@ -126,7 +126,7 @@ def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Tabl
                 ratio_cell(told.total_ms.ratio, told.total_ms.ratio_interval, lower_is_better=True),
                 ms_cell(before, badge),
                 ms_cell(after, badge),
-                count_cell(told.tokens.count),
+                rows_cell(told.tokens.count),
             )
         )
     heads = (

@@ -7,37 +7,37 @@ from collections.abc import Callable, Mapping, Sequence
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, ms_cell, number_text, share_text
-from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
-from evprof.export.report.sections.evidence import names_of
+from evprof.export.report.figures import count_cell, ms_cell, share_text
+from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.sections.evidence import names_of, saved_cell
 from evprof.metrics.configurations import SampleKey, by_sample, sample_key
 from evprof.metrics.parallel_prefill import Window, window_of
-from evprof.metrics.speculation_text import speculation_sentence
-from evprof.metrics.statistics import mean_interval, summarize
+from evprof.metrics.payoff import Payoff, payoff_over
+from evprof.metrics.speculation import Ceiling, ceiling_of, distinct_answers
+from evprof.metrics.speculation_text import payoff_sentence
+from evprof.metrics.statistics import summarize
 
 TITLE = "Drafts inside the prefill"
 
 LESSON = (
     "Gain = saved steps - verification - contention. Contention is how much longer the target's own stages take while "
-    "the draft computes beside them. Of one block at most a/(1-a) tokens are accepted, however long the window is."
+    "the draft computes beside them. If tokens are accepted independently of each other, one block gives a/(1-a) "
+    "accepted tokens at most, however long the window is."
 )
 
 
 def section(data: ReportData) -> Section:
-    """A row per configuration, the sentence of its last run, and what was gained over all."""
-    names, known = names_of(data), by_sample(data.runs)
+    """A row and a sentence per configuration, over all of its samples."""
+    names = names_of(data)
     rows, said = [], []
     for column in data.columns:
         info = column.runs[0].info
         if info.mode != PARALLEL_PREFILL or info.imported is not None:
             continue
-        found = _windows(column.runs, known)
-        # Contention and gains are medians over repeats already: of each sample there is one.
-        each = _windows([repeats[-1] for repeats in column.samples().values()], known)
-        rows.append(_row(names[id(column)], found, each))
-        said.append(_sentence(names[id(column)], found, each))
-        last = column.runs[-1]
-        said.append(speculation_sentence(last, known.get(sample_key(last), ())))
+        found = _windows(column.runs, by_sample(data.beside(column)))
+        payoff = payoff_over(column.runs, data.beside(column), data.processes)
+        rows.append(_row(names[id(column)], found, payoff))
+        said.append(_sentence(names[id(column)], column.runs, payoff))
     if not rows:
         return Section(TITLE, missing="No run drafted inside a prefill; run --mode parallel-prefill.")
     heads = (
@@ -50,11 +50,10 @@ def section(data: ReportData) -> Section:
         "contention",
         "verification",
         "predicted gain",
-        "net gain",
+        "saved an answer",
+        "runs against plain",
     )
-    table = Table(
-        heads, tuple(rows), caption="Means over runs; contention and gains over samples, against the target alone"
-    )
+    table = Table(heads, tuple(rows), caption="Means over runs; contention and gains against the target alone")
     return Section(TITLE, (Paragraph(LESSON), table, *(Paragraph(text, badge=Badge.DERIVED) for text in said)))
 
 
@@ -63,11 +62,9 @@ def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]
     return [window for window in found if window is not None]
 
 
-def _row(name: str, found: Sequence[Window], each: Sequence[Window]) -> tuple[Cell, ...]:
+def _row(name: str, found: Sequence[Window], payoff: Payoff | None) -> tuple[Cell, ...]:
     def cell(read: Callable[[Window], float | None], badge: Badge = Badge.MEASURED) -> Cell:
-        windows = found if badge is Badge.MEASURED else each
-        values = [value for window in windows if (value := read(window)) is not None]
-        return ms_cell(summarize(values), badge)
+        return ms_cell(summarize([value for window in found if (value := read(window)) is not None]), badge)
 
     return (
         Cell(name),
@@ -79,17 +76,29 @@ def _row(name: str, found: Sequence[Window], each: Sequence[Window]) -> tuple[Ce
         cell(lambda window: window.stage_contention_ms, Badge.DERIVED),
         cell(lambda window: window.verify_ms),
         cell(lambda window: window.predicted_gain_ms, Badge.DERIVED),
-        cell(lambda window: window.net_gain_ms, Badge.DERIVED),
+        saved_cell(payoff),
+        Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else not_available(),
     )
 
 
-def _sentence(name: str, found: Sequence[Window], each: Sequence[Window]) -> str:
-    drafted, accepted = (sum(getattr(window, part) for window in found) for part in ("drafted", "accepted"))
-    share = f"{accepted} of {drafted} hidden tokens accepted ({share_text(accepted / drafted)})" if drafted else ""
-    gains = [window.net_gain_ms for window in each if window.net_gain_ms is not None]
-    head = f"{name}: {share or 'nothing was drafted inside the prefill'}"
-    if not gains:
-        return f"{head}; the target was not run alone on these samples."
-    net, interval = sum(gains) / len(gains), mean_interval(gains)
-    ends = "" if interval is None else f" [{number_text(interval[0])}, {number_text(interval[1])}]"
-    return f"{head}; parallel prefill {'saves' if net > 0 else 'costs'} {number_text(abs(net))} ms an answer{ends}."
+def _sentence(name: str, runs: Sequence[RunLog], payoff: Payoff | None) -> str:
+    distinct = distinct_answers(runs)
+    hidden = [entry for run in distinct for entry in run.rounds if entry.hidden]
+    drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
+    verdict = payoff_sentence(payoff) if payoff else "the target was not run alone on these samples."
+    if not drafted:
+        return f"{name}: {verdict} Nothing was drafted inside the prefill."
+    share = f"{accepted} of {drafted} hidden tokens were accepted ({share_text(accepted / drafted)})"
+    return f"{name}: {verdict} In {_answers(len(distinct))}, {share}{_ceiling(ceiling_of(runs, hidden_only=True))}."
+
+
+def _answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count} different answers"
+
+
+def _ceiling(found: Ceiling | None) -> str:
+    if found is None:
+        return ""
+    low, high = found.interval
+    ends = f"[{low:.1f}, {'∞' if high is None else f'{high:.1f}'}]"
+    return f"; if acceptances are independent, no window gets more than {found.value:.1f} {ends} accepted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell
+from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell, rows_cell
 from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.readings import Reading
 from evprof.metrics.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -26,7 +26,7 @@ def section(data: ReportData) -> Section:
             "(n − 1); warm-up, profiled and failed runs are in none of them."
         ),
         _times(data),
-        _lengths(data),
+        lengths_table(data),
     ]
     totals = [_summary(data, place, readings.total(data.basis)) for place in places]
     if sum(total is not None for total in totals) > 1:
@@ -46,7 +46,7 @@ def _times(data: ReportData) -> Table:
         rows.append(
             (
                 Cell(name),
-                count_cell(len(data.columns[place].runs), badge=own),
+                rows_cell(len(data.columns[place].runs)),
                 ms_cell(total, own),
                 ms_cell(_summary(data, place, readings.first_token(data.basis)), own),
                 ms_cell(_summary(data, place, readings.TIME_PER_TOKEN), Badge.DERIVED),
@@ -57,7 +57,8 @@ def _times(data: ReportData) -> Table:
     return Table(heads, tuple(rows), "Times")
 
 
-def _lengths(data: ReportData) -> Table:
+def lengths_table(data: ReportData) -> Table:
+    """Positions of the prompt by what they hold, tokens of the answer, rates and cache of every configuration."""
     rows = []
     for place, name in enumerate(data.names):
         own = data.badge(place)
@@ -66,13 +67,14 @@ def _lengths(data: ReportData) -> Table:
                 Cell(name),
                 count_cell(_summary(data, place, readings.INPUT_LENGTH), badge=own),
                 count_cell(_summary(data, place, readings.VISUAL_TOKENS), badge=own),
+                count_cell(_summary(data, place, readings.TEXT_TOKENS), badge=own),
                 count_cell(_summary(data, place, readings.OUTPUT_LENGTH), badge=own),
                 rate_cell(_summary(data, place, readings.PREFILL_RATE)),
                 rate_cell(_summary(data, place, readings.DECODE_RATE)),
                 bytes_cell(_summary(data, place, readings.KV_BYTES), own),
             )
         )
-    heads = ("configuration", "prompt", "of it visual", "answer", "prefill", "decode", "KV cache")
+    heads = ("configuration", "prompt", "of it visual", "of it text", "answer", "prefill", "decode", "KV cache")
     return Table(heads, tuple(rows), "Lengths in tokens, rates and cache")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import number_text, ratio_cell
+from evprof.export.report.figures import number_text, ratio_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.published_statistics import statistics_table
+from evprof.export.report.sections.published_statistics import series_table, statistics_table
 from evprof.metrics.published import (
     Average,
     Both,
@@ -22,6 +22,9 @@ from evprof.metrics.published import (
 )
 
 TITLE = "As published and by our definitions"
+
+_SAME_MS = 0.05
+"""Totals nearer than this print alike."""
 
 
 def section(data: ReportData) -> Section:
@@ -50,11 +53,13 @@ def _file_blocks(file: PublishedFile) -> list[Block]:
         blocks.append(_pair_table(name, *pair))
         blocks.append(_contributions(file, *pair))
         blocks += _contradiction(file)
-    else:
+    elif file.cells:
         blocks += _cell_table(name, file.cells)
+    else:
+        blocks.append(Paragraph(f"{name} holds statistics and no rows of runs, so nothing of it is compared."))
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("What makes the difference:"), Bullets(differences)]
-    blocks += statistics_table(name, facts)
+    blocks += [*statistics_table(name, facts), *series_table(name, facts)]
     problems = facts.get("problems")
     if isinstance(problems, list) and problems:
         blocks.append(Paragraph(f"Problems of {name}:", tone="warn"))
@@ -270,13 +275,13 @@ def _cell_table(name: str, cells: Sequence[PublishedCell]) -> list[Block]:
     """Configurations one under the other, for files that are no pair of models."""
     rows = []
     for cell in cells:
-        if not cell.times:
+        if cell.rows == cell.failed:
             continue
-        parts = "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times)
+        parts = "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times) or "no stage"
         rows.append(
             (
                 Cell(cell.label.removesuffix(f" · {name}")),
-                Cell(str(cell.rows - cell.failed), Badge.IMPORTED),
+                rows_cell(cell.rows - cell.failed),
                 _value(cell.total_ms.published, 2, has_spread=True),
                 _value(cell.total_ms.ours, 2, has_spread=True),
                 _value(cell.decode_tok_s.ours, 1),
@@ -319,7 +324,7 @@ def _differences(cell: PublishedCell) -> list[str]:
             f"the published total leaves out {parts} ({ours.mean - published.mean:.1f} ms): "
             f"{published.mean:.2f} ms become {ours.mean:.2f} ms."
         )
-    if cell.has_own_total and published is not None and ours is not None:
+    if cell.has_own_total and published and ours and abs(published.mean - ours.mean) > _SAME_MS:
         found.append(
             f"the published total of {published.mean:.1f} ms is a sum of sections; the stages in it cover "
             f"{ours.mean:.1f} ms."
@@ -335,6 +340,14 @@ def _differences(cell: PublishedCell) -> list[str]:
         found.append(
             f"the published prefill length ({cell.prefill_length.published.mean:.0f}) is not "
             "what was processed; see the problems below."
+        )
+    counted, whole = cell.output_tokens.published, cell.output_tokens.ours
+    if counted is not None and "published_output_tokens" in cell.figures:
+        left = cell.figures["published_output_tokens"].count
+        rest = "no row" if whole is None else f"{whole.count} rows ({whole.mean:.1f} tokens)"
+        found.append(
+            f"the published length is of all {counted.count} rows ({counted.mean:.1f} tokens); ours is of {rest}: the "
+            f"ids of {left} are not all of their text."
         )
     return found + _window(cell.figures)
 

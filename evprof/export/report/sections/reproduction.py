@@ -32,7 +32,9 @@ def commands(data: ReportData) -> list[str]:
     found: dict[str, None] = {}
     for source in data.sources:
         found.update(dict.fromkeys(_of_source(source)))
-    return [*found, *([data.command] if data.command else [])]
+    if data.command:
+        found[data.command] = None
+    return list(found)
 
 
 def _of_source(source: Source) -> list[str]:

@@ -9,7 +9,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, interval_text, ms_cell, number_text
+from evprof.export.report.figures import (
+    bytes_cell,
+    count_cell,
+    interval_text,
+    ms_cell,
+    number_text,
+    ratio_text,
+    rows_cell,
+)
 from evprof.export.report.parts import (
     POINTS,
     Badge,
@@ -78,6 +86,7 @@ class Sweep:
     name: str
     role: str
     runs: tuple[RunLog, ...]
+    model: str = ""
 
     def frames(self) -> list[int]:
         """The numbers of frames, ascending."""
@@ -118,7 +127,12 @@ def sweeps_of(data: ReportData) -> list[Sweep]:
         found.setdefault((model.name, run.info.role, equal), []).append(run)
     names = [str(key[0]) for key in found]
     sweeps = [
-        Sweep(str(key[0]) if names.count(str(key[0])) == 1 else f"{key[0]} ({place})", str(key[1]), tuple(runs))
+        Sweep(
+            str(key[0]) if names.count(str(key[0])) == 1 else f"{key[0]} ({place})",
+            str(key[1]),
+            tuple(runs),
+            str(key[0]),
+        )
         for place, (key, runs) in enumerate(found.items(), start=1)
     ]
     return [sweep for sweep in sweeps if len(sweep.frames()) > 1]
@@ -136,7 +150,7 @@ def section(data: ReportData) -> Section:
     noted = noted_models(data)
     blocks: list[Block] = []
     for sweep in sweeps:
-        blocks.append(_values(sweep, sizes_in(sweep.runs[0], noted)))
+        blocks.append(_values(sweep, sizes_in(sweep.runs[0], noted), _left_out(data, sweep)))
         blocks.append(_fits(sweep))
         blocks += [Paragraph(sentence, badge=Badge.DERIVED) for sentence in _sentences(sweep)]
         blocks += _expected(sweep, sizes_in(sweep.runs[0], noted))
@@ -144,26 +158,65 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
+def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
+    """Numbers of frames that suites left out of a sweep, with the reason."""
+    found: dict[int, str] = {}
+    for suite in data.facts("suite"):
+        entries = suite.get("left_out") if isinstance(suite, dict) else None
+        for entry in entries if isinstance(entries, list) else ():
+            models = entry.get("models") if isinstance(entry, dict) else None
+            if not isinstance(models, dict) or models.get(sweep.role) != sweep.model:
+                continue
+            frames = entry.get("event_frames" if sweep.role == "draft" else "frames")
+            if isinstance(frames, int) and frames not in sweep.frames():
+                found[frames] = str(entry.get("reason"))
+    return found
+
+
+def _values(sweep: Sweep, sizes: ModelSizes | None, left_out: dict[int, str]) -> Table:
     badge = badge_of(sweep.runs)
     rows = []
+    first = summarize(_read(sweep.at(sweep.frames()[0]), input_length))
     for frames in sweep.frames():
         runs = sweep.at(frames)
         expected = None if sizes is None else expected_visual(sizes, frames, runs[0])
         seen = summarize(_read(runs, visual_tokens))
+        prompt = summarize(_read(runs, input_length))
         rows.append(
             (
                 Cell(str(frames)),
-                count_cell(summarize(_read(runs, input_length)), badge=badge),
+                count_cell(prompt, badge=badge),
+                Cell(ratio_text(prompt.mean / first.mean), Badge.DERIVED) if prompt and first else not_available(),
                 count_cell(seen, badge=badge, tone=_tone(seen.mean if seen else None, expected)),
-                not_available() if expected is None else count_cell(expected, badge=Badge.THEORETICAL),
+                _by_layout(sizes, frames, runs[0]),
                 bytes_cell(summarize(_read(runs, measured_bytes)), badge),
                 *(ms_cell(summarize(_read(runs, figure.read)), badge, has_unit=False) for figure in FIGURES[2:]),
-                count_cell(len(runs), badge=badge),
+                rows_cell(len(runs)),
             )
         )
-    heads = ("frames", "prompt", "visual", "visual by layout", "KV cache", "vision, ms", "prefill, ms")
-    return Table((*heads, "decode, ms/token", "runs"), tuple(rows), caption=f"{sweep.name}, by number of frames")
+    for frames, reason in sorted(left_out.items()):
+        rows.append(
+            (
+                Cell(str(frames)),
+                not_available(),
+                not_available(),
+                not_available(),
+                _by_layout(sizes, frames, sweep.runs[0]),
+                *[not_available()] * 4,
+                Cell("left out", note=reason),
+            )
+        )
+    heads = ("frames", "prompt", "×", "visual", "visual by layout", "KV cache", "vision, ms", "prefill, ms")
+    return Table(
+        (*heads, "decode, ms/token", "runs"),
+        tuple(rows),
+        caption=f"{sweep.name}, by number of frames; ×: prompt to that of the fewest",
+    )
+
+
+def _by_layout(sizes: ModelSizes | None, frames: int, run: RunLog) -> Cell:
+    expected = None if sizes is None else expected_visual(sizes, frames, run)
+    return not_available() if expected is None else count_cell(expected, badge=Badge.THEORETICAL)
 
 
 def _tone(seen: float | None, expected: int | None) -> str:

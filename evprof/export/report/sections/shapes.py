@@ -5,7 +5,6 @@ Configurations whose stages hand on the same tensors in other sizes stand beside
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -16,13 +15,12 @@ from evprof.core.units import bytes_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, text_cells
+from evprof.export.report.tensor_text import unnumbered
 
 MOST_BESIDE = 4
 """Configurations in one table: more would not be read but scrolled through."""
 
 SAME = "″"
-
-_NUMBERED = re.compile(r"^(.*?)\s*\d+$")
 
 
 class Line(NamedTuple):
@@ -80,15 +78,9 @@ def _lines(run: RunLog, role: str) -> Iterator[Line]:
 def _of_span(span: Span, title: str) -> Iterator[Line]:
     for direction in ("in", "out"):
         records = [record for record in span.tensors if record.direction == direction]
-        for (name, dtype), group in groupby(records, lambda record: (_base(record.name), record.dtype)):
+        for (name, dtype), group in groupby(records, lambda record: (unnumbered(record.name), record.dtype)):
             alike = list(group)
             yield Line(title, direction, name, dtype, _shape(alike), sum(each.nbytes for each in alike))
-
-
-def _base(name: str) -> str:
-    """ "frame" of "frame 3": numbered tensors are one line."""
-    found = _NUMBERED.match(name)
-    return found[1] if found else name
 
 
 def _shape(records: Sequence[TensorRecord]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from evprof.core.records import COVERS, STAGES
+from evprof.core.run_log import RunLog
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, interval_cell, ms_cell, share_cell
+from evprof.export.report.figures import interval_cell, ms_cell, rows_cell, share_cell
 from evprof.export.report.parts import STACKED, Badge, Block, Bullets, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.readings import UNATTRIBUTED
 from evprof.metrics.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -25,7 +26,7 @@ def section(data: ReportData) -> Section:
     blocks: list[Block] = [_plot(data), _means(data), _bases(data)]
     if pieces := _pieces(data):
         blocks += [Paragraph("Measured in one piece, and never split by guess:"), Bullets(pieces)]
-    return Section("Stages", (*blocks, _details(data)))
+    return Section("Stages", (*blocks, details_table(data)))
 
 
 def _parts(data: ReportData, basis: str) -> list[str]:
@@ -94,7 +95,23 @@ def _pieces(data: ReportData) -> tuple[str, ...]:
         for covers, owned in sorted(spans):
             if len(covers) > 1:
                 said.setdefault(_piece(covers, owned), []).append(name)
+    for name, column in zip(data.names, data.columns, strict=True):
+        if shared := _of_both(column.runs[0]):
+            verb = "is" if len(shared) == 1 else "are"
+            said.setdefault(
+                f"{' and '.join(shared)} {verb} of both models together, the draft's and the target's", []
+            ).append(name)
     return tuple(f"{sentence} ({', '.join(names)})" for sentence, names in said.items())
+
+
+def _of_both(run: RunLog) -> list[str]:
+    """The parts of an imported run that two models' times make up."""
+    if run.info.imported is None:
+        return []
+    roles: dict[str, set[str]] = {}
+    for span in run.stages():
+        roles.setdefault(COVERS.join(run.accounts_for(span)), set()).add(span.role)
+    return [readings.part_title(name) for name, found in roles.items() if name and len(found) > 1]
 
 
 def _piece(covers: tuple[str, ...], owned: tuple[str, ...]) -> str:
@@ -105,7 +122,8 @@ def _piece(covers: tuple[str, ...], owned: tuple[str, ...]) -> str:
     return f"the interval told as {' + '.join(owned)} holds {again} once more, which was also measured apart"
 
 
-def _details(data: ReportData) -> Table:
+def details_table(data: ReportData) -> Table:
+    """Every stage of every configuration with its interval and its share of the total."""
     rows: list[tuple[Cell, ...]] = []
     for place, name in enumerate(data.names):
         own = data.badge(place)
@@ -125,7 +143,7 @@ def _details(data: ReportData) -> Table:
                     ms_cell(found.median, own),
                     interval_cell(found.ci95),
                     share_cell(found.mean / whole if whole else None, Badge.DERIVED, note=note),
-                    count_cell(found.count, badge=own),
+                    rows_cell(found.count),
                 )
             )
     heads = ("configuration", "stage", "mean ± std", "median", "95 % interval of the mean", "share", "n")

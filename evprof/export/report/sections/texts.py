@@ -14,7 +14,7 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, share_text
+from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
 from evprof.metrics import texts
 from evprof.metrics.configurations import Column, SampleKey, sample_key
@@ -170,7 +170,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
             (
                 Cell(data.names[one]),
                 Cell(data.names[other]),
-                count_cell(len(answers.pairs), badge=Badge.DERIVED),
+                rows_cell(len(answers.pairs)),
                 _mean_share(answers.mean(texts.word_overlap)),
                 _mean_share(answers.mean(texts.jaccard)),
                 Cell(counted, Badge.DERIVED) if counted else nothing_measured(),
@@ -215,7 +215,7 @@ def _against_references(data: ReportData) -> Iterator[Block]:
         f1 = [score.f1 for answer, wanted in asked if (score := texts.token_f1(answer, wanted))]
         rouge = [score for answer, wanted in asked if (score := texts.rouge_l(answer, wanted))]
         cut += sum(score.is_cut for score in rouge)
-        count = count_cell(len(rouge), badge=badge_of(column))
+        count = rows_cell(len(rouge))
         rows.append((Cell(name), count, _mean_share(f1), _mean_share([score.f1 for score in rouge])))
     if not any(isinstance(run.info.sample.get("reference"), str) for run in data.runs):
         yield Paragraph(
@@ -273,7 +273,7 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
                 Cell("reference answer"),
                 _text_cell(reference),
                 not_available(),
-                count_cell(texts.word_count(reference), badge=Badge.MEASURED),
+                rows_cell(texts.word_count(reference)),
             )
         )
     more = len(found) - SHOWN_CONFIGURATIONS

@@ -26,17 +26,16 @@ from evprof.export.report.parts import (
     Table,
     not_available,
 )
-from evprof.export.report.sections.acceptance import verdicts_of
 from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics import stages
-from evprof.metrics.configurations import Column
+from evprof.metrics.chains import Chains, chains_of
+from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.decoding import output_length
 from evprof.metrics.differences import common_blocks
 from evprof.metrics.pace import pace_of
 from evprof.metrics.paired import mean_of
 from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.payoff import PRINTED_002
-from evprof.metrics.speculation import acceptance
 from evprof.metrics.what_if import (
     FACTORS,
     OUTPUT_LENGTHS,
@@ -50,6 +49,7 @@ from evprof.metrics.what_if import (
     rate_needed,
     sequential_total_ms,
 )
+from evprof.metrics.widths import width_sentence, widths_over
 
 TITLE = "What if"
 
@@ -66,15 +66,15 @@ MOST_TOLD = 4
 class Paces:
     """How draft and target answer, by the means of two configurations, vision and prefill before the first token.
 
-    `drafted_cost` and `verify_cost`: a drafted token and a verification in target steps; `is_measured`: in rounds of
-    speculation here, otherwise those of plain steps.
+    `drafted_cost` and `verify_cost`: a drafted token and a verification in target steps, of `chains`, rounds of this
+    very pair, where there are any, otherwise those of plain steps.
     """
 
     draft: Pace
     target: Pace
     drafted_cost: float
     verify_cost: float = 1.0
-    is_measured: bool = False
+    chains: Chains | None = None
 
     @property
     def in_rounds(self) -> Pace:
@@ -153,33 +153,38 @@ def paces_of(pair: Pair, data: ReportData) -> Paces | None:
     draft, target = pace_of(pair.base), pace_of(pair.other)
     if draft is None or target is None:
         return None
-    weighed = [found for column in data.columns for _, found in verdicts_of(data, column)]
-    costs = [found.draft_cost for found in weighed if found.draft_cost is not None]
-    if not costs:
-        return Paces(draft, target, draft.step_ms / target.step_ms)
-    return Paces(draft, target, fmean(costs), fmean(found.verify_cost for found in weighed), is_measured=True)
-
-
-def _measured_rate(data: ReportData) -> float | None:
-    """The token acceptance rate over all speculative runs here."""
-    counted = [counts for run in data.runs if (counts := acceptance(run)) is not None]
-    judged = sum(counts.accepted + counts.rejected_rounds for counts in counted)
-    return sum(counts.accepted for counts in counted) / judged if judged else None
+    chains = chains_of(pair.base, pair.other, data.runs)
+    costs = None if chains is None else chains.costs(target.step_ms)
+    return Paces(draft, target, *(costs or (draft.step_ms / target.step_ms, 1.0)), chains)
 
 
 def _lengths(pair: Pair, paces: Paces, data: ReportData, names: dict[int, str]) -> list[Block]:
-    measured = _measured_rate(data)
+    chains = paces.chains
+    measured = None if chains is None else chains.rate
     rates = ((measured,) if measured is not None and measured < 1 else ()) + ASSUMED_RATES
     lengths = sorted({*OUTPUT_LENGTHS, *_measured_lengths(pair)})
     base, other = names[id(pair.base)], names[id(pair.other)]
     said: list[Block] = [
-        _turns_table(lengths, paces, rates, measured, (base, other)),
+        Paragraph(_measured_text(pair, chains), badge=None if chains is None else Badge.MEASURED),
+        _turns_table(lengths, paces, ASSUMED_RATES, (base, other)),
         _hidden_table(lengths, paces, rates, measured, other),
         *[Paragraph(text, badge=Badge.DERIVED) for text in _sentences(paces, rates, measured)],
     ]
     if _is_one_vs_eight(pair):
         said += _printed(paces)
     return [*said, _plot(paces, rates, names, pair)]
+
+
+def _measured_text(pair: Pair, chains: Chains | None) -> str:
+    """What this draft had accepted, and how fast its rounds were; assumed rates are told of none."""
+    if chains is None:
+        return "No chain of this draft was verified by this target here: all acceptance rates below are assumed."
+    asked = {sample_key(run) for run in chains.runs}
+    plain = [run for run in pair.other.runs if sample_key(run) in asked]
+    return (
+        f"Accepted of the draft model's own chains: {chains.words}. {width_sentence(widths_over(chains.runs, plain))} "
+        "The other acceptance rates below are assumed, each the same for every token whatever came before it."
+    )
 
 
 def _measured_lengths(pair: Pair) -> list[int]:
@@ -192,9 +197,7 @@ def _rate_text(rate: float, measured: float | None) -> str:
     return f"{share_text(rate)}{' (measured)' if rate == measured else ''}"
 
 
-def _turns_table(
-    lengths: list[int], paces: Paces, rates: tuple[float, ...], measured: float | None, names: tuple[str, str]
-) -> Table:
+def _turns_table(lengths: list[int], paces: Paces, rates: tuple[float, ...], names: tuple[str, str]) -> Table:
     rows = []
     for tokens in lengths:
         plain = paces.target.total_ms(tokens)
@@ -210,7 +213,7 @@ def _turns_table(
         "tokens",
         f"{names[1]} alone",
         f"{names[0]} alone",
-        *(f"a = {_rate_text(rate, measured)}" for rate in rates),
+        *(f"a = {share_text(rate)}" for rate in rates),
     )
     caption = "Expected totals by output length, from vision to the last token: speculation in turns, at its best γ"
     return Table(heads, tuple(rows), caption=caption)
@@ -247,13 +250,14 @@ def _turns_cell(tokens: int, paces: Paces, rate: float, plain: float) -> Cell:
 
 def _sentences(paces: Paces, rates: tuple[float, ...], measured: float | None) -> list[str]:
     free = free_tokens(paces.target.prefix_ms, paces.draft)
-    source = "as measured in rounds" if paces.is_measured else "by the plain steps of both, verification as one step"
-    speeds = ", ".join(f"{ratio_text(paces.best(rate)[1])} at a = {_rate_text(rate, measured)}" for rate in rates)
+    is_measured = paces.chains is not None
+    source = "as measured in rounds" if is_measured else "by the plain steps of both, verification as one step"
+    speeds = ", ".join(f"{ratio_text(paces.best(rate)[1])} at a = {share_text(rate)}" for rate in ASSUMED_RATES)
     said = [
         f"A drafted token costs c = {number_text(paces.drafted_cost)} and a verification v = "
         f"{number_text(paces.verify_cost)} target steps ({source}). In turns both prefixes are paid, and decoding "
-        f"becomes at most so many times as fast: {speeds} (S = tokens a round / (γ·c + v), the best γ up to 12; at "
-        "1.00x none pays)."
+        f"would become so many times as fast: {speeds} (S = tokens a round / (γ·c + v), the best γ up to 12, if c and "
+        "v stay what they are; at 1.00x none pays)."
     ]
     if free == 0:
         said.append(
@@ -263,12 +267,12 @@ def _sentences(paces: Paces, rates: tuple[float, ...], measured: float | None) -
         return said
     said.append(
         f"While the target prefills ({number_text(paces.target.prefix_ms)} ms, from its own start) a draft on a second "
-        f"device without contention gives {free} tokens. Of one line of drafts at most a/(1-a) are accepted however "
-        "long it is: "
+        f"device without contention gives {free} tokens. Where acceptances are independent, of one line of drafts at "
+        "most a/(1-a) are accepted on average however long it is: "
         + ", ".join(
             f"{number_text(accepted_of(rate, free))} of them at a = {_rate_text(rate, measured)}" for rate in rates
         )
-        + ". That is what parallel prefill can save, once per answer."
+        + ". Each spares a step, once per answer, for the pass over the block."
     )
     return said
 
@@ -316,7 +320,9 @@ def _printed(paces: Paces) -> list[Block]:
                 ms_cell(drafted, Badge.IMPORTED),
                 Cell(f"{number_text(at_80.total_ms)} ms ({ratio_text(at_80.speedup)})", Badge.DERIVED),
                 _needed_cell(needed, tokens),
-                share_cell(rate_needed(needed)) if 0 < needed < tokens else not_available(),
+                share_cell(rate_needed((plain - drafted) / paces.target.step_ms))
+                if 0 < needed < tokens
+                else not_available(),
             )
         )
     heads = (

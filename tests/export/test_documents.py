@@ -1,0 +1,129 @@
+"""The five documents: the list of what they show, its page, and reports in its order."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.cli import build_parser
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.documents.contents import ITEMS, TITLES, numbered
+from evprof.export.report.documents.item import FULL, NONE, PARTLY
+from evprof.export.report.documents.page import page
+from evprof.export.report.documents.sections import answers, document_sections, part_of
+from evprof.export.report.html import html
+from evprof.export.report.markdown import markdown
+from evprof.export.report.parts import Heading, Report, Table
+from evprof.export.report.writing import build_report
+from evprof.run.suites.ready import DOCUMENTS, READY
+
+ROOT = Path(__file__).resolve().parents[2]
+MakeData = Callable[..., ReportData]
+
+
+@pytest.fixture
+def report_data() -> MakeData:
+    def make(*cells: Any, facts: dict[str, Any] | None = None) -> ReportData:
+        runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
+        return gather([Source(Path("s.evprof"), runs, {}, facts or {})])
+
+    return make
+
+
+@pytest.fixture
+def measured(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+    """Document 002's two configurations as if measured here, and an answer to the same elsewhere."""
+    here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
+    return report_data(
+        cell_runs.DRAFT_002.with_(**here, name="one-vs-eight · side-by-side"),
+        cell_runs.TARGET_002.with_(**here, name="one-vs-eight · side-by-side"),
+        cell_runs.DRAFT_002.with_(**here, name="stages · side-by-side"),
+    )
+
+
+def test_the_page_is_what_the_list_says() -> None:
+    assert (ROOT / "docs/documents.md").read_text(encoding="utf-8") == page(), (
+        "write it anew: python -m evprof.export.report.documents.page > docs/documents.md"
+    )
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.document}-{item.place[:30]}")
+def test_every_way_has_a_command_that_is_understood_or_a_reason(item: Any) -> None:
+    for way in (item.measured, item.imported):
+        assert way.mark in {FULL, PARTLY, NONE}
+        assert way.source if way.mark != NONE else way.reason
+        assert way.mark != PARTLY or way.reason
+    if item.measured.source:
+        words = shlex.split(item.measured.source)
+        assert build_parser().parse_args(words[1:]).command == words[1]
+        if words[1] == "suite":
+            assert words[2] in READY
+
+
+def test_every_part_is_one_of_the_suite() -> None:
+    assert {part for item in ITEMS for part in item.parts} <= set(READY[DOCUMENTS]["parts"])
+
+
+def test_every_document_has_its_items_in_order() -> None:
+    assert [item.document for item in ITEMS] == sorted(item.document for item in ITEMS)
+    assert {item.document for item in ITEMS} == set(TITLES)
+    numbers = [number for document in TITLES for number, _ in numbered(document)]
+    assert len(set(numbers)) == len(ITEMS)
+    assert len({(item.document, item.place, item.asks) for item in ITEMS}) == len(ITEMS)
+
+
+def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
+    names = [column.cell for column in part_of(measured, ("one-vs-eight",)).columns]
+    assert names == ["one-vs-eight · side-by-side"] * 2
+    # Of sessions that know no parts every configuration is taken.
+    assert part_of(measured, ("loading",)) is measured
+
+
+def test_figures_of_a_part_are_its_own(measured: ReportData) -> None:
+    """What was read of the whole is kept by place, and places are others in a part."""
+    whole = measured.summary(2, "total", lambda run: float(run.run_id))
+    part = part_of(measured, ("stages",))
+    assert whole == part.summary(0, "total", lambda run: float(run.run_id))
+    assert part.summary(0, "total", lambda run: 0.0) != measured.summary(0, "total", lambda run: 1.0)
+
+
+def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
+    found = {entry.number: entry for entry in answers(measured)}
+    assert len(found) == len(ITEMS)
+    assert found["002.2"].mark == FULL
+    assert any(isinstance(block, Table) for block in found["002.2"].blocks)
+    # The same table of the same part is not shown twice.
+    assert (found["002.3"].stands_at, list(found["002.3"].blocks)) == ("002.2", [])
+    scaling = next(entry for entry in found.values() if entry.item.place == "Token Scaling Analysis")
+    assert scaling.mark == NONE
+    assert scaling.reason == "not in these sessions; measured by evprof suite token-scaling -o DIR"
+    other = next(entry for entry in found.values() if entry.item.place.startswith("Phase 3: collect"))
+    assert (other.mark, "evprof adapter collect" in other.reason) == (PARTLY, True)
+    assert all(entry.reason for entry in found.values() if entry.mark != FULL)
+
+
+def test_imported_files_have_marks_of_their_own(report_data: MakeData, cell_runs: ModuleType) -> None:
+    found = {entry.number: entry for entry in answers(report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002))}
+    assert found["002.2"].mark == FULL
+    assert found["000.2"].mark == NONE
+    assert found["000.2"].reason == "result files hold no shapes of tensors"
+
+
+def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportData) -> None:
+    summary, *documents = document_sections(measured)
+    counts = next(block for block in summary.blocks if isinstance(block, Table))
+    marks = Counter(entry.mark for entry in answers(measured))
+    assert [cell.text for cell in counts.rows[-1][2:]] == [str(marks[mark]) for mark in (FULL, PARTLY, NONE)]
+    heads = [block.text for section in documents for block in section.blocks if isinstance(block, Heading)]
+    assert [head.split()[1] for head in heads] == [number for name in TITLES for number, _ in numbered(name)]
+    whole = build_report(measured, by_documents=True)
+    assert [section.title for section in whole.sections[:2]] == ["The five documents", documents[0].title]
+    text = markdown(Report("r", sections=tuple(documents)))
+    assert f"### {heads[0]}" in text.replace("\\", "")
+    assert "<h3>" in html(Report("r", sections=tuple(documents)))

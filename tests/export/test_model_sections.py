@@ -1,0 +1,248 @@
+"""Sections on models, operations, samples, memory, alignment and answer lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from evprof.core.records import SETTLED, SpanRecord, TensorRecord
+from evprof.core.run_info import MemoryFacts
+from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.parts import Paragraph, Plot, Section, Table, Verbatim
+from evprof.export.report.sections import (
+    alignment,
+    answer_lengths,
+    both_models,
+    memory,
+    models,
+    overview,
+    pipeline,
+    sample_list,
+    scaling,
+)
+
+MakeData = Callable[..., ReportData]
+
+
+@pytest.fixture
+def report_data() -> MakeData:
+    def make(*cells: Any, facts: dict[str, Any] | None = None) -> ReportData:
+        runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
+        return gather([Source(Path("s.evprof"), runs, {}, facts or {})])
+
+    return make
+
+
+@pytest.fixture
+def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+    return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
+
+
+def tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def rows_of(table: Table) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_the_prompt_has_a_column_of_text(published: ReportData) -> None:
+    table = overview.lengths_table(published)
+    place = table.heads.index("of it text")
+    assert [row[place].text for row in table.rows] == ["59", "35"]
+
+
+def test_both_models_side_by_side(published: ReportData) -> None:
+    """Document 002's results: 7.3x the prompt, 1.55x the decode time, 7.3x the cache, each with its interval."""
+    (table,) = tables(both_models.section(published))
+    rows = rows_of(table)
+    assert rows["prompt, positions"][:5] == ["636", "", "4643", "", "7.30x [7.30, 7.30]"]
+    assert rows["decode"][4].startswith("1.55x [")
+    assert rows["KV cache"][4].startswith("7.30x")
+    # The file's prefill of the video model holds its vision pass once more: both together are told as one stage.
+    assert "vision" in rows
+    assert rows["prefill + decode"][4].startswith("4.48x")
+    assert "6 runs of" in table.caption
+
+
+def test_shares_and_language_model_against_vision(report_data: MakeData, cell_runs: ModuleType) -> None:
+    here = {"is_imported": False, "mode": "side-by-side", "name": "c", "tokens": range(10)}
+    draft = cell_runs.Cell(role="draft", stages={"load": 8.0, "vision": 7.0, "prefill": 45.0, "decode": 900.0}, **here)
+    target = cell_runs.Cell(
+        role="target", stages={"load": 1.0, "vision": 9.0, "prefill": 90.0, "decode": 900.0}, **here
+    )
+    rows = rows_of(tables(both_models.section(report_data(draft, target)))[0])
+    assert rows["prefill + decode"][1] == "98.4 %"
+    assert rows["prefill and decode / vision"][:3:2] == ["135.0x", "110.0x"]
+    assert rows["total, end-to-end"][1] == "100 %"
+
+
+def test_files_that_time_generation_in_one_piece_have_a_rate(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """Document 003: 45.5 tokens in 0.977 s are 46.6 a second."""
+    both = [
+        cell_runs.Cell(
+            name=role,
+            role=role,
+            stages={"load": 1.0, "preprocess": 1.0, "vision+prefill+decode": spent},
+            tokens=(),
+            output=tokens,
+        )
+        for role, spent, tokens in (("draft", 1000.0, 45), ("target", 2500.0, 100))
+    ]
+    rows = rows_of(tables(both_models.section(report_data(*both)))[0])
+    assert rows["answer / (vision, prefill and decode), rate"][0].startswith("45.0")
+
+
+def test_architectures_and_compression(published: ReportData) -> None:
+    table, compressed = tables(models.section(published))
+    rows = rows_of(table)
+    assert rows["hidden"] == ["4096", "4096"]
+    assert rows["vision layers"] == ["24", "23"]
+    assert [cell.text for cell in compressed.rows[0][1:]] == ["1", "577", "577", "577", "1.00x"]
+
+
+def test_five_frames_are_compressed_to_582(report_data: MakeData, cell_runs: ModuleType) -> None:
+    draft = cell_runs.DRAFT_002.with_(frames=5, frame_tokens=1, prompt=641)
+    data = report_data(draft)
+    for run in data.runs:
+        lengths = run.info.lengths["draft"]
+        run.info.lengths["draft"] = type(lengths)(641, 0, 59, 582, lengths.per_frame)
+    (block,) = models.compression(data)
+    assert isinstance(block, Table)
+    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2885", "582", "4.96x"]
+
+
+def _with_tensors(data: ReportData) -> ReportData:
+    for run in data.runs:
+        vision = run.stage("vision", run.info.role)
+        assert vision is not None
+        rows = (("in", "pixel_values", "5,3,336,336"), ("out", "visual embeddings", "582,4096"))
+        for direction, name, shape in rows:
+            run.absorb(TensorRecord(run.run_id, vision.span_id, direction, name, shape, "float16", 8))
+        start = vision.start_ns
+        run.absorb(
+            SpanRecord(run.run_id, 50, vision.span_id, SETTLED, run.info.role, "tower", start, start + 2_000_000)
+        )
+        run.absorb(TensorRecord(run.run_id, 50, "out", "features", "5,577,1024", "float16", 8))
+        run.absorb(TensorRecord(run.run_id, 50, "in", "picture", "480,640,3", "uint8", 8))
+    return data
+
+
+def test_a_diagram_shows_the_shapes_that_were_seen(report_data: MakeData, cell_runs: ModuleType) -> None:
+    data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
+    (block,) = models.diagrams(data)
+    assert isinstance(block, Verbatim)
+    assert "│   tower  features [5, 577, 1024]" in block.text
+    assert "▼ visual embeddings [582, 4096]" in block.text
+    assert "decode, 2 steps" in block.text
+
+
+def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData, cell_runs: ModuleType) -> None:
+    data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
+    (table,) = tables(pipeline.section(data))
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
+    inside = rows["", "tower"]
+    assert inside[:3] == ["picture [480, 640, 3] uint8", "features [5, 577, 1024] float16", "2.000 ± 0 ms"]
+    vision = next(cells for (stage, _), cells in rows.items() if stage == "vision")
+    assert vision[3] == "3.5 %"
+
+
+def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cell = cell_runs.DRAFT_002.with_(
+        is_imported=False, samples=12, tokens=range(45), text="A road. " * 60, name="stages · side-by-side"
+    )
+    data = _with_tensors(report_data(cell))
+    (table,) = tables(sample_list.section(data))
+    assert len(table.rows) == 10
+    assert [cell.text for cell in table.rows[0][:3]] == ["sample 0", "480 × 640", "[582, 4096]"]
+    assert table.rows[0][3].text.endswith("…")
+    assert table.rows[0][table.heads.index("tokens")].text == "45"
+
+
+def test_memory_tells_dtypes_apart_only_with_an_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
+    one = cell_runs.Cell(name="bfloat16", is_imported=False, model={**cell_runs.TINY, "dtype": "bfloat16"})
+    other = one.with_(name="float16", model={**cell_runs.TINY, "dtype": "float16"})
+    data = report_data(one, other)
+    for run in data.runs:
+        run.info.memory = MemoryFacts(weights_bytes=1, peak_rss_bytes=5 << 20)
+    peaks, dtypes = tables(memory.section(data))
+    assert [row[1].text for row in peaks.rows] == ["bfloat16", "float16"]
+    (row,) = dtypes.rows
+    total = row[dtypes.heads.index("total, end-to-end")]
+    assert (row[0].text, total.text.startswith("1.00x"), total.tone) == ("float16 / bfloat16", True, "")
+    said = " ".join(block.text for block in memory.section(data).blocks if isinstance(block, Paragraph))
+    assert "whole process" in said
+
+
+def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData, cell_runs: ModuleType) -> None:
+    layout = {"model": "m", "cache": "dynamic", "shape": [1, 4, 9, 32], "strides": [1, 2], "is_contiguous": True}
+    batch = {"model": "m", "batch": 1, "samples_per_s": 2.0, "n": 3}
+    facts = {
+        "cache_layout": [layout | {"per_layer_bytes": 1024, "used_bytes": float("nan")}, 3],
+        "batches": [batch, batch | {"batch": 4, "samples_per_s": 6.0}, {"batch": "x"}, None],
+    }
+    data = report_data(cell_runs.Cell(), facts=facts)
+    (layouts,), (batches,) = memory.layouts(data), memory.batches(data)
+    assert isinstance(layouts, Table)
+    assert isinstance(batches, Table)
+    assert [cell.text for cell in layouts.rows[0][2:6]] == ["[1, 4, 9, 32]", "[1, 2]", "yes", "1.00 KiB"]
+    assert [row[3].text for row in batches.rows] == ["1.00x", "3.00x"]
+    assert memory.layouts(report_data(cell_runs.Cell(), facts={"cache_layout": {"a": 1}})) == []
+
+
+def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> None:
+    base = {"draft": "d", "target": "t", "draft_tokens": 2, "target_tokens": 3, "cka": 0.5, "space": "encoder"}
+    rows = [{**base, "sample": "bus", "position": place, "cosine": value} for place, value in enumerate((0.25, 0.75))]
+    none = {**base, "sample": "car", "position": 0, "cosine": None}
+    section = alignment.section(report_data(cell_runs.Cell(), facts={"feature_alignment": [*rows, none, "x", {}]}))
+    found = rows_of(tables(section)[0])
+    assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.500"]
+    assert found["car"][3] == "n/a (n = 0)"
+    (plot,) = [block for block in section.blocks if isinstance(block, Plot)]
+    assert [series.x for series in plot.series] == [(0.0, 1.0)]
+    assert alignment.section(report_data(cell_runs.Cell())).missing
+
+
+def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cells = []
+    for length, alone, drafted in ((5, 100.0, 100.0), (50, 300.0, 200.0)):
+        asked = {"max_new_tokens": length, "ignore_eos": True, "frames": 8}
+        plain = cell_runs.Cell(name=f"target {length}", is_imported=False, settings=asked, stages={"decode": alone})
+        cells += [
+            plain,
+            plain.with_(name=f"hidden {length}", mode="parallel-prefill", stages={"decode": drafted}),
+            plain.with_(
+                name=f"late {length}",
+                mode="parallel-prefill",
+                settings={**asked, "speculation": {"begins": "prefill"}},
+            ),
+        ]
+    (table,) = tables(answer_lengths.section(report_data(*cells)))
+    ratio = table.heads.index("alone / drafted")
+    assert [(row[0].text, row[ratio].text.split()[0], row[ratio].tone) for row in table.rows] == [
+        ("5", "1.00x", ""),
+        ("50", "1.50x", "good"),
+    ]
+    assert table.rows[0][-1].text == "6 and 6"
+
+
+def test_cells_past_the_context_are_told(report_data: MakeData, cell_runs: ModuleType) -> None:
+    cells = [
+        cell_runs.Cell(
+            name=f"{count}", mode="target", frames=count, prompt=35 + 576 * count, settings={"frames": count}
+        )
+        for count in (1, 8)
+    ]
+    name = "llava-hf/llava-1.5-7b-hf"
+    left_out = [
+        {"cell": "64", "models": {"target": name}, "frames": 64, "event_frames": None, "reason": "it is too long"},
+        {"cell": "32", "models": {"target": "another"}, "frames": 32, "event_frames": None, "reason": "too long"},
+    ]
+    table = tables(scaling.section(report_data(*cells, facts={"suite": {"left_out": left_out}})))[0]
+    assert [row[0].text for row in table.rows] == ["1", "8", "64"]
+    assert (table.rows[-1][-1].text, table.rows[-1][-1].note) == ("left out", "it is too long")
+    assert table.rows[-1][table.heads.index("visual by layout")].text == "36,864"
