@@ -347,7 +347,8 @@ def arrival_ms() -> float:
     from evprof.run.engine_process import EngineProcess
     from evprof.run.wire import Submit, apply_part
 
-    recording, ages_ns = Recording(), []
+    recording = Recording()
+    ages_ns: list[int] = []
     process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
