@@ -66,7 +66,7 @@ def _progress(console: Console) -> Progress | None:
 
 
 def _print_file(file: ImportedFile, console: Console) -> None:
-    counts = [f"{file.rows} rows", f"{file.runs} runs"]
+    counts = [f"{file.rows} rows", f"{file.runs} runs"] if file.runs else ["statistics and no runs"]
     counts += [f"{file.failed} failed"] if file.failed else []
     counts += [f"{file.warmups} warm-up"] if file.warmups else []
     console.print(f"{file.path}: {file.family}, {', '.join(counts)}, {ms_text(file.duration_ms)}")
