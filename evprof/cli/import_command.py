@@ -18,8 +18,8 @@ class Import(Command):
     """Read result files of earlier benchmark scripts into a session.
 
     Every row becomes a run that opens, compares and reports like one measured here, labelled by what its times really
-    cover; failed rows stay failed. What is wrong with a file is listed. Families are told by content: see
-    docs/importing.md.
+    cover; failed rows stay failed, and files of statistics alone are kept for reports. What is wrong with a file is
+    listed. Families are told by content: see docs/importing.md.
     """
 
     name = "import"

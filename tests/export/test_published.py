@@ -209,6 +209,7 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
         name = row[0].text.split(" / ")[0]
         other = row[list(each.heads).index("ms per token, other")].text
         assert shown[name].split()[0][:4] == other.split()[0][:4]
+    assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
 
 
 def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
