@@ -122,9 +122,7 @@ class _Imported:
         told = " ".join(self.problems[:_MOST_TOLD])
         more = len(self.problems) - _MOST_TOLD
         what = f"{runs:,} runs of {names}" if runs else f"the statistics of {names}, which hold no runs: see a report"
-        self.sentence = f"Imported {what}. {told}".strip() + (
-            f" And {more} more." if more > 0 else ""
-        )
+        self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
 
 
 def _imported(paths: Sequence[Path], session: Path) -> _Imported:
