@@ -51,6 +51,8 @@ def document_facts(
     `note` is told what is missing and why. Raises Cancelled when stopped.
     """
     stop, shown = stop or Event(), list(samples[:MOST_SAMPLES])
+    if not shown:
+        return {}
     found: dict[str, Any] = {BATCHES: [], CACHE_LAYOUT: []}
     seen: dict[str, list[Features]] = {}
     with _Pair(draft, target, settings, stop, loader) as pair:

@@ -47,7 +47,8 @@ def visual_features(
     with torch.inference_mode():
         inputs = model.preprocess(model.load(sample, settings, tap, kind=kind), sample.prompt, settings, tap)
         visual = model.encode_vision(inputs, tap)
-        tower = tap.outputs["tower", "features"].mean(dim=0)
+        read = tap.outputs.get(("pooling", "features"), tap.outputs["tower", "features"])
+        tower = read.mean(dim=0)
     return {space: found.double().cpu().clone() for space, found in ((ENCODER, tower), (LANGUAGE_MODEL, visual))}
 
 

@@ -15,7 +15,18 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 if TYPE_CHECKING:
     from engines.bench.engine import EngineBench
 
-BENCHMARKS = ("engine", "switches", "speculation", "overhead", "ui", "events", "video", "parts", "engine-process")
+BENCHMARKS = (
+    "engine",
+    "switches",
+    "speculation",
+    "overhead",
+    "ui",
+    "events",
+    "video",
+    "parts",
+    "coverage",
+    "engine-process",
+)
 
 _ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7, "parts": 7}
 
@@ -39,6 +50,8 @@ class Bench(Command):
     installed, with every frame recognised by the number painted into it.
     parts: how long evprof's own work takes: drawing and simulating events, reading manifests and sessions, importing,
     comparing, intervals, texts.
+    coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that
+    are alike, processes and scenes that differ.
     engine-process: starts the engine process that the window would own and says how long it took to answer, and how
     soon a record that it makes has arrived.
     """
@@ -59,6 +72,7 @@ class Bench(Command):
         _add_engine_options(parser)
         _add_switch_options(parser)
         _add_events_options(parser)
+        parser.add_argument("--quick", action="store_true", help="coverage: 300 simulations a row, not 2000")
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -106,7 +120,7 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
     group.add_argument(
-        "--markdown", action="store_true", help="also of engine and speculation: print the table as Markdown"
+        "--markdown", action="store_true", help="also of engine, speculation and coverage: print the table as Markdown"
     )
     group = parser.add_argument_group(
         "speculation", "also --draft, --target, --device, --dtype, --repeat, --max-new-tokens and --only with drafters"
@@ -144,17 +158,24 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.bench_report import print_engine
 
             return print_engine
-        case "events" | "video" | "parts":
+        case "events" | "video" | "parts" | "coverage":
             return _printer_without_models(benchmark)
     return None
 
 
 def _printer_without_models(benchmark: str) -> Callable[..., None]:
+    from evprof.cli.coverage_report import print_coverage
     from evprof.cli.loader_bench_report import print_events
     from evprof.cli.parts_bench_report import print_parts
     from evprof.cli.video_bench_report import print_video
 
-    return {"events": print_events, "video": print_video, "parts": print_parts}[benchmark]
+    printers: dict[str, Callable[..., None]] = {
+        "events": print_events,
+        "video": print_video,
+        "parts": print_parts,
+        "coverage": print_coverage,
+    }
+    return printers[benchmark]
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -185,7 +206,7 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
-        case "events" | "video" | "parts":
+        case "events" | "video" | "parts" | "coverage":
             return _measure_without_models(options, console)
         case _:
             return measure_engine_process()
@@ -242,6 +263,8 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
 
 
 def _measure_without_models(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    if options.benchmark == "coverage":
+        return _measure_coverage(options, console)
     if options.benchmark == "parts":
         from evprof.run.benches.parts import measure_parts
 
@@ -256,6 +279,18 @@ def _measure_without_models(options: argparse.Namespace, console: Console) -> di
     reader = tuple(program_argv("_read-events"))
     plan = EventsPlan(reader, options.events, _rounds(options), large=options.large, only=tuple(options.only))
     return measure_events(plan, console.note)
+
+
+def _measure_coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Ctrl-C stops it and keeps the rows so far."""
+    import threading
+
+    from evprof.run.benches.coverage import QUICK_SIMULATIONS, SIMULATIONS, measure_coverage
+    from evprof.run.interrupts import first_interrupt
+
+    stop = threading.Event()
+    with first_interrupt(stop.set):
+        return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 
 def _draw_somewhere(console: Console) -> None:

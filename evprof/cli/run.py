@@ -59,7 +59,7 @@ class Run(Command):
 
         request, sizes = request_of(options), batch_sizes(options.batches)
         path = options.output or default_session_path()
-        with RecordedSession(path, console, sessions=options.sessions) as session:
+        with RecordedSession(path, console, sessions=options.sessions or 1) as session:
             session.run(request)
         note_models(session, request)
         batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []

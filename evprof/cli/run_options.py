@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evprof.cli.sessions_option import add_sessions_option
 from evprof.cli.speculation_options import mode_by_drafter, speculation_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
@@ -164,27 +165,6 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     add_sessions_option(group)
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
-
-
-def add_sessions_option(group: argparse._ActionsContainer) -> None:
-    """Adds in how many engine processes everything is measured."""
-    group.add_argument(
-        "--sessions",
-        type=_count_of_sessions,
-        metavar="N",
-        default=1,
-        help="measure in N fresh engine processes, one after the other (default: 1)",
-    )
-
-
-def _count_of_sessions(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST_SESSIONS):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_SESSIONS}, not {word}")
-    return int(word)
-
-
-MOST_SESSIONS = 1000
-"""Engine processes; more are asked for by a slip."""
 
 
 @dataclass(frozen=True)

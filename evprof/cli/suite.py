@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli import program
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -118,7 +119,15 @@ class _Measurement:
             extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
         engine = engine_maker()
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
-            driver = SuiteDriver(plan, session, engine, watcher, progress=progress, retry_failed=retries)
+            driver = SuiteDriver(
+                plan,
+                session,
+                engine,
+                watcher,
+                progress=progress,
+                retry_failed=retries,
+                processes=program.engine_argv(),
+            )
             for key, value in extra.items():
                 driver.note(key, value)
             try:
@@ -154,9 +163,10 @@ class _Measurement:
 def _opening(plan: SuitePlan, left: int) -> str:
     cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
     done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
+    processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
     return (
         f"{spec.name}: {cells} cell{'s' * (cells != 1)} on {samples} sample{'s' * (samples != 1)}, {spec.repeat} "
-        f"time{'s' * (spec.repeat != 1)} each, {plan.order}: {len(plan.rows)} rows{done}"
+        f"time{'s' * (spec.repeat != 1)} each{processes}, {plan.order}: {len(plan.rows)} rows{done}"
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.sessions_option import add_sessions_option
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import DTYPES
 from evprof.core.sample import Sample
@@ -33,6 +34,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how often, and where to")
     group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
     group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
+    add_sessions_option(group)
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
     group.add_argument("--resume", action="store_true", help="go on with the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
@@ -196,7 +198,7 @@ def spec_of(question: Question, options: argparse.Namespace, wants: Wants) -> Su
         warmup=options.warmup,
         wants=wants,
     )
-    return replace(spec, limit=options.limit or spec.limit)
+    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
 
 
 def check_counts(options: argparse.Namespace) -> None:

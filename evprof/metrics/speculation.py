@@ -55,7 +55,8 @@ class Acceptance:
         """Chance that the next drafted token is accepted: accepted / (accepted + first rejections).
 
         Positions after a round's first rejection were never judged and are left out, so this is above the draft
-        acceptance rate and does not depend on gamma. None when nothing was judged.
+        acceptance rate; it is the same at every gamma only where acceptances are independent. None when nothing was
+        judged.
         """
         judged = self.accepted + self.rejected_rounds
         return self.accepted / judged if judged else None

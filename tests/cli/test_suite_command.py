@@ -414,3 +414,23 @@ def test_the_documents_are_one_suite_and_one_report(
         "## Document 000: shapes and times of stages 4 and 5",
     ]
     assert load_session(tmp_path / "out/suite.evprof").facts["batches"] == [{"model": "m", "batch": 1}]
+
+
+@pytest.mark.usefixtures("room", "processes")
+def test_all_rows_in_each_of_several_processes(evprof: Evprof, grid: Path, tmp_path: Path) -> None:
+    grid.write_text('[settings]\nmax_new_tokens = 4\n[axes]\nmode = ["target", "speculative"]\n')
+    words = ("suite", grid, "-o", tmp_path / "out", "--sessions", 2, "--repeat", 1, "--limit", 2)
+    found = evprof(*words, "--json")
+    assert found.code == 0, found.errors
+    assert "session 2 of 2" in found.errors
+    runs = evprof("show", tmp_path / "out" / "suite.evprof", "--json").document["runs"]
+    sessions = dict.fromkeys(run["engine_session"] for run in runs)
+    assert len(sessions) == 2
+    of_session = [[run for run in runs if run["engine_session"] == name] for name in sessions]
+    cells = [sorted((run["cell"], run["role"]) for run in found if not run["warmup"]) for found in of_session]
+    assert cells[0] == cells[1]
+    assert all(not run["cold"] for found in of_session for run in found if not run["warmup"])
+    drafted = [run for run in runs if run["speculation"] and not run["warmup"]]
+    assert [len(run["baseline"]["run_ids"]) for run in drafted] == [2] * 4
+    other = evprof("suite", grid, "-o", tmp_path / "out", "--repeat", 1, "--limit", 2, "--resume")
+    assert "sessions 2 then and 1 now" in other.errors

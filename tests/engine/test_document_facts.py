@@ -77,6 +77,10 @@ def test_features_are_aligned_sample_by_sample(found: dict[str, Any]) -> None:
     assert len({row["cka"] for row in language}) == 1
 
 
+def test_without_samples_there_is_nothing_to_tell() -> None:
+    assert document_facts(*PAIR, [], SHORT, lambda _: None) == {}
+
+
 def test_a_model_that_is_not_here_costs_its_own_rows() -> None:
     said: list[str] = []
     facts = document_facts(PAIR[0], ModelChoice("no-such-model"), bundled_samples()[:1], SHORT, said.append)

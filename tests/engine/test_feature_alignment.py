@@ -77,7 +77,7 @@ def test_what_is_not_defined_is_none() -> None:
     assert math.isfinite(debiased_cka(drawn(4, 4, 1), drawn(4, 4, 2)) or 0.0)
 
 
-@pytest.mark.parametrize("family", ["eventgpt", "video_llava"])
+@pytest.mark.parametrize("family", ["eventgpt", "video_llava", "llava", "llava_next_video"])
 def test_the_features_are_those_of_stage_vision(make_model: Any, sample: Any, family: str) -> None:
     model = make_model(family)
     settings = GenerationSettings(frames=2, event_frames=2)

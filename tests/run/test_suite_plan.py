@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -270,3 +271,20 @@ def test_another_suite_is_told_from_the_one_begun() -> None:
             check_same(fact, other)
     with pytest.raises(UserError, match="not of a suite"):
         check_same(None, plan)
+
+
+def test_every_session_measures_all_rows_anew() -> None:
+    spec = replace(parse_suite({"cells": [{"mode": "draft"}, {"mode": "target"}]}, "grid", repeat=2), sessions=3)
+    samples = [Sample(f"{name}.npy", f"{name}.mp4", name=name) for name in "ab"]
+    for order in (INTERLEAVED, BLOCKS):
+        rows = plan_suite(spec, samples, order).rows
+        alone = plan_suite(replace(spec, sessions=1), samples, order).rows
+        assert [row.session for row in rows] == sorted(row.session for row in rows)
+        assert len(rows) == 3 * len(alone)
+        assert len({key for row in rows for key in row.keys}) == sum(len(row.keys) for row in rows)
+        for session in range(3):
+            found = Counter((row.cell.label, row.sample.name) for row in rows if row.session == session)
+            assert found == Counter((row.cell.label, row.sample.name) for row in alone)
+        # Every other session goes backwards, so that no cell always comes first.
+        assert rows[0].cell.label == alone[0].cell.label
+        assert rows[len(alone)].cell.label == alone[-1].cell.label

@@ -7,7 +7,7 @@ that one set of weights is needed for, then the next, with one row measured agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -41,7 +41,8 @@ class RowKey(NamedTuple):
 class Row:
     """One cell on one sample once. `roles`: whose runs it leaves; one of two where the other is a row of its own.
 
-    `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded.
+    `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded. `session`
+    counts the engine processes: rows of another one want a fresh process.
     """
 
     cell: SuiteCell
@@ -49,6 +50,7 @@ class Row:
     repeat: int
     roles: tuple[str, ...]
     keeps_frames: bool = False
+    session: int = 0
 
     @property
     def keys(self) -> tuple[RowKey, ...]:
@@ -117,15 +119,25 @@ def plan_suite(
             problems.append(_left_out(cell, left_out))
     if not any(pairs.values()):
         raise UserError(f"There is nothing to measure: {' '.join(problems) or 'there are no samples.'}")
-    count = spec.repeat * sum(map(len, pairs.values()))
+    count = spec.sessions * spec.repeat * sum(map(len, pairs.values()))
     if count > MOST_ROWS:
         raise UserError(
             f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions.",
             exit_code=USAGE,
         )
     by_sample = {sample.name: index for index, sample in enumerate(samples)}
-    rows = _blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample)
-    return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(rows)), tuple(problems))
+    rows = list(_blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample))
+    return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(_in_sessions(rows, spec))), tuple(problems))
+
+
+def _in_sessions(rows: Sequence[Row], spec: SuiteSpec) -> Iterator[Row]:
+    """All rows for every engine process, every other time backwards; repetitions are numbered on."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.cell.label] = max(counts.get(row.cell.label, 0), row.repeat + 1)
+    for session in range(spec.sessions):
+        for row in rows if session % 2 == 0 else reversed(rows):
+            yield replace(row, repeat=row.repeat + session * counts[row.cell.label], session=session)
 
 
 def _asked(cell: SuiteCell, sample: Sample) -> Sample:
@@ -186,7 +198,7 @@ def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[s
     return Row(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
 
 
-def _with_pictures(rows: Iterator[Row]) -> Iterator[Row]:
+def _with_pictures(rows: Iterable[Row]) -> Iterator[Row]:
     """The first row of every cell and role records what the models were shown."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for row in rows:

@@ -31,6 +31,7 @@ def suite_fact(
         "command": command,
         "manifest": manifest,
         "repeat": spec.repeat,
+        "sessions": spec.sessions,
         "warmup": spec.warmup,
         "order": plan.order,
         "prefetch": list(dict.fromkeys(cell.settings.switches.prefetch for cell in spec.cells)),
@@ -59,6 +60,7 @@ def fingerprint(plan: SuitePlan) -> dict[str, Any]:
         "samples": _digest([sample.to_json() for sample in plan.samples]),
         "sample_count": len(plan.samples),
         "repeat": plan.spec.repeat,
+        "sessions": plan.spec.sessions,
         "warmup": plan.spec.warmup,
     }
 
@@ -70,9 +72,10 @@ def check_same(fact: Any, plan: SuitePlan) -> None:
         raise UserError("--resume: the session there is not of a suite, or of an older version; take another folder.")
     now = fingerprint(plan)
     differences = [
-        f"{name} {before.get(name)} then and {now[name]} now"
-        for name in ("repeat", "warmup", "sample_count")
-        if before.get(name) != now[name]
+        f"{name} {then} then and {now[name]} now"
+        for name in ("repeat", "sessions", "warmup", "sample_count")
+        # Suites of older versions had one engine process.
+        if (then := before.get(name, 1 if name == "sessions" else None)) != now[name]
     ]
     if before.get("sample_count") == now["sample_count"] and before.get("samples") != now["samples"]:
         differences.append("other samples")

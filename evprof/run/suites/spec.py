@@ -89,6 +89,7 @@ PART = " · "
 class SuiteSpec:
     """What to measure: every cell on every sample, `repeat` times, after `warmup` runs that do not count.
 
+    All of it in each of `sessions` engine processes.
     `within_context`: a cell whose prompt passes the positions its model was trained for is left out and told.
     `data`, `root`, `questions`, `samples` and `limit` name the samples as the grid file does. `notes` are sentences
     about the grid itself.
@@ -105,6 +106,7 @@ class SuiteSpec:
     questions: str | None = None
     samples: tuple[str, ...] = ()
     limit: int | None = None
+    sessions: int = 1
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property

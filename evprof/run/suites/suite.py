@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.run.interrupts import first_interrupt
 from evprof.run.noted_baselines import note_baselines
+from evprof.run.process_runner import ProcessRunner
 from evprof.run.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, Row, SuitePlan, WarmUps
@@ -77,20 +78,31 @@ class SuiteDriver:
         progress: Progress | None = None,
         retry_failed: bool = False,
         rows_in_memory: int = ROWS_IN_MEMORY,
+        processes: Sequence[str] = (),
     ) -> None:
-        """`progress` knows what the session at `path` holds already. Raises UserError when that cannot be written."""
+        """`progress` knows what the session at `path` holds already; `processes` is the argument list of an engine
+        process, for a plan that wants several. Raises UserError when the session cannot be written.
+        """
         self._plan = plan
         self._path = path
         self._watcher = watcher
         self._progress = progress or Progress()
         self._retry_failed = retry_failed
         self._rows_in_memory = rows_in_memory
-        self._warm_ups = WarmUps(plan.spec.warmup, stays_loaded=plan.order == INTERLEAVED)
+        self._warm_ups = self._cold_start()
+        self._session = 0
         self._stop = threading.Event()
         self._end = SuiteEnd()
         self._given_up: dict[str, list[Any]] = {}
         self._book_of(Recording())
-        self._runner = LocalRunner(make_engine, self._recording)
+        self._runner: LocalRunner | ProcessRunner
+        if plan.spec.sessions > 1:
+            self._runner = ProcessRunner(processes, self._recording)
+        else:
+            self._runner = LocalRunner(make_engine, self._recording)
+
+    def _cold_start(self) -> WarmUps:
+        return WarmUps(self._plan.spec.warmup, stays_loaded=self._plan.order == INTERLEAVED)
 
     def left(self) -> list[Row]:
         """The rows that are to be measured."""
@@ -153,6 +165,7 @@ class SuiteDriver:
         if error is not None:
             self._pass_over(row, error)
             return
+        self._enter_session(row)
         warmup = self._warm_ups.before(row)
         self._watcher.begin(row, warmup)
         began = time.monotonic()
@@ -166,6 +179,15 @@ class SuiteDriver:
         self._watcher.end(row, runs, time.monotonic() - began, warmup)
         # Nothing is written while the next row is measured, and this one is safe.
         self._writer.flush(FLUSH_S)
+
+    def _enter_session(self, row: Row) -> None:
+        """Another session's rows want a fresh process, whose models are cold."""
+        if row.session == self._session or not isinstance(self._runner, ProcessRunner):
+            return
+        self._session = row.session
+        self._runner.renew()
+        self._warm_ups = self._cold_start()
+        self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
 
     def _attempt(self, row: Row, warmup: int) -> list[RunLog]:
         """Measures a row; the runs that count."""

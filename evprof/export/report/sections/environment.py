@@ -155,10 +155,12 @@ def _suites(data: ReportData) -> Iterator[Block]:
         if not isinstance(suite, dict):
             continue
         cells, problems = (suite[key] if isinstance(suite.get(key), list) else [] for key in ("cells", "problems"))
+        sessions = suite.get("sessions", 1)
         said = [
             f"Suite {suite.get('title') or suite.get('name')}: {len(cells)} configurations",
             f"{suite.get('samples')} samples",
             f"each {suite.get('repeat')} times after {suite.get('warmup')} for warming up",
+            *([f"in each of {sessions} engine processes"] if sessions != 1 else []),
             f"order {suite.get('order')}, {suite.get('planned_rows')} rows planned",
         ]
         yield Paragraph(f"{', '.join(said)}.")
