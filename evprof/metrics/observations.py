@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePath
@@ -123,11 +123,16 @@ class Side:
 
 
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[Side, Side]:
-    """Both sides over the engine processes, and then over the samples, that both have where they share any."""
+    """Both sides over the engine processes, and then over the samples, that both have where they share any.
+
+    A sample is of one scene, the base's, whatever file of it either side read (a recording, or frames drawn from it).
+    """
     keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
     for key in keys:
         if both := {key(entry) for entry in base} & {key(entry) for entry in other}:
             base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
+    scenes = {entry.sample: entry.scene for entry in base}
+    other = [replace(entry, scene=scenes.get(entry.sample, entry.scene)) for entry in other]
     return Side.of(base), Side.of(other)
 
 

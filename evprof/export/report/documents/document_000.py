@@ -5,6 +5,7 @@ from __future__ import annotations
 from evprof.export.report.documents import tables
 from evprof.export.report.documents.item import (
     FIGURE,
+    OTHER_MODELS,
     PLAN,
     QUESTION,
     TABLE,
@@ -65,7 +66,7 @@ ITEMS: tuple[Item, ...] = (
         "Why EventGPT Prefill is NOT Faster: impact",
         QUESTION,
         "do 7 % more tokens explain the slower prefill, and is its time as printed",
-        suite("shapes", "the claims are about 7B models on a GPU; on others the verdict says whose it is"),
+        suite("shapes", OTHER_MODELS),
         files("five stages, prefill rows"),
         (),
         tables.claims_of("000", ""),

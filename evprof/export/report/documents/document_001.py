@@ -5,6 +5,7 @@ from __future__ import annotations
 from evprof.export.report.documents import tables
 from evprof.export.report.documents.item import (
     FIGURE,
+    OTHER_MODELS,
     PLAN,
     QUESTION,
     TABLE,
@@ -64,7 +65,7 @@ ITEMS: tuple[Item, ...] = (
         "Why EventGPT is Faster: feature caching, data type",
         QUESTION,
         "do cached features save 100-200 ms; is bfloat16 smaller and faster than float16; are the tokenizers different",
-        suite("documents", "the claims are about 7B models on a GPU; on others the verdict says whose it is"),
+        suite("documents", OTHER_MODELS),
         never("no published file has the same configuration both ways"),
         (),
         tables.claims_of("001", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evprof.export.report.documents import tables
 from evprof.export.report.documents.item import (
     FIGURE,
+    OTHER_MODELS,
     PLAN,
     QUESTION,
     TABLE,
@@ -68,7 +69,7 @@ _RESULTS: tuple[Item, ...] = (
         "Claims of the results",
         QUESTION,
         "smaller cache, memory-bound prefill, 13.7 % and 86.3 %, naive speculation, 2.85x, 2.0x, 80 %, 66 ms",
-        suite("documents", "the claims are about 7B models on a GPU; on others the verdict says whose it is"),
+        suite("documents", OTHER_MODELS),
         files("one-vs-eight, end to end"),
         (),
         tables.claims_of("002", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evprof.export.report.documents import tables
 from evprof.export.report.documents.item import (
     FIGURE,
+    OTHER_MODELS,
     PLAN,
     QUESTION,
     TABLE,
@@ -92,7 +93,7 @@ ITEMS: tuple[Item, ...] = (
         "Why fewer tokens: vision makes up ~15 %, no CLIP overhead",
         QUESTION,
         "share of vision in the difference, vision per frame",
-        suite("stages", "the claims are about 7B models on a GPU; on others the verdict says whose it is"),
+        suite("stages", OTHER_MODELS),
         files("five stages, one-vs-eight"),
         (),
         tables.claims_of("003", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evprof.export.report.documents import tables
 from evprof.export.report.documents.item import (
+    OTHER_MODELS,
     PLAN,
     QUESTION,
     TABLE,
@@ -72,7 +73,7 @@ ITEMS: tuple[Item, ...] = (
         "Optimization Potential: 2-3x, 10-20 %, 1.5-2x, 2-4x",
         PLAN,
         "speculation, pruning, quantization and batches, each judged",
-        suite("documents", "the claims are about 7B models on a GPU; on others the verdict says whose it is"),
+        suite("documents", OTHER_MODELS),
         never("no published file varied them"),
         (),
         tables.claims_of("004", ""),

@@ -13,6 +13,9 @@ FULL, PARTLY, NONE = "✔", "◐", "✘"
 
 TABLE, FIGURE, PLAN, QUESTION = "table", "figure", "plan", "question"
 
+OTHER_MODELS = "the claims are about 7B models on a GPU; runs of others are told and judge nothing"
+"""Why a claim may stay open."""
+
 Shows = Callable[[ReportData], Sequence[Block]]
 
 
