@@ -25,6 +25,7 @@ BENCHMARKS = (
     "events",
     "video",
     "parts",
+    "coverage",
     "engine-process",
     "repeatability",
 )
@@ -53,6 +54,8 @@ class Bench(Command):
     comparing, intervals, texts.
     repeatability: how much fresh engine processes differ on this machine, and the runs of one process; kept, so that
     comparisons of single processes can say what is usual here.
+    coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that
+    are alike, processes and scenes that differ.
     engine-process: starts the engine process that the window would own and says how long it took to answer, and how
     soon a record that it makes has arrived.
     """
@@ -74,6 +77,7 @@ class Bench(Command):
         _add_engine_options(parser)
         _add_switch_options(parser)
         _add_events_options(parser)
+        parser.add_argument("--quick", action="store_true", help="coverage: 300 simulations a row, not 2000")
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -145,7 +149,7 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", metavar="NAME", default=[], help="such as cache or 'cache fp8' (default: all)"
     )
     group.add_argument(
-        "--markdown", action="store_true", help="also of engine and speculation: print the table as Markdown"
+        "--markdown", action="store_true", help="also of engine, speculation and coverage: print the table as Markdown"
     )
     group = parser.add_argument_group(
         "speculation", "also --draft, --target, --device, --dtype, --repeat, --max-new-tokens and --only with drafters"
@@ -187,17 +191,24 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.bench_repeatability import print_repeatability
 
             return print_repeatability
-        case "events" | "video" | "parts":
+        case "events" | "video" | "parts" | "coverage":
             return _printer_without_models(benchmark)
     return None
 
 
 def _printer_without_models(benchmark: str) -> Callable[..., None]:
+    from evprof.cli.coverage_report import print_coverage
     from evprof.cli.loader_bench_report import print_events
     from evprof.cli.parts_bench_report import print_parts
     from evprof.cli.video_bench_report import print_video
 
-    return {"events": print_events, "video": print_video, "parts": print_parts}[benchmark]
+    printers: dict[str, Callable[..., None]] = {
+        "events": print_events,
+        "video": print_video,
+        "parts": print_parts,
+        "coverage": print_coverage,
+    }
+    return printers[benchmark]
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -228,7 +239,7 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
             _draw_somewhere(console)
             return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
-        case "events" | "video" | "parts":
+        case "events" | "video" | "parts" | "coverage":
             return _measure_without_models(options, console)
         case _:
             return measure_engine_process()
@@ -289,6 +300,8 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
 
 
 def _measure_without_models(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    if options.benchmark == "coverage":
+        return _measure_coverage(options, console)
     if options.benchmark == "parts":
         from evprof.run.benches.parts import measure_parts
 
@@ -303,6 +316,18 @@ def _measure_without_models(options: argparse.Namespace, console: Console) -> di
     reader = tuple(program_argv("_read-events"))
     plan = EventsPlan(reader, options.events, _rounds(options), large=options.large, only=tuple(options.only))
     return measure_events(plan, console.note)
+
+
+def _measure_coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Ctrl-C stops it and keeps the rows so far."""
+    import threading
+
+    from evprof.run.benches.coverage import QUICK_SIMULATIONS, SIMULATIONS, measure_coverage
+    from evprof.run.interrupts import first_interrupt
+
+    stop = threading.Event()
+    with first_interrupt(stop.set):
+        return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 
 def _draw_somewhere(console: Console) -> None:

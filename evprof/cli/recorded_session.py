@@ -163,20 +163,6 @@ def read_runs(path: str) -> list[RunLog]:
     return saved_runs(read_session(Path(path)))
 
 
-def read_facts(path: str) -> dict[str, Any]:
-    """The facts of a session file. Raises UserError for anything else."""
-    from evprof.session.reading import load_session
-
-    return load_session(Path(path)).facts
-
-
-def read_environment(path: str) -> dict[str, Any]:
-    """The environment block that was saved with a session; empty when there is none."""
-    from evprof.session.reading import load_session
-
-    return load_session(Path(path)).environment
-
-
 def default_session_path() -> Path:
     """A new file in the folder of autosaved sessions."""
     from evprof.session.autosave import autosave_path

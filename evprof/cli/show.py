@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
@@ -25,15 +26,16 @@ class Show(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads and prints; the file is not touched."""
         from evprof.cli.batches import print_batches
-        from evprof.cli.recorded_session import read_environment, read_facts, read_runs
+        from evprof.cli.recorded_session import saved_runs
         from evprof.cli.run_text import print_runs
         from evprof.metrics.document import session_document
         from evprof.session.batches import read_batches
+        from evprof.session.reading import load_session
 
-        runs = read_runs(options.session)
-        batches = read_batches(read_facts(options.session))
+        session = load_session(Path(options.session))
+        runs, batches = saved_runs(session.recording), read_batches(session.facts)
         if console.is_json:
-            console.document(session_document(runs, read_environment(options.session) or None, batches=batches))
+            console.document(session_document(runs, session.environment or None, batches=batches))
         elif runs:
             print_runs(runs, console, has_rounds=options.rounds)
             print_batches(batches, console)

@@ -254,7 +254,7 @@ def expected_hidden_gain_ms(
     which is E[A] t - P(A >= 1) T_verify - contention. A drawn answer always makes the pass.
     """
     passes = (alpha if is_greedy else 1.0) if free else 0.0
-    return accepted_of(alpha, free) * step_ms - passes * verify_ms - contention_ms
+    return hidden_gain_ms(accepted_of(alpha, free), step_ms, passes * verify_ms, contention_ms)
 
 
 def hidden_break_even_alpha(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+import numpy as np
 
 from evprof.core.run_info import REFERENCE
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.scaling import Line, fit_line
+from evprof.metrics.series import coefficient
 from evprof.metrics.stages import END_TO_END, total_ms
 
 LEAST_RUNS = 4
@@ -20,7 +23,8 @@ LEAST_RUNS = 4
 class Drift:
     """Totals in ms of one configuration over minutes since its first run, and the line through them.
 
-    `line` gives every sample a level of its own; its slope is in ms per minute.
+    `line` gives every sample a level of its own; its slope is in ms per minute, its interval that of runs of which
+    neighbours are alike (`series`): a machine's moods are no drift.
     """
 
     minutes: tuple[float, ...]
@@ -44,8 +48,8 @@ class Drift:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the trend is more than scatter."""
-        return not self.line.holds_zero
+        """Whether the trend is more than scatter: its interval leaves 0 out."""
+        return self.line.slope_interval is not None and not self.line.holds_zero
 
 
 def drift_of(column: Column, basis: str = END_TO_END) -> Drift | None:
@@ -60,8 +64,20 @@ def drift_of(column: Column, basis: str = END_TO_END) -> Drift | None:
     zero = min(began for began, _, _ in found)
     minutes = [(began - zero) / 60 for began, _, _ in found]
     totals = [total for _, total, _ in found]
-    line = fit_line(minutes, totals, [key for _, _, key in found])
+    line = trend_of(minutes, totals, [key for _, _, key in found])
     return None if line is None else Drift(tuple(minutes), tuple(totals), line)
+
+
+def trend_of(minutes: Sequence[float], values: Sequence[float], samples: Sequence[Hashable]) -> Line | None:
+    """The line through values at their times, in any order, of runs of which neighbours are alike; see `fit_line`."""
+    line = fit_line(minutes, values, samples)
+    if line is None:
+        return None
+    order = np.argsort(minutes, kind="stable")
+    across = np.asarray(minutes, dtype=np.float64)[order]
+    design = np.column_stack((np.ones(len(across)), across - across.mean()))
+    up = np.asarray(values, dtype=np.float64)[order]
+    return replace(line, slope_interval=coefficient(up, design, 1, [samples[place] for place in order]))
 
 
 def without_reference(columns: Sequence[Column]) -> list[Column]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from evprof.metrics.observations import Observation, Side
-from evprof.metrics.series import MOST_VALUES, coefficient
+from evprof.metrics.series import coefficient
 from evprof.metrics.statistics import FEWEST, Interval, Values, mean_interval, ratio_interval, student_quantile
 
 IN_TURNS = 0.1
@@ -171,7 +171,9 @@ class Sides:
             return None
         below, above = (side.by_scene(self.base.scenes) for side in (self.base, self.other))
         values = above / self.units[1] - below / self.units[0]
-        return _about(float(values.mean()), values, np.ones((len(values), 1)), 0)
+        return _about(
+            float(values.mean()), values, np.ones((len(values), 1)), 0, samples=(), groups=np.zeros(len(values))
+        )
 
     @property
     def _difference(self) -> float:
@@ -187,40 +189,11 @@ def _level_in_time(side: Side) -> Interval | None:
 
 
 def _about(
-    figure: float,
-    values: Values,
-    design: Values,
-    column: int,
-    *,
-    samples: Sequence[Hashable] = (),
-    groups: Values | None = None,
+    figure: float, values: Values, design: Values, column: int, *, samples: Sequence[Hashable], groups: Values
 ) -> Interval | None:
-    """The interval of a coefficient about the figure that it tells, and with it inside.
-
-    `samples` are freed of their own levels, which are left at the mean of the sample's group.
-    """
-    spent, step = 0, -(-len(values) // MOST_VALUES)
-    if groups is not None:
-        table = np.column_stack((values, design))
-        table = table - _group_means(table, samples) + _group_means(table, groups.tolist())
-        # What is the same for all samples is so but for rounding.
-        values, design = table[:, 0], np.where(np.abs(table[:, 1:]) > 1e-12, table[:, 1:], 0.0)
-        spent = len(set(samples)) - len(set(groups.tolist()))
-    if step > 1:
-        pieces = [slice(first, first + step) for first in range(0, len(values) - step + 1, step)]
-        values = np.array([values[piece].mean() for piece in pieces])
-        design = np.array([design[piece].mean(axis=0) for piece in pieces])
-    found = coefficient(values, design, column, -(-spent // step))
+    """The interval of a coefficient about the figure that it tells, and with it inside."""
+    found = coefficient(values, design, column, samples, groups)
     return None if found is None else (min(found[0] - figure, 0.0), max(found[1] - figure, 0.0))
-
-
-def _group_means(table: Values, groups: Sequence[Hashable]) -> Values:
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    places = np.array([numbers[group] for group in groups])
-    sums: Values = np.zeros((len(numbers), table.shape[1]))
-    np.add.at(sums, places, table)
-    means: Values = (sums / np.bincount(places)[:, None])[places]
-    return means
 
 
 def _reach(values: Values) -> float:

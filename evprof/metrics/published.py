@@ -192,7 +192,10 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         total_with_warmup_ms=_average(map(_all_stages_ms, done)) if len(steady) < len(done) else None,
         prefill_length=Both(length, _average(map(decoding.input_length, steady))),
         kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
-        decode_tok_s=Both(_decode_rate(done), _average(map(decoding.decode_throughput_tok_s, steady))),
+        decode_tok_s=Both(
+            _average(_figures(run).get("published_decode_tok_s") for run in done) or _decode_rate(done),
+            _average(map(decoding.decode_throughput_tok_s, steady)),
+        ),
         output_tokens=Both(_average(map(_published_tokens, done)), _average(map(decoding.output_length, steady))),
         has_own_total=any("published_total_ms" in _figures(run) for run in done),
         figures=_figure_averages(done),

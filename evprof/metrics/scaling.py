@@ -1,7 +1,8 @@
 """How a figure grows: straight lines and powers fitted to it, with what the fit is worth.
 
-Ordinary least squares; the interval of a slope is Student's, for independent deviations of one size. Arithmetic on
-numbers only: what grows with what is the caller's to say.
+Ordinary least squares; the interval of a slope is Student's, for independent deviations of one size. Where points
+belong to samples, a slope is as sure as samples agree on it: the deviations of a sample are taken together (Liang and
+Zeger, Biometrika 73, 1986). Arithmetic on numbers only: what grows with what is the caller's to say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evprof.metrics.statistics import student_quantile
+from evprof.metrics.statistics import FEWEST, student_quantile
 
 Values = npt.NDArray[np.float64]
 
@@ -72,7 +73,8 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     """The line of least squares through points; None unless at least two different x are there.
 
     `groups` names what each point belongs to (its sample): every group then has a level of its own, which takes no part
-    in the slope and its interval, and the intercept is their mean. Raises ValueError for lists of different length.
+    in the slope, and the intercept is their mean; from three groups on the interval is from group to group. Raises
+    ValueError for lists of different length.
     """
     if len(x) != len(y) or (groups is not None and len(groups) != len(x)):
         raise ValueError(f"{len(x)} x and {len(y)} y are no points")
@@ -80,7 +82,9 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     up: Values = np.asarray(y, dtype=np.float64)
     if len(across) < 2 or across.min() == across.max():
         return None
-    aside, above, levels = _centred(across, up, groups)
+    places = _places(groups, len(across))
+    aside, above = _centred(across, places), _centred(up, places)
+    levels = int(places.max()) + 1
     spread = float(aside @ aside)
     if spread <= 1e-12 * float(across @ across):
         return None
@@ -89,7 +93,11 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     unexplained, whole = float(left @ left), float(above @ above)
     freedom = len(across) - levels - 1
     interval = None
-    if freedom >= 1:
+    if levels >= FEWEST:
+        told = np.bincount(places, aside * left)
+        reach = student_quantile(levels - 1) * math.sqrt(float(told @ told) * levels / (levels - 1)) / spread
+        interval = (slope - reach, slope + reach)
+    elif freedom >= 1:
         reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
         interval = (slope - reach, slope + reach)
     return Line(
@@ -104,15 +112,18 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     )
 
 
-def _centred(across: Values, up: Values, groups: Sequence[Hashable] | None) -> tuple[Values, Values, int]:
-    """Both less the means of their group, and how many groups there are."""
+def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int64]:
+    """Of every point the number of its group."""
     if groups is None:
-        return across - across.mean(), up - up.mean(), 1
+        return np.zeros(count, dtype=np.int64)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
-    places = np.array([numbers[name] for name in groups])
-    counts = np.bincount(places)
-    aside, above = (values - (np.bincount(places, values) / counts)[places] for values in (across, up))
-    return aside, above, len(counts)
+    return np.array([numbers[name] for name in groups], dtype=np.int64)
+
+
+def _centred(values: Values, places: npt.NDArray[np.int64]) -> Values:
+    """Less the means of their group."""
+    centred: Values = values - (np.bincount(places, values) / np.bincount(places))[places]
+    return centred
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ any value: with that, means of three values and of twenty were covered as often 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,13 +43,44 @@ class _Fits:
     log_weight: Values
 
 
-def coefficient(values: Values, design: Values, column: int, spent: int = 0) -> Interval | None:
+def coefficient(
+    values: Values, design: Values, column: int, samples: Sequence[Hashable] = (), groups: Values | None = None
+) -> Interval | None:
     """95 % interval of the coefficient of a column of `design` [n, p] for `values` [n] in order of time.
 
-    `spent`: degrees of freedom that were taken from the values before, as levels of samples.
-
-    None where the values leave no degree of freedom or the design does not tell its columns apart.
+    `samples`, where given, name what each value was measured on: every sample has a level of its own, the mean of those
+    of a group (default: of all) being the design's to tell. None where the values leave no degree of freedom or the
+    design does not tell its columns apart.
     """
+    spent = 0
+    if samples:
+        groups = np.zeros(len(values)) if groups is None else groups
+        table = np.column_stack((values, design))
+        table = table - _means(table, samples) + _means(table, groups.tolist())
+        # What is the same for all samples is so but for rounding.
+        values, design = table[:, 0], np.where(np.abs(table[:, 1:]) > _ROUNDING, table[:, 1:], 0.0)
+        spent = len(set(samples)) - len(set(groups.tolist()))
+    step = -(-len(values) // MOST_VALUES)
+    if step > 1:
+        pieces = [slice(first, first + step) for first in range(0, len(values) - step + 1, step)]
+        values = np.array([values[piece].mean() for piece in pieces])
+        design = np.array([design[piece].mean(axis=0) for piece in pieces])
+    return _interval(values, design, column, -(-spent // step))
+
+
+def _means(table: Values, groups: Sequence[Hashable]) -> Values:
+    """Of every row the mean of its group."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    places = np.array([numbers[group] for group in groups])
+    sums: Values = np.zeros((len(numbers), table.shape[1]))
+    np.add.at(sums, places, table)
+    means: Values = (sums / np.bincount(places)[:, None])[places]
+    return means
+
+
+def _interval(values: Values, design: Values, column: int, spent: int) -> Interval | None:
+    """The same of values freed of their samples' levels, which took `spent` degrees of freedom."""
+    design = np.ascontiguousarray(design)
     fits = _fits(design.tobytes(), design.shape, column)
     freedom = len(values) - design.shape[1] - spent
     if fits is None or freedom < 1:

@@ -380,6 +380,42 @@ def test_clips_that_a_suite_cannot_cut(
     assert (found.code, sentence in found.errors) == (2, True), found.errors
 
 
+def test_cells_past_the_context_are_told_with_their_reason(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
+    room.limit = 500
+    found = evprof("suite", "token-scaling", "--repeat", 1, "--limit", 1, "-o", tmp_path / "out", "--json")
+    assert found.code == 0, found.errors
+    suite = found.document["suite"]
+    assert [(entry["frames"], entry["reason"]) for entry in suite["left_out"]] == [
+        (16, "it is too long"),
+        (32, "it is too long"),
+        (64, "it is too long"),
+    ]
+    assert all(entry["models"] == {"target": "evprof-tiny-video-llava"} for entry in suite["left_out"])
+    assert "Cell 'target · 64 frames' was left out: it is too long." in suite["problems"]
+
+
+def test_the_documents_are_one_suite_and_one_report(
+    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        command, "pair_facts", lambda plan, _: {"batches": [{"model": "m", "batch": len(plan.samples)}]}
+    )
+    found = evprof("suite", "documents", "--repeat", 1, "--limit", 1, "--warmup", 0, "--json", "-o", tmp_path / "out")
+    assert found.code == 0, found.errors
+    labels = {cell["label"] for cell in found.document["cells"]}
+    assert {
+        "shapes · bfloat16",
+        "one-vs-eight · side-by-side",
+        "parallel-prefill · hidden drafts · 20 tokens",
+    } <= labels
+    report = (tmp_path / "out/report.md").read_text(encoding="utf-8")
+    assert [line for line in report.splitlines() if line.startswith("## ")][:2] == [
+        "## The five documents",
+        "## Document 000: shapes and times of stages 4 and 5",
+    ]
+    assert load_session(tmp_path / "out/suite.evprof").facts["batches"] == [{"model": "m", "batch": 1}]
+
+
 @pytest.mark.usefixtures("room", "processes")
 def test_all_rows_in_each_of_several_processes(evprof: Evprof, grid: Path, tmp_path: Path) -> None:
     grid.write_text('[settings]\nmax_new_tokens = 4\n[axes]\nmode = ["target", "speculative"]\n')

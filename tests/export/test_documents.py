@@ -99,7 +99,7 @@ def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
     assert found["002.2"].mark == FULL
     assert any(isinstance(block, Table) for block in found["002.2"].blocks)
     # The same table of the same part is not shown twice.
-    assert (found["002.3"].stands_at, list(found["002.3"].blocks)) == ("002.2", [])
+    assert (found["002.3"].stands_at, list(found["002.3"].blocks)) == (found["002.2"], [])
     scaling = next(entry for entry in found.values() if entry.item.place == "Token Scaling Analysis")
     assert scaling.mark == NONE
     assert scaling.reason == "not in these sessions; measured by evprof suite token-scaling -o DIR"
@@ -126,4 +126,6 @@ def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportDa
     assert [section.title for section in whole.sections[:2]] == ["The five documents", documents[0].title]
     text = markdown(Report("r", sections=tuple(documents)))
     assert f"### {heads[0]}" in text.replace("\\", "")
-    assert "<h3>" in html(Report("r", sections=tuple(documents)))
+    page = html(Report("r", sections=tuple(documents)))
+    assert '<h3 id="h-002-2-results-summary">✔ 002.2 Results Summary</h3>' in page
+    assert '<p>Shown at <a href="#h-002-2-results-summary">✔ 002.2 Results Summary</a></p>' in page

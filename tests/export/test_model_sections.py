@@ -23,6 +23,7 @@ from evprof.export.report.sections import (
     pipeline,
     sample_list,
     scaling,
+    switches,
 )
 
 MakeData = Callable[..., ReportData]
@@ -60,11 +61,11 @@ def test_both_models_side_by_side(published: ReportData) -> None:
     """Document 002's results: 7.3x the prompt, 1.55x the decode time, 7.3x the cache, each with its interval."""
     (table,) = tables(both_models.section(published))
     rows = rows_of(table)
+    said = [block.text for block in both_models.section(published).blocks if isinstance(block, Paragraph)]
+    assert said == ["What is told as prefill of LLaVA-1.5, 8 video frames holds the vision pass once more."]
     assert rows["prompt, positions"][:5] == ["636", "", "4643", "", "7.30x [7.30, 7.30]"]
     assert rows["decode"][4].startswith("1.55x [")
     assert rows["KV cache"][4].startswith("7.30x")
-    # The file's prefill of the video model holds its vision pass once more: both together are told as one stage.
-    assert "vision" in rows
     assert rows["prefill + decode"][4].startswith("4.48x")
     assert "6 runs of" in table.caption
 
@@ -182,7 +183,7 @@ def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeD
     layout = {"model": "m", "cache": "dynamic", "shape": [1, 4, 9, 32], "strides": [1, 2], "is_contiguous": True}
     batch = {"model": "m", "batch": 1, "samples_per_s": 2.0, "n": 3}
     facts = {
-        "cache_layout": [layout | {"per_layer_bytes": 1024, "used_bytes": float("nan")}, 3],
+        "cache_layout": [layout | {"per_layer_bytes": [1024, 1024], "used_bytes": float("nan")}, 3],
         "batches": [batch, batch | {"batch": 4, "samples_per_s": 6.0}, {"batch": "x"}, None],
     }
     data = report_data(cell_runs.Cell(), facts=facts)
@@ -228,6 +229,44 @@ def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: Module
         ("50", "1.50x", "good"),
     ]
     assert table.rows[0][-1].text == "6 and 6"
+
+
+def test_settings_are_compared_one_at_a_time(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """An earlier configuration that differs in one setting is the first; equal ones, and all else, have no row."""
+    plain = cell_runs.Cell(name="plain", mode="target", is_imported=False, stages={"vision": 10.0, "decode": 90.0})
+    kept = plain.with_(
+        name="kept", settings={"switches": {"visual_keep": 0.5}}, stages={"vision": 10.0, "decode": 40.0}
+    )
+    data = report_data(
+        plain, kept, plain.with_(name="again"), plain.with_(name="two", settings={"seed": 1, "frames": 3})
+    )
+    (table,) = tables(switches.section(data))
+    assert [[cell.text for cell in row[:3]] for row in table.rows] == [
+        ["tokens kept: all → 0.5 by attention", "plain", "kept"],
+        ["frames: model's own → 3 frames", "plain", "two"],
+    ]
+    assert [row[5].text.split()[0] for row in table.rows] == ["0.50x", "1.00x"]
+    assert [row[5].tone for row in table.rows] == ["good", ""]
+    assert table.rows[0][-1].text == "6 and 6"
+
+
+def test_both_models_shown_the_same_input(report_data: MakeData, cell_runs: ModuleType) -> None:
+    def cell(role: str, reads: str, spent: float) -> Any:
+        settings = {"input": {f"{role}_input": reads}}
+        return cell_runs.Cell(
+            f"{role} {reads}", role, role, {"vision": spent}, is_imported=False, settings=settings, tokens=()
+        )
+
+    data = report_data(
+        cell("draft", "events", 10.0),
+        cell("draft", "video", 20.0),
+        cell("target", "events", 30.0),
+        cell("target", "x", 1.0),
+    )
+    (block,) = switches.same_input(data)
+    assert isinstance(block, Table)
+    assert [row[0].text.split()[0] for row in block.rows] == ["events"]
+    assert block.rows[0][3].text.startswith("3.00x")
 
 
 def test_cells_past_the_context_are_told(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from evprof.cli.recorded_session import saved_runs
+from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
+from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
 from evprof.export.report.sections import generation, overview, stage_breakdown
 from evprof.export.report.sections.published import section
+from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
@@ -157,7 +160,14 @@ def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes
     assert "published total of 1300.0 ms is a sum of sections; the stages in it cover 1650.0 ms" in words
 
 
-@pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
+        *("shared_decoder", "word_estimates", "token_lists", "verified_drafts", "feature_similarity", "two_phases"),
+        *("hidden_state_acceptance", "position_statistics", "training_history", "token_adapter_training", "mock_steps"),
+    ],
+)
 def test_every_family_has_its_problems_in_the_section(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
     data = gathered(tmp_path, getattr(legacy_shapes, shape)())
     found = section(data)
@@ -199,3 +209,35 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
         name = row[0].text.split(" / ")[0]
         other = row[list(each.heads).index("ms per token, other")].text
         assert shown[name].split()[0][:4] == other.split()[0][:4]
+
+
+def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
+    legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    report = build_report(gathered(tmp_path, legacy_shapes.token_adapter_training()))
+    assert report.summary == "Imported statistics; the sessions hold no run that finished."
+    words = markdown(report)
+    assert "| final.train.acceptance_rate | 0.25 ⁱ | 0.25 ᵈ | n/a |" in words
+    assert "| final.train.top5_rate | 0.4 ⁱ | n/a (its rows are not in the file) | n/a |" in words
+    assert "| val_acc | 2 ⁱ | 0.1 ⁱ | 0.1 ⁱ | 1 | 0.25 ⁱ | 2 | 0.25 ⁱ |" in words
+    assert "| final.test.timing_stats" not in words
+    assert "6 of 6 are what its other numbers give" in words
+
+
+def test_no_statistic_over_nothing_is_printed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    table = tables(section(gathered(tmp_path, legacy_shapes.with_errors())))[-1]
+    names = [row[0].text for row in table.rows]
+    assert "statistics.eventgpt.prefill_time_avg" in names
+    assert not [name for name in names if name.startswith("statistics.videollava")]
+
+
+def test_over_no_run_and_no_statistic_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nothing to report"):
+        gathered(tmp_path, legacy_shapes.with_errors() | {"results": [], "statistics": {}})
+
+
+def test_decode_rates_are_as_published_and_by_the_passes(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    table = tables(section(gathered(tmp_path, legacy_shapes.five_stages(12))))[0]
+    row = row_of(table, "Decode, tok/s")  # the file divides all tokens by the time of one less
+    assert row[2:4] == [f"{3 / 0.44:.1f}", f"{4 / 0.72:.1f}"]
+    assert row[5:7] == [f"{2 / 0.44:.1f}", f"{3 / 0.72:.1f}"]

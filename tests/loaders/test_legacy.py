@@ -42,6 +42,19 @@ SHAPES = {
     "end_to_end": "end to end",
     "with_errors": "prefill rows",
     "prefill_rows": "prefill rows",
+    "four_stages": "four stages",
+    "matched_answers": "matched answers",
+    "shared_decoder": "matched answers",
+    "word_estimates": "matched answers",
+    "token_lists": "matched answers",
+    "verified_drafts": "verified drafts",
+    "feature_similarity": "feature similarity",
+    "hidden_state_acceptance": "hidden-state acceptance",
+    "position_statistics": "position statistics",
+    "two_phases": "two-phase estimate",
+    "training_history": "training history",
+    "token_adapter_training": "token adapter training",
+    "mock_steps": "mock LLaVA steps",
 }
 
 

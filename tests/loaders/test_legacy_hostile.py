@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.family import open_legacy
 from evprof.loaders.legacy.json_rows import JsonRows
 from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.legacy.statistics_check import Recomputed
 
 
 def written(folder: Path, text: str | bytes) -> Path:
@@ -115,6 +117,49 @@ def test_memory_does_not_grow_with_the_rows(legacy_shapes: ModuleType, tmp_path:
 
 
 WRONG: list[Any] = [None, "12", True, [], {}, -1, 1e300, [1, 2], {"a": 1}, "NaN", 10**15]
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a file with every key of it; of lists the first entry only."""
+    if isinstance(value, dict):
+        for key in list(value):
+            yield value, key
+            yield from places(value[key])
+    elif isinstance(value, list) and value:
+        yield value, 0
+        yield from places(value[0])
+
+
+SHAPES = (
+    *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "prefill_rows", "four_stages"),
+    *("matched_answers", "shared_decoder", "word_estimates", "token_lists", "verified_drafts", "feature_similarity"),
+    *("hidden_state_acceptance", "position_statistics", "two_phases", "training_history", "token_adapter_training"),
+    "mock_steps",
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = getattr(legacy_shapes, shape)()
+    for container, key in list(places(value)):
+        kept = container[key]
+        for wrong in (None, "12", [], {}, -1, 1e300, 10**15):
+            container[key] = wrong
+            path = written(tmp_path, json.dumps(value))
+            try:
+                file = open_legacy(path)
+            except UserError:  # what tells the family may be what is wrong
+                continue
+            problems = Problems()
+            reader, rows = file.read(problems)
+            recomputed = Recomputed(reader.published.statistics, reader.published.computed)
+            for row in rows:
+                recomputed.add(row)
+            recomputed.compare(told := reader.published.told or {}, problems)
+            assert recomputed.over_nothing(told) <= told.keys()
+            assert json.dumps(recomputed.values(is_steady=False), allow_nan=False)
+            assert all(sentence.endswith(".") for sentence in problems.sentences(file.preview.rows))
+        container[key] = kept
 
 
 @pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])

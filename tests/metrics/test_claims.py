@@ -334,7 +334,7 @@ def test_an_adapter_that_drafts_says_nothing_of_one_on_the_cache(
 ) -> None:
     plain, through = _adapter(pair[1], total, 0)
     finding = speculation.adapter_speedup(evidence(plain, through))
-    _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}x", measured_on="not on an adapted KV cache")
+    _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}x", measured_on="an adapter that drafts")
 
 
 @pytest.mark.parametrize(("accepted", "verdict"), [(0.0, REFUTED), (2.0, REFUTED), (4.5, CONFIRMED)])
@@ -359,7 +359,12 @@ def test_nodes_of_a_tree_are_no_acceptance_of_an_adapter(
         name="map", speculation=SpeculationFacts("map", "hidden", adapter="m")
     )
     _verdict(speculation.adapter_acceptance(evidence(plain, tree)), NOT_MEASURED, "heads and trees")
-    _verdict(speculation.adapter_acceptance(evidence(plain, tree, chain)), CONFIRMED, "90.0%", "map", "54 of 60")
+    _verdict(
+        speculation.adapter_acceptance(evidence(plain, tree, chain)),
+        CONFIRMED,
+        "90.0%",
+        "54 of 60 drafted tokens of map",
+    )
 
 
 def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -372,7 +377,7 @@ def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], p
         speculation.adapter_speedup(evidence(plain, drafts)),
         NOT_MEASURED,
         "drafter hidden, chain",
-        measured_on="adapted",
+        measured_on="an adapter that drafts",
     )
     _verdict(speculation.adapter_acceptance(evidence(plain, drafts)), REFUTED, "18 of 24 drafted", "75.0%")
     assert speculation.naive_is_slower(evidence(plain, drafts)).verdict == NOT_MEASURED
@@ -395,9 +400,9 @@ def test_twice_as_fast_is_said_of_the_draft_model_and_others_are_told_apart(
         name="naive", stages={"decode": 1500.0}
     )
     finding = speculation.speculation_doubles(evidence(plain, own, naive))
-    _verdict(finding, REFUTED, "0.80x", "naive (drafter model, chain)", "self 2.40x (drafter self, chain)")
+    _verdict(finding, REFUTED, "0.80x", "naive (drafter model, chain)", "drafter self, chain 2.40x")
     alone = speculation.speculation_doubles(evidence(plain, own))
-    _verdict(alone, NOT_MEASURED, "not run on the same samples", "self 2.40x")
+    _verdict(alone, NOT_MEASURED, "not run on the same samples", "drafter self, chain 2.40x")
 
 
 def test_the_baseline_of_a_speed_has_the_same_frames(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:

@@ -46,6 +46,19 @@ def test_scatter_is_no_drift(measured):
     assert seen <= 8  # 5 % of 40 are two
 
 
+def test_moods_that_last_some_runs_are_no_drift(measured):
+    """Neighbours are alike (AR(1), 0.8): an interval for independent runs found drift in half of such courses."""
+    chance = np.random.default_rng(3)
+    seen = 0
+    for _ in range(60):
+        mood, moods = chance.standard_normal(), []
+        for _ in range(16):
+            mood = 0.8 * mood + 0.6 * chance.standard_normal()
+            moods.append(1 + 0.01 * mood)
+        seen += drift_of(measured(moods)).is_seen
+    assert seen <= 6
+
+
 def test_too_few_runs_or_no_times_tell_nothing(measured):
     assert drift_of(measured([1, 1.1, 1.2])) is None
     column = measured([1, 1.1, 1.2, 1.3])

@@ -157,8 +157,23 @@ def test_grouped_fits_are_regressions_with_a_dummy_for_every_group() -> None:
     line = fit_line(x.tolist(), y.tolist(), groups.tolist())
     design = np.column_stack([x, *(groups == group for group in range(4))])
     found, left, *_ = np.linalg.lstsq(design, y, rcond=None)
-    error = math.sqrt(left[0] / (24 - 5) * np.linalg.inv(design.T @ design)[0, 0])
+    own = [np.polyfit(x[groups == group], y[groups == group], 1)[0] for group in range(4)]
     assert line is not None
     assert line.slope == pytest.approx(found[0])
     low, high = line.slope_interval or (0, 0)
-    assert (high - low) / 2 == pytest.approx(error * stats.t.ppf(0.975, 19), rel=1e-4)
+    assert low < min(found[0], *own) + np.ptp(own)
+    assert left[0] > 0
+    assert high - low == pytest.approx(2 * stats.t.ppf(0.975, 3) * stats.sem(own), rel=0.6)
+
+
+def test_a_slope_is_as_sure_as_samples_agree_on_it() -> None:
+    """Every sample grows at a pace of its own, and is measured eight times: what samples tell counts, not the runs."""
+    chance, held, x = np.random.default_rng(5), 0, np.tile([1.0, 4, 8, 16], 2)
+    for _ in range(500):
+        slopes = chance.normal(5, 1, 6)
+        y = [slope * place + chance.normal(0, 0.2) for slope in slopes for place in x]
+        line = fit_line([*x.tolist()] * 6, y, [sample for sample in range(6) for _ in x])
+        assert line is not None
+        low, high = line.slope_interval or (0, 0)
+        held += low <= 5 <= high
+    assert held >= 465

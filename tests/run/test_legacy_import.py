@@ -15,6 +15,7 @@ from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.comparison import columns
+from evprof.metrics.differences import column_token_match
 from evprof.metrics.document import session_document
 from evprof.metrics.partition import measured_ms, shape_of
 from evprof.metrics.speculation import acceptance
@@ -203,7 +204,13 @@ def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tm
     assert note.read_text().startswith("mine")
 
 
-@pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
+        *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
+    ],
+)
 def test_every_family_gives_a_document_that_is_json(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
     text = json.dumps(session_document(runs, session.environment), allow_nan=False)
@@ -239,3 +246,28 @@ def test_no_average_is_claimed_of_a_file_that_gives_none(legacy_shapes: ModuleTy
     problems = summary.files[0].problems
     assert any("Not one of 2 samples succeeded" in problem for problem in problems)
     assert not any("average" in problem for problem in problems)
+
+
+def test_statistics_over_nothing_are_left_out_and_named(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    summary, session, _ = imported(tmp_path, legacy_shapes.with_errors())
+    (facts,) = session.facts["imports"]
+    assert "statistics.eventgpt.prefill_time_avg" in facts["statistics"]
+    assert not [name for name in facts["statistics"] if name.startswith("statistics.videollava")]
+    assert any("3 statistics are over nothing" in problem for problem in summary.files[0].problems)
+
+
+def test_a_file_of_statistics_is_a_fact_of_the_session(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    summary, session, runs = imported(tmp_path, legacy_shapes.token_adapter_training())
+    (facts,) = session.facts["imports"]
+    assert (runs, summary.runs, facts["runs"], facts["written_at"]) == ([], 0, 0, "2026-01-27T21:53:39")
+    assert facts["series"] == {"axis": "epoch", "values": {"val_acc": [0.1, 0.25]}}
+    assert facts["recomputed"]["best_val_acc"] == facts["statistics"]["best_val_acc"] == 0.25
+    assert not [name for name in facts["statistics"] if name.startswith("final.test.timing_stats")]
+
+
+def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    _, _, runs = imported(tmp_path, legacy_shapes.token_lists())
+    first, second, third = columns(runs)
+    assert stages.total_ms(runs[0], "model-only") is None
+    assert column_token_match(first, third)["matched"] == 3
+    assert column_token_match(second, third)["matched"] == 6

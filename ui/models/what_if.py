@@ -110,7 +110,9 @@ class WhatIf:
         """Would it pay, by how much, and from which acceptance on."""
         saved = self.saved_ms
         head = f"would save {ms_text(saved)}" if saved > 0 else f"would cost {ms_text(-saved)}"
-        where = f"{self.value(GAMMA):.3g} drafted tokens a round, {self.value(ALPHA):.0%} accepted each"
+        guessed = self.gamma is not None and self.gamma not in self.measured.costs.rest_ms
+        width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
+        where = f"{width}, {self.value(ALPHA):.0%} accepted each"
         return (
             f"With {where}, speculation {head} of an answer of {self.length} tokens (decoding {self.speed:.2f} times "
             f"as fast); {self._threshold(saved)}."

@@ -32,6 +32,7 @@ from evprof.export.report.sections import (
     scaling,
     shapes,
     stage_breakdown,
+    switches,
     texts,
     theory,
     what_if,
@@ -51,6 +52,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     contributions.section,
     generation.section,
     models.section,
+    switches.section,
     shapes.section,
     scaling.section,
     theory.section,
@@ -74,7 +76,6 @@ SECTIONS: tuple[SectionOf, ...] = (
 )
 
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
-    distributions.section,
     drift.section,
     published.section,
     failures.section,

@@ -87,7 +87,7 @@ class _Page:
     def _block(self, place: Element, block: Block, anchors: _Anchors) -> None:
         match block:
             case Heading():
-                _add(place, "h3", block.text)
+                _add(place, "h3", block.text, {"id": _heading_name(block.text)})
             case Paragraph():
                 _paragraph(place, block)
             case Bullets():
@@ -202,6 +202,11 @@ def _anchors(titles: Iterable[str]) -> list[str]:
     return names
 
 
+def _heading_name(text: str) -> str:
+    """The name of a heading within a section, told from those of sections."""
+    return f"h-{_anchors([text])[0]}"
+
+
 def _paragraph(place: Element, block: Paragraph) -> None:
     symbol = SYMBOLS.get(block.tone)
     if symbol is None:
@@ -215,6 +220,9 @@ def _paragraph(place: Element, block: Paragraph) -> None:
         last = element if symbol is None else element[-1]
         last.text = f"{last.text}\u00a0"
     _badge(element, block.badge)
+    if block.see:
+        element.text = f"{element.text} "
+        _add(element, "a", block.see, {"href": f"#{_heading_name(block.see)}"})
 
 
 def _badge(place: Element, badge: Badge | None) -> None:

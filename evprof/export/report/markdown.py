@@ -103,7 +103,7 @@ def _block(block: Block, notes: _Notes) -> list[str]:
 
 
 def _paragraph(block: Paragraph) -> str:
-    text = escaped(block.text) + (f" {MARKS[block.badge]}" if block.badge else "")
+    text = escaped(f"{block.text} {block.see}".rstrip()) + (f" {MARKS[block.badge]}" if block.badge else "")
     symbol = SYMBOLS.get(block.tone)
     return f"> {symbol} {text}" if symbol else text
 

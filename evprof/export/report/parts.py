@@ -52,11 +52,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. `tone` "warn": what a reader must not overlook."""
+    """Sentences. `tone` "warn": what a reader must not overlook; `see` is the heading of a report that they lead to."""
 
     text: str
     tone: str = ""
     badge: Badge | None = None
+    see: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ A value that fails a check is None from then on: nothing is mended by guess.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,9 @@ LONGEST_S = 300.0
 
 SUM_TOLERANCE = 2e-3
 """Share by which a total may miss the sum of its parts: scripts read the clock between stages."""
+
+_ENORMOUS = 1e100
+"""No number of a result file; squares of what is below are finite."""
 
 MOST_TOKENS = 65_536
 
@@ -91,8 +93,8 @@ class RowCheck:
     def number(self, key: str, *, is_expected: bool = True) -> float | None:
         """A finite number; None, and told where it was expected, for null, text, truth values and other things."""
         value = self.raw.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
+        if (known := finite(value)) is not None:
+            return known
         if is_expected:
             missing = "is not there" if key not in self.raw else "is null" if value is None else "is no number"
             self.problems.of_row(f"{self.name}: {key} {missing}", self.row)
@@ -181,11 +183,7 @@ class RowCheck:
 
     def numbers(self) -> dict[str, float]:
         """All finite numbers of the row by their keys."""
-        return {
-            key: float(value)
-            for key, value in self.raw.items()
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        }
+        return {key: known for key, value in self.raw.items() if (known := finite(value)) is not None}
 
 
 def _tiny_text(duration_ms: float) -> str:
@@ -193,8 +191,8 @@ def _tiny_text(duration_ms: float) -> str:
 
 
 def finite(value: object) -> float | None:
-    """A number that is one; None for everything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    """A number that is one; None for everything else, and for what is too large to be anything."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENORMOUS:  # NaN is not below
         return float(value)
     return None
 

@@ -38,7 +38,7 @@ _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
     *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error", b"draft_time"),
     *(b"eventgpt_tokens", b"eventgpt_results", b"target_tokens", b"acceptance_estimate", b"egpt_tokens"),
-    *(b"egpt_draft_text", b"mean_cosine_similarity", b"cos_sim_mean", b"accept_80", b"phase2_shifted_top1"),
+    *(b"adapted_draft_tokens", b"mean_cosine_similarity", b"cos_sim_mean", b"accept_80", b"phase2_shifted_top1"),
     *(b"train_loss", b"baseline_acceptance", b"best_val_acc", b"step_statistics", b"total_correct"),
 )
 _HEAD_BYTES = 1 << 16

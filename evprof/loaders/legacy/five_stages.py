@@ -104,6 +104,8 @@ class _Reader:
         length = check.count("prefill_length", is_expected=not error, most=1 << 24)
         frames = check.count("num_frames", most=10_000)
         figures = self._figures(check, role, frames, length)
+        if (rate := check.number("tokens_per_sec", is_expected=False)) is not None and not error:
+            figures["published_decode_tok_s"] = rate
         if count is None and (told or ids):
             figures["published_output_tokens"] = float(told or len(ids))
         if role == TARGET:

@@ -53,7 +53,8 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
     if ratio is None:
         return nothing("No pair says how long both prompts were.")
     share, draft, target = ratio
-    counted = [_counts_of(run) for column in evidence.columns for run in column.runs if _drafts_chains(run)]
+    drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
+    counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
     accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
     sentence = f"The prompts' lengths have the ratio {share:.1%}"
     if drafted:
@@ -102,8 +103,8 @@ class Speed:
 
     @property
     def name(self) -> str:
-        """The configuration."""
-        return self.column.cell or self.column.label
+        """The configuration's name, or its runs where nobody named it."""
+        return self.column.cell or runs_text([run.run_id for run in self.column.runs])
 
     @property
     def sentence(self) -> str:
@@ -114,10 +115,8 @@ class Speed:
         few = " Fewer than three runs a side: more tell (--repeat)." if interval is None else ""
         against = runs_text([run.run_id for run in self.base.runs])
         counted = f"{runs} run{'s' * (runs != 1)}" + (f" and {plain}" if plain != runs else "")
-        return (
-            f"{self.ratio:.2f}x{ends} the speed of the target alone: {self.name} ({_who(self.column)}), {counted}, "
-            f"against {against}.{few}"
-        )
+        name = f"{self.name} ({_who(self.column)})" + (f", {counted}," if self.column.cell else "")
+        return f"{self.ratio:.2f}x{ends} the speed of the target alone: {name} against {against}.{few}"
 
 
 def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
@@ -218,7 +217,7 @@ def adapter_speedup(evidence: Evidence) -> Finding:
     if best is None:
         return nothing("No speculation through an adapter is here.")
     if not cached:
-        return on_others(best.sentence, "an adapter that drafts, and not on an adapted KV cache")
+        return on_others(best.sentence, "an adapter that drafts")
     sentence = f"{best.sentence} Its answers are not the target's own."
     return within(best.ratio, best.interval, ADAPTER_SPEEDUP, sentence, best.column, best.base, needs_text=True)
 
@@ -236,9 +235,11 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
             "No chain was drafted by the draft model through an adapter (heads and trees are another thing)."
         )
     (accepted, drafted, interval), column = max(rates, key=lambda pair: pair[0][0] / pair[0][1])
+    samples = len(column.samples())
+    name = column.cell or runs_text([run.run_id for run in column.runs])
     sentence = (
-        f"{accepted / drafted:.1%} of what {column.cell or column.label} drafted in chains was accepted: "
-        f"{accepted:.0f} of {drafted:.0f} drafted tokens, {len(column.samples())} samples."
+        f"{accepted / drafted:.1%} accepted in chains: {accepted:.0f} of {drafted:.0f} drafted tokens of {name}, "
+        f"{samples} sample{'s' * (samples != 1)}."
     )
     if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
         return nothing(f"{sentence} Too few samples to tell it from 80 %.")
@@ -303,8 +304,8 @@ def speculation_doubles(evidence: Evidence) -> Finding:
     rows = [row for row in speeds(evidence) if row.column.runs[0].info.mode in SPECULATIVE_MODES]
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
-    apart = ", ".join(f"{row.name} {row.ratio:.2f}x ({_who(row.column)})" for row in others[:MOST_APART])
-    told = f" Without the draft model as it is: {apart}." if others else ""
+    apart = "; ".join(f"{_who(row.column)} {row.ratio:.2f}x" for row in others[:MOST_APART])
+    told = f" Not the draft model as it is: {apart}." if others else ""
     best = _best(own)
     if best is None:
         return nothing(f"The draft model's speculation and the target alone were not run on the same samples.{told}")

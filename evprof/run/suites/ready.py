@@ -14,7 +14,8 @@ _SWITCHES: dict[str, dict[str, Any]] = {
     "plain": {},
     "half of the visual tokens": {"visual_keep": 0.5},
     "int8": {"quantization": "int8"},
-    "static cache": {"cache": "static"},
+    "dynamic cache": {"cache": "dynamic"},
+    "8-bit cache": {"cache": "fp8"},
     "early exit": {"early_exit": 5},
 }
 

@@ -138,7 +138,7 @@ ITEMS: tuple[Item, ...] = (
         suite("optimizations", "int4 computes on a CUDA device only; nf4 needs bitsandbytes"),
         never("no published file varied them"),
         ("optimizations",),
-        tables.totals,
+        tables.one_setting,
     ),
     Item(
         "000",

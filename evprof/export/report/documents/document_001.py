@@ -55,7 +55,7 @@ ITEMS: tuple[Item, ...] = (
         TABLE,
         "sampling, tokens at most, cache",
         suite("stages"),
-        never("files say nothing of them, or only in their own settings"),
+        files("all", "frames and samples; of sampling and limits files say little"),
         _STAGES,
         tables.settings,
     ),
@@ -127,7 +127,7 @@ ITEMS: tuple[Item, ...] = (
         suite("optimizations", "int4 computes on a CUDA device only"),
         never("no published file varied them"),
         ("optimizations",),
-        tables.totals,
+        tables.one_setting,
     ),
     Item(
         "001",
@@ -167,7 +167,7 @@ ITEMS: tuple[Item, ...] = (
         suite("loading"),
         never("no published file kept features"),
         ("loading",),
-        tables.contribution,
+        tables.one_setting,
     ),
     Item(
         "001",

@@ -133,7 +133,7 @@ ITEMS: tuple[Item, ...] = (
         suite("loading"),
         never("no published file varied it"),
         _LOADING,
-        tables.stage_shares,
+        tables.one_setting,
     ),
     Item(
         "003",
@@ -153,6 +153,6 @@ ITEMS: tuple[Item, ...] = (
         suite("loading"),
         never("no published file has it"),
         _LOADING,
-        tables.contribution,
+        tables.same_input,
     ),
 )

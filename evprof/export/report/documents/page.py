@@ -23,7 +23,8 @@ evprof report results.json -o results.html --documents  # the same order for res
 
 The bundled pair takes a few minutes for the suite on two processor cores; `--draft`, `--target` and `--data` name other
 models and samples. Column *imported* names the families of result files that give an item (see
-[importing](importing.md)). In the suite's report an item that another command measures is {PARTLY}. This page is
+[importing](importing.md)). In the suite's report an item that another command measures is {PARTLY};
+other sessions answer with all their configurations. This page is
 written from the program's own list: `python -m evprof.export.report.documents.page > docs/documents.md`.
 """
 

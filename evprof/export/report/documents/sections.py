@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.contents import TITLES, numbered
 from evprof.export.report.documents.item import FULL, NONE, PARTLY, Item, Shows, Way
-from evprof.export.report.parts import Badge, Block, Cell, Heading, Paragraph, Section, Table
+from evprof.export.report.parts import Block, Cell, Heading, Paragraph, Section, Table
 
 SEPARATOR = " · "
 """Behind the name of a part in the label of a cell."""
@@ -24,7 +24,12 @@ class Found:
     mark: str
     reason: str
     blocks: Sequence[Block] = ()
-    stands_at: str = ""
+    stands_at: Found | None = None
+
+    @property
+    def heading(self) -> str:
+        """ "✔ 002.2 Results Summary"."""
+        return f"{self.mark} {self.number} {self.item.place}"
 
 
 def document_sections(data: ReportData) -> tuple[Section, ...]:
@@ -37,18 +42,23 @@ def document_sections(data: ReportData) -> tuple[Section, ...]:
 def answers(data: ReportData) -> list[Found]:
     """Every item; what several of them show is shown at the first."""
     parts: dict[tuple[str, ...], ReportData] = {}
-    shown: dict[tuple[tuple[str, ...], Shows], tuple[str, Sequence[Block]]] = {}
+    firsts: dict[tuple[tuple[str, ...], Shows], Found] = {}
     found = []
     for document in TITLES:
         for number, item in numbered(document):
-            key = (item.parts, item.shows) if item.shows is not None else None
-            if key is not None and key not in shown:
-                own = parts.setdefault(item.parts, part_of(data, item.parts))
-                shown[key] = number, key[1](own)
-            stands_at, blocks = shown[key] if key is not None else (number, ())
-            mark, reason = _mark(item, _way(item, data), bool(blocks))
-            is_here = stands_at == number
-            found.append(Found(number, item, mark, reason, blocks if is_here else (), "" if is_here else stands_at))
+            # What is not had this way has nothing to show, whatever its tables would make of the data.
+            shows = item.shows if _way(item, data).mark != NONE else None
+            key = (item.parts, shows) if shows is not None else None
+            first = firsts.get(key) if key is not None else None
+            if first is not None:
+                mark, reason = _mark(item, _way(item, data), bool(first.blocks))
+                found.append(Found(number, item, mark, reason, stands_at=first))
+                continue
+            own = parts.setdefault(item.parts, part_of(data, item.parts))
+            blocks = shows(own) if shows is not None else ()
+            found.append(Found(number, item, *_mark(item, _way(item, data), bool(blocks)), blocks))
+            if key is not None:
+                firsts[key] = found[-1]
     return found
 
 
@@ -87,12 +97,12 @@ def _summary(found: Sequence[Found]) -> Section:
         (
             Cell(document),
             Cell(title),
-            *(Cell(str(counts[document][mark]), Badge.DERIVED) for mark in (FULL, PARTLY, NONE)),
+            *(Cell(str(counts[document][mark])) for mark in (FULL, PARTLY, NONE)),
         )
         for document, title in TITLES.items()
     ]
     whole = Counter(entry.mark for entry in found)
-    rows.append((Cell("all"), Cell(""), *(Cell(str(whole[mark]), Badge.DERIVED) for mark in (FULL, PARTLY, NONE))))
+    rows.append((Cell("all"), Cell(""), *(Cell(str(whole[mark])) for mark in (FULL, PARTLY, NONE))))
     open_items = [
         (Cell(entry.number), Cell(entry.mark), Cell(entry.item.place), Cell(entry.reason))
         for entry in found
@@ -114,11 +124,12 @@ def _summary(found: Sequence[Found]) -> Section:
 def _section(document: str, found: Sequence[Found]) -> Section:
     blocks: list[Block] = []
     for entry in found:
-        blocks.append(Heading(f"{entry.mark} {entry.number} {entry.item.place}"))
+        blocks.append(Heading(entry.heading))
         said = f"{entry.item.kind.capitalize()}: {entry.item.asks}."
-        if entry.stands_at and entry.mark != NONE:
-            said += f" Stands at {entry.stands_at}."
         if entry.reason:
             said += f" {entry.mark} {entry.reason[0].upper()}{entry.reason[1:]}."
-        blocks += [Paragraph(said), *entry.blocks]
+        blocks.append(Paragraph(said))
+        if entry.stands_at is not None and entry.stands_at.blocks:
+            blocks.append(Paragraph("Shown at", see=entry.stands_at.heading))
+        blocks += entry.blocks
     return Section(f"Document {document}: {TITLES[document]}", tuple(blocks))

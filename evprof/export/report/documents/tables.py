@@ -29,6 +29,7 @@ from evprof.export.report.sections import (
     scaling,
     shapes,
     stage_breakdown,
+    switches,
     texts,
     theory,
     what_if,
@@ -56,7 +57,7 @@ def stage_picture(data: ReportData) -> Sequence[Block]:
 
 def settings(data: ReportData) -> Sequence[Block]:
     """What was asked of the models, and how many samples there were."""
-    return list(environment.settings_blocks(data))
+    return [overview.inputs_table(data), *environment.settings_blocks(data)]
 
 
 def claims_of(document: str, *beginnings: str) -> Shows:
@@ -98,4 +99,5 @@ diagrams = models.diagrams
 peaks = memory.peaks
 layouts = memory.layouts
 batches = memory.batches
-totals = _all_of(overview.section)
+one_setting = _all_of(switches.section)
+same_input = switches.same_input

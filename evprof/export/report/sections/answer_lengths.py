@@ -6,7 +6,7 @@ from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, ms_cell, ratio_cell
+from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.configurations import Column
@@ -63,8 +63,8 @@ def _row(length: int, alone: Column, drafted: Column) -> tuple[Cell, ...]:
     if found is not None:
         interval = found.ratio_interval
         ratio = ratio_cell(found.ratio, interval, lower_is_better=False if interval else None)
-    count = count_cell(found.count if found else None, badge=badge_of(drafted.runs))
-    runs = Cell(f"{len(alone.runs)} and {len(drafted.runs)}", badge_of(drafted.runs))
+    count = rows_cell(found.count if found else None)
+    runs = Cell(f"{len(alone.runs)} and {len(drafted.runs)}")
     return Cell(str(length)), Cell(name), *cells, ratio, count, runs
 
 

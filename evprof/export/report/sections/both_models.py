@@ -16,10 +16,11 @@ from evprof.export.report.figures import (
     number_text,
     rate_cell,
     ratio_cell,
+    rows_cell,
     share_cell,
 )
-from evprof.export.report.parts import Badge, Cell, Section, Table
-from evprof.export.report.sections.evidence import Pair, badge_of, names_of, pairs_of
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics import decoding
 from evprof.metrics.configurations import Column
 from evprof.metrics.estimates import Read
@@ -29,6 +30,7 @@ from evprof.metrics.partition import Block as Stages
 from evprof.metrics.partition import measured_ms, name_of, partition, shape_of
 from evprof.metrics.stages import total_ms
 from evprof.metrics.statistics import summarize
+from evprof.metrics.workload import holds_vision
 
 TITLE = "Both models side by side"
 
@@ -68,7 +70,13 @@ def section(data: ReportData) -> Section:
     pairs = model_pairs(data)
     if not pairs:
         return Section(TITLE, missing="A draft and a target on the same samples; run the suite stages.")
-    return Section(TITLE, tuple(pair_table(pair, data) for pair in pairs))
+    doubled = [column for pair in pairs for column in (pair.base, pair.other) if holds_vision(column.runs[0])]
+    blocks: list[Block] = [pair_table(pair, data) for pair in pairs]
+    if doubled:
+        names = names_of(data)
+        told = listed(list(dict.fromkeys(names[id(column)] for column in doubled)))
+        blocks.append(Paragraph(f"What is told as prefill of {told} holds the vision pass once more.", tone="warn"))
+    return Section(TITLE, tuple(blocks))
 
 
 def model_pairs(data: ReportData) -> list[Pair]:
@@ -118,7 +126,7 @@ def _row(pair: Pair, figure: Figure, basis: str = "") -> tuple[Cell, ...]:
     if compared is None:
         return (*cells, nothing_measured(), nothing_measured())
     ratio = ratio_cell(compared.ratio, compared.ratio_interval)
-    return (*cells, ratio, count_cell(compared.count, badge=Badge.DERIVED))
+    return (*cells, ratio, rows_cell(compared.count))
 
 
 def _value(column: Column, figure: Figure) -> Cell:

@@ -35,7 +35,7 @@ def section(data: ReportData) -> Section:
     if measured:
         blocks.append(_measured(measured, names))
         blocks += [Paragraph(text, badge=Badge.DERIVED) for text in _sentences(data, names)]
-    planned = [(sizes, capacity) for sizes in noted.values() for capacity in sizes.capacities]
+    planned = list(dict.fromkeys((sizes, capacity) for sizes in noted.values() for capacity in sizes.capacities))
     if planned:
         blocks.append(_planned(planned))
     if not blocks:

@@ -16,10 +16,11 @@ from evprof.export.report.figures import (
     rate_cell,
     ratio_cell,
     ratio_text,
+    rows_cell,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import badge_of, names_of
-from evprof.export.report.sections.noted_rows import number_in, rows_of
+from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.configurations import Column
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.drift import without_reference
@@ -125,7 +126,7 @@ def _dtypes(pairs: Sequence[tuple[Column, Column]], names: dict[int, str], basis
                 Cell(f"{_dtype(other)} / {_dtype(one)}"),
                 Cell(f"{names[id(other)]} / {names[id(one)]}"),
                 *cells,
-                count_cell(count.count if count else None, badge=Badge.DERIVED),
+                rows_cell(count.count if count else None),
             )
         )
     heads = (
@@ -150,7 +151,8 @@ def layouts(data: ReportData) -> list[Block]:
             Cell(_listed(row.get("shape"))),
             Cell(_listed(row.get("strides"))),
             Cell({True: "yes", False: "no"}.get(bool(row["is_contiguous"]), "") if "is_contiguous" in row else ""),
-            *(bytes_cell(number_in(row, name)) for name in ("per_layer_bytes", "used_bytes", "reserved_bytes")),
+            bytes_cell(_of_a_layer(row)),
+            *(bytes_cell(number_in(row, name)) for name in ("used_bytes", "reserved_bytes")),
         )
         for row in rows_of(data, "cache_layout")
     ]
@@ -176,7 +178,7 @@ def batches(data: ReportData) -> list[Block]:
                 rate_cell(number_in(row, "decode_tok_s")),
                 *(ms_cell(number_in(row, name)) for name in ("prefill_ms", "decode_ms")),
                 *(bytes_cell(number_in(row, name)) for name in ("cache_bytes", "peak_bytes")),
-                count_cell(number_in(row, "n")),
+                _repetitions(row),
             )
         )
     if not rows:
@@ -187,3 +189,15 @@ def batches(data: ReportData) -> list[Block]:
 
 def _listed(value: Any) -> str:
     return f"[{', '.join(str(entry) for entry in value)}]" if isinstance(value, list) else ""
+
+
+def _of_a_layer(row: Row) -> float | None:
+    """Bytes of the first layer, whose number stands alone or in a list with the others'."""
+    listed = row.get("per_layer_bytes")
+    first = listed[0] if isinstance(listed, list) and listed else listed
+    return number_in({"bytes": first}, "bytes")
+
+
+def _repetitions(row: Row) -> Cell:
+    count = number_in(row, "n")
+    return rows_cell(None if count is None else int(count))

@@ -7,6 +7,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell, rows_cell
 from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.readings import Reading
+from evprof.export.report.sections.scaling import frames_shown
 from evprof.metrics.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 from evprof.metrics.statistics import Summary
 
@@ -76,6 +77,25 @@ def lengths_table(data: ReportData) -> Table:
         )
     heads = ("configuration", "prompt", "of it visual", "of it text", "answer", "prefill", "decode", "KV cache")
     return Table(heads, tuple(rows), "Lengths in tokens, rates and cache")
+
+
+def inputs_table(data: ReportData) -> Table:
+    """What every configuration was shown, and how often."""
+    rows = []
+    for place, name in enumerate(data.names):
+        column, own = data.columns[place], data.badge(place)
+        run = column.runs[0]
+        model = run.info.models.get(run.info.role)
+        rows.append(
+            (
+                Cell(name),
+                Cell(model.name if model else ""),
+                count_cell(frames_shown(run), badge=own),
+                rows_cell(len(column.samples())),
+                rows_cell(len(column.runs)),
+            )
+        )
+    return Table(("configuration", "model", "frames", "samples", "runs"), tuple(rows), "Inputs", text_columns=2)
 
 
 def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:

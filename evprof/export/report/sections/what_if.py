@@ -161,7 +161,7 @@ def paces_of(pair: Pair, data: ReportData) -> Paces | None:
 def _lengths(pair: Pair, paces: Paces, data: ReportData, names: dict[int, str]) -> list[Block]:
     chains = paces.chains
     measured = None if chains is None else chains.rate
-    rates = ((measured,) if measured is not None and measured < 1 else ()) + ASSUMED_RATES
+    rates = tuple(dict.fromkeys(((measured,) if measured is not None and measured < 1 else ()) + ASSUMED_RATES))
     lengths = sorted({*OUTPUT_LENGTHS, *_measured_lengths(pair)})
     base, other = names[id(pair.base)], names[id(pair.other)]
     said: list[Block] = [
