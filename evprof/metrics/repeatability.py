@@ -57,14 +57,15 @@ def read_repeatability(noted: Iterable[Any], run: RunLog) -> ProcessSpread | Non
     for entry in (entry for notes in noted if isinstance(notes, list) for entry in notes):
         if not isinstance(entry, dict) or tuple(entry.get(key) for key in _PLACE) != wanted:
             continue
-        spread, degrees = entry.get("relative_sd"), entry.get("degrees")
-        if _is_number(spread) and 0 <= float(spread) < 10 and isinstance(degrees, int) and 0 < degrees < 1 << 31:
-            found = ProcessSpread(float(spread), degrees)
+        spread, degrees = _number(entry.get("relative_sd")), entry.get("degrees")
+        if spread is not None and 0 <= spread < 10 and isinstance(degrees, int) and 0 < degrees < 1 << 31:
+            found = ProcessSpread(spread, degrees)
     return found
 
 
 _PLACE = ("machine", "device", "dtype")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
