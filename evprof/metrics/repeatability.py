@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from evprof.core.run_log import RunLog
@@ -20,12 +20,14 @@ from evprof.metrics.estimates import ProcessSpread
 class Components:
     """Standard deviations of process levels, and of runs around the level of theirs, as parts of the mean.
 
-    None where there are too few: two processes, and two runs of one. `degrees` are those between processes.
+    None where there are too few: two processes, and two runs of one. `means` is the standard deviation of the process
+    means as they are, which holds some of what runs scatter by and is never too small; `degrees` are those of it.
     """
 
     mean: float
     between: float | None
     within: float | None
+    means: float | None
     degrees: int
 
 
@@ -44,7 +46,8 @@ def components(groups: Iterable[Sequence[float]]) -> Components | None:
         typical = (count - sum(len(group) ** 2 for group in listed) / count) / (processes - 1)
         # Without repeats the two cannot be told apart, and all of it counts as between.
         between = math.sqrt(max(0.0, square - (within or 0.0)) / typical) / mean
-    return Components(mean, between, None if within is None else math.sqrt(within) / mean, processes - 1)
+    means = stdev(map(fmean, listed)) / mean if processes > 1 else None
+    return Components(mean, between, None if within is None else math.sqrt(within) / mean, means, processes - 1)
 
 
 def read_repeatability(noted: Iterable[Any], run: RunLog) -> ProcessSpread | None:

@@ -19,6 +19,7 @@ def test_components_are_those_of_the_textbook() -> None:
     assert found.mean == 10
     assert found.within == pytest.approx((2 / 3) ** 0.5 / 10)
     assert found.between == pytest.approx(((4 - 2 / 3) / 4) ** 0.5 / 10)
+    assert found.means == pytest.approx(0.1)
     assert found.degrees == 2
 
 

@@ -136,13 +136,13 @@ def _summary(found: Components | None, *, is_complete: bool) -> dict[str, Any]:
 def _entry(processes: Sequence[_Process], found: Components | None) -> dict[str, Any] | None:
     info = processes[0].runs[0].info
     model = info.models.get(TARGET)
-    if model is None or found is None or found.between is None:
+    if model is None or found is None or found.means is None:
         return None
     return {
         "machine": info.environment.get("device"),
         "device": model.device,
         "dtype": model.dtype,
-        "relative_sd": found.between,
+        "relative_sd": found.means,
         "degrees": found.degrees,
         "sessions": len(processes),
         "runs": sum(len(process.runs) for process in processes),
