@@ -190,13 +190,15 @@ def conclude(session: RecordedSession, console: Console, batches: Sequence[Batch
     from evprof.cli.batches import print_batches
     from evprof.cli.run_text import print_runs
     from evprof.metrics.document import session_document
+    from evprof.run.kept_repeatability import spread_among
 
     known = session.saved()
+    processes = spread_among(known)
     runs = [run for run in known if run.run_id in session.book.runs]
     if console.is_json:
-        console.document(session_document(runs, session.environment or None, known, batches))
+        console.document(session_document(runs, session.environment or None, known, batches, processes))
     else:
-        print_runs(runs, console, known)
+        print_runs(runs, console, known, processes=processes)
         print_batches(batches, console)
     if session.problem:
         console.note(f"evprof: {session.problem}")

@@ -13,6 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics import decoding, kv_cache
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.stages import span_ms, unattributed_ms, wall_ms
@@ -20,19 +21,31 @@ from evprof.view.settings_text import run_label
 
 
 def print_runs(
-    runs: Sequence[RunLog], console: Console, known: Sequence[RunLog] | None = None, *, has_rounds: bool = False
+    runs: Sequence[RunLog],
+    console: Console,
+    known: Sequence[RunLog] | None = None,
+    *,
+    has_rounds: bool = False,
+    processes: ProcessSpread | None = None,
 ) -> None:
     """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline.
 
-    `has_rounds`: every round of speculation has a line of its own.
+    `has_rounds`: every round of speculation has a line of its own. `processes`: how much engine processes differ here.
     """
     for index, run in enumerate(runs):
         if index:
             console.print()
-        print_run(run, list(known or runs), console, has_rounds=has_rounds)
+        print_run(run, list(known or runs), console, has_rounds=has_rounds, processes=processes)
 
 
-def print_run(run: RunLog, known: list[RunLog], console: Console, *, has_rounds: bool = False) -> None:
+def print_run(
+    run: RunLog,
+    known: list[RunLog],
+    console: Console,
+    *,
+    has_rounds: bool = False,
+    processes: ProcessSpread | None = None,
+) -> None:
     """One run."""
     console.print(heading(run))
     if run.info.error:
@@ -52,7 +65,7 @@ def print_run(run: RunLog, known: list[RunLog], console: Console, *, has_rounds:
         console.print(f"  {line}")
     for name, value in _figures(run):
         console.print(f"  {name:<22}{value}")
-    for line in clinic_lines(run, known):
+    for line in clinic_lines(run, known, processes):
         console.print(f"  {line}")
     if has_rounds:
         for line in round_lines(run):

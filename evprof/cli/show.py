@@ -29,15 +29,18 @@ class Show(Command):
         from evprof.cli.recorded_session import saved_runs
         from evprof.cli.run_text import print_runs
         from evprof.metrics.document import session_document
+        from evprof.run.kept_repeatability import spread_among
         from evprof.session.batches import read_batches
         from evprof.session.reading import load_session
 
         session = load_session(Path(options.session))
         runs, batches = saved_runs(session.recording), read_batches(session.facts)
+        processes = spread_among(runs, session.facts)
         if console.is_json:
-            console.document(session_document(runs, session.environment or None, batches=batches))
+            document = session_document(runs, session.environment or None, batches=batches, processes=processes)
+            console.document(document)
         elif runs:
-            print_runs(runs, console, has_rounds=options.rounds)
+            print_runs(runs, console, has_rounds=options.rounds, processes=processes)
             print_batches(batches, console)
         else:
             console.print("The session holds no runs.")

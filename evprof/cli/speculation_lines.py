@@ -10,6 +10,7 @@ from evprof.core.units import ms_from_ns, ms_text
 from evprof.metrics import stages
 from evprof.metrics.baselines import repeats_of
 from evprof.metrics.clinic import SHARE, Definition, definitions, per_position, plain_answer, round_histogram
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.failure_modes import Rejection, counts, first_rejections
 from evprof.metrics.payoff import Prediction, prediction_of
 from evprof.metrics.speculation_text import interval_text, speculation_sentence
@@ -18,7 +19,7 @@ from evprof.metrics.widths import measured_widths, width_sentence
 _EXAMPLES = 3
 
 
-def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
+def clinic_lines(run: RunLog, known: Sequence[RunLog], processes: ProcessSpread | None = None) -> list[str]:
     """What there is to say of a run that speculates; the last of several repeats tells it for all."""
     if run.info.mode not in PAIRED_MODES:
         return []
@@ -29,8 +30,8 @@ def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
         *_definition_lines(rows),
         *_place_lines(run),
         *_failure_lines(first_rejections(run)),
-        *_prediction_lines(run, prediction_of(run, known), known),
-        speculation_sentence(run, known),
+        *_prediction_lines(run, prediction_of(run, known, processes), known),
+        speculation_sentence(run, known, processes),
     ]
 
 

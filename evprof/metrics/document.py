@@ -17,6 +17,7 @@ from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
 from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.baselines import engine_session
 from evprof.metrics.configurations import by_sample, sample_key
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.loading import loading_document
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.speculation_document import speculation_document
@@ -50,10 +51,12 @@ def session_document(
     environment: dict[str, Any] | None = None,
     others: Iterable[RunLog] | None = None,
     batches: Iterable[BatchRow] = (),
+    processes: ProcessSpread | None = None,
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
-    `others` are the runs that speculation is weighed against, by themselves the listed ones.
+    `others` are the runs that speculation is weighed against, the listed ones by default;
+    `processes` tells how much engine processes differ on the machine.
     """
     listed = list(runs)
     known = by_sample(listed if others is None else others)
@@ -63,12 +66,12 @@ def session_document(
         "schema_version": SCHEMA_VERSION,
         "evprof_version": evprof.__version__,
         "environment": environment,
-        "runs": [run_document(run, known.get(sample_key(run), ())) for run in listed],
+        "runs": [run_document(run, known.get(sample_key(run), ()), processes) for run in listed],
         "batches": [row.to_json() for row in batches],
     }
 
 
-def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
+def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessSpread | None = None) -> dict[str, Any]:
     """One run as plain JSON values: identity, models, stages, tokens, metrics, memory, cache, speculation.
 
     Speculation is weighed against the plain runs among `others`.
@@ -105,7 +108,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "memory": _memory(info.memory),
         "kv_cache": _kv_cache(run, info.role),
         "draft": _draft(run),
-        "speculation": speculation_document(run, others),
+        "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
         "token_ids": [token.token_id for token in run.tokens],
         "token_pieces": [token.piece for token in run.tokens],

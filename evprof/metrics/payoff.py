@@ -178,9 +178,9 @@ class Prediction:
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
 
-def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
+def prediction_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Prediction | None:
     """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
-    payoff = payoff_of(run, others)
+    payoff = payoff_of(run, others, processes)
     step = None if payoff is None else step_ms_of(payoff.baseline)
     return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
 

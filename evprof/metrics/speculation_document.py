@@ -12,6 +12,7 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import ms_from_ns
 from evprof.metrics import break_even, stages
 from evprof.metrics.clinic import definitions, per_position, plain_answer, round_histogram
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.failure_modes import counts as kinds_of
 from evprof.metrics.failure_modes import first_rejections
 from evprof.metrics.parallel_prefill import window_of
@@ -36,7 +37,9 @@ _FACTS = (
 )
 
 
-def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any] | None:
+def speculation_document(
+    run: RunLog, others: Sequence[RunLog] = (), processes: ProcessSpread | None = None
+) -> dict[str, Any] | None:
     """The block of a run, weighed against the plain runs among `others`; None for a run in which nothing drafted."""
     counts, facts = acceptance(run), run.info.speculation
     if counts is None and facts is None:
@@ -44,7 +47,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
     if run.info.imported is not None:
         others = ()  # a file's own figures stand beside it; its rows are compared elsewhere
     rejections = first_rejections(run)
-    window, found = window_of(run, others), prediction_of(run, others)
+    window, found = window_of(run, others), prediction_of(run, others, processes)
     top = fastest(measured_widths(run, others))
     return {
         "drafter": _drafter(run, facts),
@@ -58,7 +61,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         "window": None if window is None else window.to_json(),
         "prediction": None if found is None else _prediction(found, top),
         "expected": [asdict(row) for row in expected_table(run, others)],
-        "sentence": speculation_sentence(run, others),
+        "sentence": speculation_sentence(run, others, processes),
     }
 
 

@@ -14,6 +14,7 @@ from evprof.core.units import ms_text
 from evprof.metrics import break_even
 from evprof.metrics.baselines import baseline_of, counts
 from evprof.metrics.clinic import AGREEMENT, definitions
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.parallel_prefill import Window, window_of
 from evprof.metrics.payoff import DECODE, Measured, Payoff, Prediction, payoff_of, prediction_over, step_ms_of
 from evprof.metrics.speculation import Acceptance, acceptance, distinct_answers
@@ -22,12 +23,15 @@ from evprof.metrics.statistics import FEWEST
 _ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
 
 
-def speculation_sentence(run: RunLog, others: Iterable[RunLog]) -> str:
-    """Does it pay here, by how much, in how many runs against which, and what would it take."""
+def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> str:
+    """Does it pay here, by how much, in how many runs against which, and what would it take.
+
+    `processes`: how much engine processes differ on the machine, for runs that share none.
+    """
     listed = list(others)
     if unweighed := _unweighed(run):
         return unweighed
-    payoff = payoff_of(run, listed)
+    payoff = payoff_of(run, listed, processes)
     if run.info.mode == KV_ADAPTED:
         return _adapted_sentence(run, listed, payoff)
     if payoff is None or payoff.whole is None:
@@ -79,17 +83,18 @@ def payoff_sentence(payoff: Payoff) -> str:
     against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
     speed = f"{found.speedup:.2f}x{interval_text(found)}"
     if found.interval is None:
-        return f"{speed} in {against}: {_too_few(found)}."
+        return f"{speed} in {against}; {_without_interval(found)}."
     if not found.is_clear:
         return f"{speed}: {what.lower()} is neither faster nor slower for sure ({against})."
     saved = payoff.saved_ms
     if saved is None:
         return f"{speed}: {what.lower()} is {'faster' if found.speedup > 1 else 'slower'} ({against})."
+    note = f"; {found.note}" if found.note else ""
     verb = "saves" if found.speedup > 1 else "costs"
-    return f"{speed}: speculation {verb} {ms_text(abs(saved.value))} an answer ({against})."
+    return f"{speed}: speculation {verb} {ms_text(abs(saved.value))} an answer ({against}){note}."
 
 
-def _too_few(found: Measured) -> str:
+def _without_interval(found: Measured) -> str:
     if min(found.runs, found.plain_runs) < FEWEST:
         return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
     return found.note or "these runs give no interval"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,14 @@ def spread_for(run: RunLog, noted: Iterable[Any] = ()) -> ProcessSpread | None:
     """How much processes differ where a run was made: as sessions noted it, or as it is known here by now."""
     here = kept_repeatability([str(run.info.environment.get("device"))])
     return read_repeatability([*noted, here], run)
+
+
+def spread_among(runs: Iterable[RunLog], facts: Mapping[str, Any] | None = None) -> ProcessSpread | None:
+    """The same for the runs of a session with its facts: of the first machine that is known."""
+    noted = [facts[REPEATABILITY]] if facts and REPEATABILITY in facts else []
+    machines = {str(run.info.environment.get("device")): run for run in runs}
+    found = (spread_for(run, noted) for run in machines.values())
+    return next((spread for spread in found if spread is not None), None)
 
 
 def keep_repeatability(entry: dict[str, Any]) -> Path:

@@ -23,6 +23,7 @@ from evprof.metrics.payoff import Expected, Prediction, expected_table, predicti
 from evprof.metrics.speculation import distinct_answers
 from evprof.metrics.speculation_text import speculation_sentence
 from evprof.metrics.widths import measured_widths, width_sentence
+from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import Column
 from evprof.view.lanes import Track
 from evprof.view.settings_text import run_label
@@ -84,7 +85,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    distinct = distinct_answers(runs)
+    distinct, processes = distinct_answers(runs), spread_for(run)
     pairs = [(entry, plain_answer(entry, others)) for entry in distinct]
     return Clinic(
         run,
@@ -93,9 +94,9 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         tuple(per_position(*distinct)),
         round_histogram(*distinct),
         tuple(first_rejections(run)),
-        prediction_of(run, others),
+        prediction_of(run, others, processes),
         tuple(expected_table(run, others)),
-        speculation_sentence(run, others),
+        speculation_sentence(run, others, processes),
         width_sentence(measured_widths(run, others)),
     )
 

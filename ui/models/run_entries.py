@@ -18,6 +18,7 @@ from evprof.metrics.comparison import is_comparable, warm_of
 from evprof.metrics.payoff import Payoff, payoff_of
 from evprof.metrics.speculation_text import payoff_sentence
 from evprof.metrics.stages import total_ms, wall_ms
+from evprof.run.kept_repeatability import spread_for
 from evprof.view.settings_text import run_label
 from ui.models.cells import cell_counts
 from ui.models.provenance import cell_names
@@ -183,7 +184,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
     is_weighed = not is_inner and group[-1].info.mode in SPECULATIVE_MODES and counts(group[-1].info)
-    payoff = payoff_of(group[-1], runs.values()) if is_weighed else None
+    payoff = payoff_of(group[-1], runs.values(), spread_for(group[-1])) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""
     elif running is not None:

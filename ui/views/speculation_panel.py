@@ -10,9 +10,11 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED
 from evprof.metrics.baselines import repeats_of
+from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.payoff import payoff_of
 from evprof.metrics.speculation import FEWEST_REJECTIONS, Acceptance, Ceiling, acceptance, ceiling_of
 from evprof.metrics.speculation_text import speculation_sentence
+from evprof.run.kept_repeatability import spread_for
 from ui.models.figures import NOTHING
 from ui.theme import GRID, ThemeHolder
 from ui.views.figure_table import FigureTable, TableRow
@@ -76,12 +78,13 @@ class SpeculationPanel(QWidget):
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
         self.table.show_rows([] if counts is None else _rows(counts, ceiling_of(repeats_of(run, listed))))
         self.table.setVisible(counts is not None)
-        self.verdict.say(speculation_sentence(run, listed), self._judgement(run, listed))
+        processes = spread_for(run)
+        self.verdict.say(speculation_sentence(run, listed, processes), self._judgement(run, listed, processes))
 
-    def _judgement(self, run: RunLog, others: list[RunLog]) -> str:
+    def _judgement(self, run: RunLog, others: list[RunLog], processes: ProcessSpread | None) -> str:
         if run.info.mode == KV_ADAPTED:
             return "warn"
-        payoff = payoff_of(run, others)
+        payoff = payoff_of(run, others, processes)
         if payoff is None or payoff.whole is None or not payoff.is_clear:
             return "dim"
         return "good" if payoff.whole.speedup > 1 else "warn"

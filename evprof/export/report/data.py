@@ -16,6 +16,7 @@ from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns
 from evprof.metrics.estimates import ProcessSpread, mean_of, observe
+from evprof.metrics.repeatability import read_repeatability
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
@@ -98,7 +99,8 @@ class ReportData:
     @property
     def processes(self) -> ProcessSpread | None:
         """How much engine processes differ where these runs were made, as noted by `evprof bench repeatability`."""
-        return None
+        found = (read_repeatability(self.facts("repeatability"), column.runs[0]) for column in self.columns)
+        return next((spread for spread in found if spread is not None), None)
 
     @property
     def environment(self) -> dict[str, Any]:
