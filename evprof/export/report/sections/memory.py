@@ -49,6 +49,9 @@ PEAKS: tuple[tuple[str, Read], ...] = (
 )
 
 
+_PEAKS = {"allocated": "what the allocator of the GPU gave out", "rss": "resident memory of the whole process"}
+
+
 def section(data: ReportData) -> Section:
     """Peaks, dtypes against each other, cache layouts, batches; what of these there is."""
     blocks = [*peaks(data), *layouts(data), *batches(data)]
@@ -177,7 +180,7 @@ def batches(data: ReportData) -> list[Block]:
             _to_first(row.decode_tok_s, firsts[row.model].decode_tok_s),
             *(ms_cell(spent) for spent in (row.prefill_ms, row.decode_ms)),
             bytes_cell(row.cache_bytes),
-            bytes_cell(row.peak_bytes, note=f"of what is {row.peak_of}"),
+            bytes_cell(row.peak_bytes, note=_PEAKS.get(row.peak_of, "")),
             rows_cell(row.n),
         )
         for row in noted
