@@ -98,7 +98,7 @@ class Results(QObject):
         if reason := self._session.refusal():
             self._post(reason, "warn")
             return
-        if not self._session.recording.message_count:
+        if not self._session.recording.message_count and "imports" not in self._session.facts:
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
         work = partial(_reported, self._session, output)
@@ -121,9 +121,8 @@ class _Imported:
         self.problems = list(problems)
         told = " ".join(self.problems[:_MOST_TOLD])
         more = len(self.problems) - _MOST_TOLD
-        self.sentence = f"Imported {runs:,} runs of {names}. {told}".strip() + (
-            f" And {more} more." if more > 0 else ""
-        )
+        what = f"{runs:,} runs of {names}" if runs else f"the statistics of {names}, which hold no runs: see a report"
+        self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
 
 
 def _imported(paths: Sequence[Path], session: Path) -> _Imported:

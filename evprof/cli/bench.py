@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
+from evprof.cli.sessions_option import add_sessions_option
 from evprof.core.errors import CANCELLED
 from evprof.core.request import DTYPES
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
@@ -26,6 +27,7 @@ BENCHMARKS = (
     "parts",
     "coverage",
     "engine-process",
+    "repeatability",
 )
 
 _ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7, "parts": 7}
@@ -50,6 +52,8 @@ class Bench(Command):
     installed, with every frame recognised by the number painted into it.
     parts: how long evprof's own work takes: drawing and simulating events, reading manifests and sessions, importing,
     comparing, intervals, texts.
+    repeatability: how much fresh engine processes differ on this machine, and the runs of one process; kept, so that
+    comparisons of single processes can say what is usual here.
     coverage: how often our 95 % intervals hold the truth, over simulated runs: blocks, turns, drift, neighbours that
     are alike, processes and scenes that differ.
     engine-process: starts the engine process that the window would own and says how long it took to answer, and how
@@ -69,6 +73,7 @@ class Bench(Command):
         parser.add_argument(
             "--seconds", type=float, metavar="S", default=30, help="ui: of a trial (default: %(default)s)"
         )
+        add_sessions_option(parser)
         _add_engine_options(parser)
         _add_switch_options(parser)
         _add_events_options(parser)
@@ -79,6 +84,8 @@ class Bench(Command):
         """Measures and prints rows and summary."""
         from evprof.cli.run_text import facts_lines
 
+        if (options.sessions or 1) > 1 and options.benchmark != "repeatability":
+            return _in_sessions(options, console)
         document = {"schema_version": 1, "benchmark": options.benchmark} | _measure(options, console)
         if console.is_json:
             console.document(document)
@@ -89,6 +96,28 @@ class Bench(Command):
         for line in facts_lines({"environment": document["environment"], "summary": document["summary"]}):
             console.print(line)
         return 0
+
+
+def _in_sessions(options: argparse.Namespace, console: Console) -> int:
+    """Several fresh processes: each told by itself, then what they come to."""
+    from evprof.cli.bench_sessions import measure_in_sessions, spread_lines, together
+    from evprof.cli.run_text import facts_lines
+
+    documents = measure_in_sessions(options, console)
+    document = together(documents, options.sessions)
+    if console.is_json:
+        console.document(document)
+        return _exit_code(document)
+    printed = _printer(options.benchmark)
+    for number, each in enumerate(documents, 1):
+        console.print(f"session {number} of {options.sessions}")
+        if printed:
+            printed(each, console, is_markdown=options.markdown)
+        else:
+            console.print("\n".join(facts_lines({"summary": each["summary"]})))
+    for line in spread_lines(documents):
+        console.print(line)
+    return _exit_code(document)
 
 
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:
@@ -158,6 +187,10 @@ def _printer(benchmark: str) -> Callable[..., None] | None:
             from evprof.cli.bench_report import print_engine
 
             return print_engine
+        case "repeatability":
+            from evprof.cli.bench_repeatability import print_repeatability
+
+            return print_repeatability
         case "events" | "video" | "parts" | "coverage":
             return _printer_without_models(benchmark)
     return None
@@ -194,8 +227,8 @@ def _measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             from engines.bench.engine import measure_engine
 
             return measure_engine(_engine_bench(options), console.note)
-        case "switches" | "speculation":
-            return _measure_choices(options, console)
+        case "switches" | "speculation" | "repeatability":
+            return _measure_requests(options, console)
         case "overhead":
             from engines.overhead import measure_overhead
 
@@ -228,8 +261,12 @@ def _engine_bench(options: argparse.Namespace) -> EngineBench:
     )
 
 
-def _measure_choices(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """What a person may switch on, against having it off."""
+def _measure_requests(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """What is made of an engine's runs."""
+    if options.benchmark == "repeatability":
+        from evprof.cli.bench_repeatability import measure
+
+        return measure(options, console)
     if options.benchmark == "switches":
         return _measure_switches(options, console)
     from evprof.cli.bench_speculation import measure_drafters
@@ -347,7 +384,8 @@ def arrival_ms() -> float:
     from evprof.run.engine_process import EngineProcess
     from evprof.run.wire import Submit, apply_part
 
-    recording, ages_ns = Recording(), []
+    recording = Recording()
+    ages_ns: list[int] = []
     process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))

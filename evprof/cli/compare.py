@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.console import Console
@@ -63,11 +63,14 @@ class Compare(Command):
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
         from evprof.metrics.comparison import compare_document
         from evprof.metrics.saved_view import view_of
+        from evprof.run.kept_repeatability import spread_for
 
         if options.output is not None:
             check_comparison_path(options.output)
-        listed, baseline, basis, differences_only = _chosen(options, console)
-        document = compare_document(listed, baseline, basis, differences_only=differences_only)
+        noted: list[Any] = []
+        listed, baseline, basis, differences_only = _chosen(options, console, noted)
+        processes = spread_for(baseline.runs[0], noted)
+        document = compare_document(listed, baseline, basis, differences_only=differences_only, processes=processes)
         if options.output is not None:
             write_comparison(document, options.output)
             console.note(f"comparison written: {options.output}")
@@ -82,10 +85,13 @@ class Compare(Command):
         return 0
 
 
-def _chosen(options: argparse.Namespace, console: Console) -> tuple[list[Column], Column, str, bool]:
-    """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved."""
+def _chosen(options: argparse.Namespace, console: Console, noted: list[Any]) -> tuple[list[Column], Column, str, bool]:
+    """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
+
+    `noted` takes in what the sessions note of the repeatability of their machines.
+    """
     if options.view is None:
-        listed = [column for path in options.sessions for column in _columns(path, console)]
+        listed = [column for path in options.sessions for column in _columns(path, console, noted)]
         _check_count(listed, options.sessions)
         baseline = _baseline(listed, options.baseline)
         return listed, baseline, options.basis or BASES[0], options.differences_only
@@ -97,7 +103,7 @@ def _chosen(options: argparse.Namespace, console: Console) -> tuple[list[Column]
     found = [
         column
         for path in view.paths(holder)
-        for column in _columns(str(path), console, session if path == holder else None)
+        for column in _columns(str(path), console, noted, session if path == holder else None)
     ]
     listed, baseline, gone = view.pick(found, holder)
     if gone:
@@ -113,13 +119,16 @@ def _session(path: Path) -> Session:
     return load_session(path)
 
 
-def _columns(path: str, console: Console, session: Session | None = None) -> list[Column]:
+def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Column]:
     """The columns of a session; tells what was left out of them."""
     from evprof.cli.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison import columns
+    from evprof.run.kept_repeatability import REPEATABILITY
 
-    runs = saved_runs((session or _session(Path(path))).recording)
+    session = session or _session(Path(path))
+    noted.append(session.facts.get(REPEATABILITY))
+    runs = saved_runs(session.recording)
     _tell_left_out(path, runs, console)
     return columns([run for run in runs if run.info.status != RUNNING], path)
 

@@ -18,8 +18,8 @@ class Import(Command):
     """Read result files of earlier benchmark scripts into a session.
 
     Every row becomes a run that opens, compares and reports like one measured here, labelled by what its times really
-    cover; failed rows stay failed. What is wrong with a file is listed. Families are told by content: see
-    docs/importing.md.
+    cover; failed rows stay failed, and files of statistics alone are kept for reports. What is wrong with a file is
+    listed. Families are told by content: see docs/importing.md.
     """
 
     name = "import"
@@ -66,7 +66,7 @@ def _progress(console: Console) -> Progress | None:
 
 
 def _print_file(file: ImportedFile, console: Console) -> None:
-    counts = [f"{file.rows} rows", f"{file.runs} runs"]
+    counts = [f"{file.rows} rows", f"{file.runs} runs"] if file.runs else ["statistics and no runs"]
     counts += [f"{file.failed} failed"] if file.failed else []
     counts += [f"{file.warmups} warm-up"] if file.warmups else []
     console.print(f"{file.path}: {file.family}, {', '.join(counts)}, {ms_text(file.duration_ms)}")

@@ -73,6 +73,7 @@ class RecordedSession:
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self._runner.close()
         finally:
+            self._note_repeatability()
             try:
                 self._writer.close()
                 if self.book.runs:
@@ -80,6 +81,13 @@ class RecordedSession:
             except UserError as error:
                 # The runs are still in memory: they are printed, and the exit code tells.
                 self.problem = error.sentence
+
+    def _note_repeatability(self) -> None:
+        from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
+
+        machines = {str(run.info.environment.get("device")) for run in self.book.runs.values()}
+        if known := kept_repeatability(machines):
+            self._writer.note(REPEATABILITY, known)
 
     def run(self, request: RunRequest) -> list[RunLog]:
         """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of

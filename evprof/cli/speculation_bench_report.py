@@ -22,6 +22,7 @@ _HEADINGS = (
     "95 %",
     "end to end",
     "same",
+    "n",
 )
 
 Row = Mapping[str, Any]
@@ -63,6 +64,7 @@ def _cells(row: Row) -> list[str]:
         _range(row["decode_ci95"]),
         _times(row["end_to_end_speedup"]),
         f"{row['same_answers']}/{row['answers']}" if row["is_lossless"] else f"{_share(row['token_match'])} of tokens",
+        f"{row['scenes']} scenes, {row['runs']} pairs",
     ]
 
 
@@ -107,7 +109,10 @@ def _sentences(summary: Row, rows: Sequence[Row]) -> list[str]:
             "none should, in half precision near-ties may."
         )
     elif summary["answers"]:
-        found.append(f"All {summary['answers']} answers are plain decoding's, token for token.")
+        found.append(
+            f"All {summary['answers']} different answers, of {summary['unique_tokens']} tokens each drafter, are plain "
+            "decoding's, token for token."
+        )
     found.append(
         "c and v: a drafted token and a verification in plain steps. Predicted S = tokens / (rounds · (γ c + v) + "
         "preparation). Accepted of drafted leaves the target's own token of each round out, tokens a round count it."

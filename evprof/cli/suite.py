@@ -240,14 +240,18 @@ def make_room() -> Any:
 
 def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
     """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
+    from engines.environment import cpu_name, describe_environment
     from engines.suite_facts import suite_facts
+    from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
 
+    known = kept_repeatability([cpu_name(), describe_environment()["device"]])
     choices = dict.fromkeys(choice for _, choice in spec.choices)
     try:
-        return suite_facts(choices, spec.cells[0].settings, console.note)
+        found = suite_facts(choices, spec.cells[0].settings, console.note)
     except (UserError, RuntimeError, MemoryError) as error:
         console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
-        return {}
+        found = {}
+    return {**found, REPEATABILITY: known} if known else found
 
 
 def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:

@@ -42,8 +42,9 @@ MOST_NAMED = 6
 """Run numbers that a sentence lists."""
 
 
-def runs_text(run_ids: Sequence[int]) -> str:
-    """Run numbers in words: all of a few, of many the first two and the last."""
+def runs_text(run_ids: Iterable[int]) -> str:
+    """Run numbers in words, in order: all of a few, of many the first two and the last."""
+    run_ids = sorted(run_ids)
     if len(run_ids) == 1:
         return f"run {run_ids[0]}"
     if len(run_ids) <= MOST_NAMED:

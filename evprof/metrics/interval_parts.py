@@ -96,7 +96,7 @@ class Sides:
         if max(len(self.base.sessions), len(self.other.sessions)) > 1:
             return joined((scenes, self._processes()))
         if scenes is None:
-            return self._pairs() or self._in_line()
+            return widest((self._pairs(), self._in_line()))
         if self._took_turns or not self.base.is_timed:
             return scenes
         return joined((scenes, self._in_line())) if self.is_repeated else widest((scenes, self._in_order()))

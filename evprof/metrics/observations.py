@@ -34,7 +34,7 @@ def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observat
     """The figure of every run that has it. `file`, the session's, stands for the engine process of runs of ours that
     do not name theirs."""
     return [
-        Observation(value, sample_key(run), scene_of(run), process_of(run, file), _began_s(run))
+        Observation(value, question_of(run), scene_of(run), process_of(run, file), _began_s(run))
         for run in runs
         if (value := read(run)) is not None
     ]
@@ -43,6 +43,11 @@ def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observat
 def process_of(run: RunLog, file: str = "") -> str:
     """The engine process of a run; all imported runs count as of one."""
     return "" if run.info.imported is not None else engine_session(run.info) or file
+
+
+def question_of(run: RunLog) -> Hashable:
+    """What tells samples apart: name and prompt, and without a name the recording."""
+    return sample_key(run) if run.info.sample.get("name") else (scene_of(run), sample_key(run))
 
 
 def scene_of(run: RunLog) -> Hashable:

@@ -4,7 +4,7 @@ A linear model whose errors are an AR(1) process of unknown correlation: y = X b
 few values hardly tell rho, so it is not estimated but averaged over: every rho of a grid counts by its restricted
 likelihood (Harville, J. Am. Stat. Assoc. 72, 1977), and the interval is that of the mixture of Student's t which the
 generalized least squares of each give. Few values thus have wide intervals, as wide as the neighbours' likeness that
-they cannot rule out; many values have those of the likeness they show. Of rho itself (1 - rho)^-1/3 is believed before
+they cannot rule out; many values have those of the likeness they show. Of rho itself (1 - rho)^-1/2 is believed before
 any value: with that, means of three values and of twenty were covered as often (`evprof bench coverage`).
 """
 
@@ -110,7 +110,7 @@ def _fits(raw: bytes, shape: tuple[int, int], column: int) -> _Fits | None:
     gain = np.linalg.inv(r)[:, column, :]
     inside = np.log(np.abs(np.diagonal(r, axis1=1, axis2=2))).sum(axis=1)
     outside = (count - 1) / 2 * np.log1p(-(rhos**2))
-    believed = -np.log1p(-rhos) / 3
+    believed = -np.log1p(-rhos) / 2
     return _Fits(rhos, q, gain, np.linalg.norm(gain, axis=1), believed - inside - outside)
 
 

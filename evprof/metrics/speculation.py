@@ -19,6 +19,7 @@ from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
 from evprof.metrics.configurations import sample_key
 from evprof.metrics.stages import Interval, settled_intervals, union_ns
+from evprof.view.settings_text import SPECULATION_KEYS, flat
 
 
 @dataclass(frozen=True)
@@ -176,15 +177,22 @@ def ceiling_json(found: Ceiling | None) -> dict[str, Any]:
 
 
 def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
-    """Runs, those that repeat another's rounds and tokens on the same sample once: greedy repeats are one observation
-    of acceptance, however often they are timed."""
+    """Runs, but of those that drafted alike for the same answer to the same sample only the one that drafted most:
+    greedy repeats are one observation of acceptance, however often they are timed."""
     found: dict[object, RunLog] = {}
     for run in runs:
-        rounds = tuple((entry.drafted, entry.accepted, entry.emitted, entry.hidden) for entry in run.rounds)
-        key = sample_key(run), rounds, tuple(token.token_id for token in run.tokens)
+        values = flat(run.info.settings)
+        drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
+        key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
         # Only what was counted can be the same: an imported run tells no rounds.
-        found.setdefault(key if rounds else run.run_id, run)
+        known = found.setdefault(key if run.rounds else run.run_id, run)
+        if _drafted(run) > _drafted(known):
+            found[key] = run
     return list(found.values())
+
+
+def _drafted(run: RunLog) -> int:
+    return sum(entry.drafted for entry in run.rounds)
 
 
 def acceptance_ceiling(rate: float) -> float | None:

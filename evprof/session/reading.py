@@ -159,8 +159,11 @@ class _Reading:
         self._recording = Recording()
 
     def session(self) -> Session:
-        if format_of(self._connection) == FORMAT:
+        found = format_of(self._connection)
+        if found == FORMAT:
             return self._read()
+        if found < 1:  # its header was whole a moment ago: a writer is making it right now
+            raise _DamageError("it is not whole yet")
         with closing(self._migrated()) as copy:
             self._connection = copy
             return self._read()

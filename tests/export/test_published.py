@@ -209,6 +209,7 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
         name = row[0].text.split(" / ")[0]
         other = row[list(each.heads).index("ms per token, other")].text
         assert shown[name].split()[0][:4] == other.split()[0][:4]
+    assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
 
 
 def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
@@ -218,7 +219,7 @@ def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
     assert report.summary == "Imported statistics; the sessions hold no run that finished."
     words = markdown(report)
     assert "| final.train.acceptance_rate | 0.25 ⁱ | 0.25 ᵈ | n/a |" in words
-    assert "| final.train.top5_rate | 0.4 ⁱ | n/a (its rows are not in the file) | n/a |" in words
+    assert "| final.train.top5_rate | 0.4 ⁱ | n/a (cannot be worked out from the file) | n/a |" in words
     assert "| val_acc | 2 ⁱ | 0.1 ⁱ | 0.1 ⁱ | 1 | 0.25 ⁱ | 2 | 0.25 ⁱ |" in words
     assert "| final.test.timing_stats" not in words
     assert "6 of 6 are what its other numbers give" in words

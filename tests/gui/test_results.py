@@ -162,6 +162,22 @@ def test_nothing_to_report_is_told(window: MainWindow, tmp_path: Path) -> None:
     assert not (tmp_path / "no.html").exists()
 
 
+def test_statistics_without_runs_open_and_report(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
+    history = tmp_path / "history.json"
+    history.write_text(json.dumps({"train_loss": [1.0, 0.5], "val_loss": [1.1, 0.7]}), encoding="utf-8")
+    window.results.take([history])
+    wait_until(lambda: window.session.path == tmp_path / "kept" / "history.evprof" and window.session.is_idle)
+    QApplication.processEvents()
+    assert any(
+        "Imported the statistics of history.json, which hold no runs: see a report" in said
+        for said in _sentences(window)
+    )
+    output = tmp_path / "report.md"
+    window.results.report(output)
+    wait_until(lambda: output.exists() and window.session.is_idle, 20)
+    assert "| val_loss | 2 ⁱ |" in output.read_text(encoding="utf-8")
+
+
 def test_a_place_that_cannot_be_written_is_told(
     window: MainWindow, session: Path, tmp_path: Path, wait_until: Wait
 ) -> None:

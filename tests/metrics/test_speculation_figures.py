@@ -109,7 +109,10 @@ def test_repeats_of_one_greedy_answer_are_one_observation() -> None:
     assert len(speculation.distinct_answers(repeats)) == 1
     assert speculation.ceiling_of(repeats) is None  # three rejections, however often they were timed
     other = run_of([(3, 1, False, False)] * 3)
+    other.info.sample = {"name": "another scene"}
     assert len(speculation.distinct_answers([*repeats, other])) == 2
+    shorter = run_of([(2, 2, False, False)] * 3)  # a shorter window for the same answer adds nothing
+    assert speculation.distinct_answers([shorter, *repeats]) == repeats[:1]
 
 
 def answers(script, writer, numbers, *, mode: str = "target", **changes) -> list[RunLog]:

@@ -53,7 +53,8 @@ class KnownDrafts:
         request.validate()
         self.made.append(request.mode)
         run_id = request.first_run_id
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, request.settings.to_json(), {})))
+        settings, sample = request.settings.to_json(), request.sample.facts()
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, settings, sample)))
         if stop.is_set():
             sink.post(RunEnded(run_id, CANCELLED))
         elif self.refuses == request.settings.speculation.drafter and request.mode == "speculative":
@@ -116,7 +117,9 @@ def test_known_costs_give_the_known_speed_at_every_draft_length() -> None:
     # Three of four drafts are accepted, so three a round give the most for their price.
     assert max(swept, key=lambda gamma: swept[gamma]["measured"]) == 3
     (row,) = found["rows"]
-    assert (row["gamma"], row["same_answers"], row["answers"]) == (3, 6, 6)
+    assert (row["gamma"], row["same_answers"], row["answers"]) == (3, 2, 2)
+    # Two questions asked three times each have two answers, of as many tokens.
+    assert (row["runs"], row["scenes"], row["unique_tokens"]) == (6, 2, 2 * len(ANSWER))
     assert row["decode_speedup"] == pytest.approx(40 / (10 * (1.5 + 0.3)))
     assert row["end_to_end_speedup"] == pytest.approx((40 + 10) / (18 + 10))
     assert found["summary"]["best_lossless_speedup"] == row["decode_speedup"]
@@ -142,7 +145,7 @@ def test_another_answer_is_counted_and_told() -> None:
         return 0.5 * len(asked)
 
     found = measure_speculation(KnownDrafts(changes=True), plan_of(NAIVE, judge=judge), threading.Event())
-    assert found["summary"]["answers_differ"] == found["summary"]["answers"] == 6
+    assert found["summary"]["answers_differ"] == found["summary"]["answers"] == 2
     assert asked == [("a.npy", ANSWER[-1], 7), ("b.npy", ANSWER[-1], 7)]
     assert found["summary"]["largest_gap_ulps"] == 1.0
     assert found["rows"][0]["token_match"] == pytest.approx(40 / 41)
@@ -165,7 +168,7 @@ def test_a_stop_keeps_what_is_measured() -> None:
 
     found = measure_speculation(KnownDrafts(), plan_of(NAIVE), stop, note)
     assert found["summary"]["is_complete"] is False
-    assert found["rows"][0]["answers"] == 3
+    assert (found["rows"][0]["answers"], found["rows"][0]["runs"]) == (1, 3)
 
 
 def test_nothing_to_measure_is_refused() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from evprof.core.errors import UserError
 from evprof.core.run_log import RunBook
 from evprof.session import migrations, reading
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
@@ -166,3 +167,13 @@ GOLDEN_2_ROWS = {
     "frames": 10,
 }
 GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
+
+
+def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):
+    """Its header was whole when it was looked at, and what the connection saw was older."""
+    path = tmp_path / "s.evprof"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE facts (text TEXT)")
+    monkeypatch.setattr(reading, "check_header", lambda path: None)
+    with pytest.raises(UserError, match="not whole yet"):
+        load_session(path)

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.metrics.comparison import compare_document
+from evprof.run.kept_repeatability import spread_for
 from ui.comparison_export import FORMATS, write_comparison_as
 from ui.dialogs.comparison_bar import ComparisonBar
 from ui.models.comparison_book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
@@ -343,7 +344,9 @@ class ComparisonDialog(QDialog):
         def work() -> str:
             document = None
             if key != "chrome":
-                document = compare_document(listed, listed[baseline], basis, differences_only=only)
+                base = listed[baseline]
+                processes = spread_for(base.runs[0])
+                document = compare_document(listed, base, basis, differences_only=only, processes=processes)
             return write_comparison_as(key, path, listed, document)
 
         self._session.in_background(work, lambda told: self.messages.post(told, "info"), self.messages.post)

@@ -20,6 +20,7 @@ from evprof.metrics.comparison import (
     comparison_rows,
     setting_rows,
 )
+from evprof.run.kept_repeatability import spread_for
 from evprof.view.labels import stage_title, stages_in
 from evprof.view.settings_text import run_label
 from ui.models.comparison_book import OpenSession
@@ -149,7 +150,7 @@ def sheet(
         _head(column, title, sessions[column.session], is_baseline=index == baseline)
         for index, (column, title) in enumerate(zip(listed, titles, strict=True))
     )
-    rows = comparison_rows(listed, baseline, basis)
+    rows = comparison_rows(listed, baseline, basis, spread_for(listed[baseline].runs[0]))
     shown = [row for row in rows if not differences_only or any(row.differs(i) for i in range(len(listed)))]
     settings = [row for row in setting_rows(listed) if row.differs]
     lines = [SheetRow("Settings that differ", is_head=True)] if settings else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.attempts import last_attempts
 from evprof.metrics.comparison import Column, columns
-from evprof.metrics.estimates import ProcessSpread
+from evprof.metrics.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.stages import BASES, END_TO_END, total_ms
 from evprof.metrics.statistics import Summary, summarize
 
@@ -72,9 +72,14 @@ class ReportData:
         return known
 
     def summary(self, place: int, figure: str, read: Callable[[RunLog], float | None]) -> Summary | None:
-        """What is to be said of `values`; None over nothing."""
+        """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
         if (place, figure) not in self._summaries:
-            self._summaries[place, figure] = summarize(self.values(place, figure, read))
+            found = summarize(self.values(place, figure, read))
+            column = self.columns[place]
+            estimate = mean_of(observe(column.runs, read, column.session)) if found else None
+            if found and estimate:
+                found = replace(found, mean=estimate.value, ci95=estimate.interval)
+            self._summaries[place, figure] = found
         return self._summaries[place, figure]
 
     def badge(self, place: int) -> Badge:

@@ -26,6 +26,7 @@ from evprof.run.benches.speculation_figures import (
     measured,
     predicted_speedup,
     token_match,
+    unlike,
 )
 from evprof.run.single_run import finished_run
 
@@ -206,7 +207,7 @@ def _swept_row(contender: Contender, gamma: int, turns: Sequence[Turn], samples:
         "drafter": contender.key,
         "gamma": gamma,
         **_costs(costs),
-        **acceptance_of([turn.drafted for turn in turns[:samples]]),
+        **acceptance_of([turn.drafted for turn in unlike(turns)]),
         "predicted": predicted,
         "measured": speed,
         "predicted_vs_measured": predicted / speed if predicted and speed else None,
@@ -222,10 +223,10 @@ def _row(contender: Contender, gamma: int, turns: Sequence[Turn]) -> dict[str, A
         "gamma": gamma,
         "is_lossless": contender.is_lossless,
         **_costs(costs),
-        **acceptance_of([turn.drafted for turn in turns]),
+        **acceptance_of([turn.drafted for turn in unlike(turns)]),
         "predicted": None if costs is None else predicted_speedup(costs, [turn.drafted for turn in turns]),
         **measured(turns),
-        "token_match": token_match(turns),
+        "token_match": token_match(unlike(turns)),
         "reason": None,
     }
 
@@ -252,4 +253,5 @@ def summary_of(rows: Sequence[dict[str, Any]], sweep: Sequence[dict[str, Any]]) 
         },
         "answers_differ": sum(row["answers"] - row["same_answers"] for row in lossless),
         "answers": sum(row["answers"] for row in lossless),
+        "unique_tokens": max((row["unique_tokens"] for row in lossless), default=0),
     }

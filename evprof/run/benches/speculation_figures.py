@@ -13,9 +13,10 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.decoding import decode_ms_per_token
+from evprof.metrics.estimates import observe, ratio_of
+from evprof.metrics.observations import question_of, scene_of
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.stages import stage_ms, wall_ms
-from evprof.run.switch_figures import pair_ratio
 
 PREPARING = "prepare draft"
 """The span in which a drafter takes the prompt in, inside stage decode."""
@@ -82,18 +83,37 @@ def predicted_speedup(costs: Costs, runs: Sequence[RunLog]) -> float | None:
     return emitted / spent if spent > 0 else None
 
 
+def unlike(turns: Sequence[Turn]) -> list[Turn]:
+    """Turns that say something new: repeats that draft and answer as one before are one observation of it."""
+    found: dict[tuple[object, ...], Turn] = {}
+    for turn in turns:
+        rounds = tuple((entry.drafted, entry.accepted) for entry in turn.drafted.rounds)
+        found.setdefault((question_of(turn.drafted), turn.plain_ids, turn.drafted_ids, rounds), turn)
+    return list(found.values())
+
+
 def measured(turns: Sequence[Turn]) -> dict[str, Any]:
-    """Speedups of a drafter over pairs of runs: medians of ratios with their intervals, and whether answers agree."""
+    """Speedups of a drafter, mean plain time / mean drafted time, with intervals clustered by scene; whether different
+    answers agree; and how many runs, scenes and tokens of plain answers, each counted once, that is made of."""
     found: dict[str, Any] = {}
     reads: tuple[tuple[str, Callable[[RunLog], float | None]], ...] = (
         ("decode", lambda run: stage_ms(run, "decode")),
         ("end_to_end", wall_ms),
     )
     for name, read in reads:
-        ratio = pair_ratio([read(turn.plain) for turn in turns], [read(turn.drafted) for turn in turns])
-        found[f"{name}_speedup"] = ratio.median if ratio else None
-        found[f"{name}_ci95"] = list(ratio.ci95) if ratio and ratio.ci95 else None
-    return found | {"same_answers": sum(turn.is_same for turn in turns), "answers": len(turns)}
+        whole = [turn for turn in turns if read(turn.plain) is not None and read(turn.drafted)]
+        ratio = ratio_of(observe((t.drafted for t in whole), read), observe((t.plain for t in whole), read))
+        found[f"{name}_speedup"] = ratio.value if ratio else None
+        found[f"{name}_ci95"] = list(ratio.interval) if ratio and ratio.interval else None
+    different = unlike(turns)
+    answers = {(question_of(turn.plain), turn.plain_ids) for turn in turns}
+    return found | {
+        "same_answers": sum(turn.is_same for turn in different),
+        "answers": len(different),
+        "runs": len(turns),
+        "scenes": len({scene_of(turn.plain) for turn in turns}),
+        "unique_tokens": sum(len(ids) for _, ids in answers),
+    }
 
 
 def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:

@@ -10,10 +10,13 @@ from evprof.export.report.readings import Reading, part_title
 from evprof.metrics.statistics import PERCENTILES, Summary, outliers, warmup_count
 
 METHOD = (
-    "Standard deviations are the sample's (n − 1); percentiles are interpolated linearly; intervals are 95 % bootstrap "
-    "intervals of the mean (Student's below eight values, none below three), seeded, so that the same runs always give "
-    "the same interval. An outlier is more than 3.5 robust standard deviations from the median (Iglewicz and Hoaglin, "
-    "1993). Both outliers and runs that still seem to be warming up are counted here and left in every figure."
+    "Every sample weighs the same in a mean: its repeats count as one. Standard deviations are the sample's (n − 1) "
+    "over runs; percentiles are interpolated linearly. Intervals are 95 % intervals of the mean, none below three "
+    "runs: from scene to scene where there are three or more (bootstrap-t, Student's below eight), from engine process "
+    "to engine process where there are several, and of repeats with regard to how alike neighbours in time are; the "
+    "same runs always give the same interval. An outlier is more than 3.5 robust standard deviations from the median "
+    "(Iglewicz and Hoaglin, 1993). Both outliers and runs that still seem to be warming up are counted here and left "
+    "in every figure."
 )
 
 

@@ -24,7 +24,8 @@ def section(data: ReportData) -> Section:
     blocks: list[Block] = [
         Paragraph(
             f"Totals count {BASIS_WORDS[data.basis]}. Means of all runs of a configuration ± their standard deviation "
-            "(n − 1); warm-up, profiled and failed runs are in none of them."
+            "(n − 1); warm-up, profiled and failed runs are in none of them. Time per token is decode time over tokens "
+            "2…n, of both models where a file timed the draft's decoding apart."
         ),
         _times(data),
         lengths_table(data),

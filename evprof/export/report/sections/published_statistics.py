@@ -36,7 +36,7 @@ def statistics_table(name: str, facts: Mapping[str, Any]) -> list[Block]:
 def _row(key: str, told: float, everything: float | None, steady: float | None) -> tuple[Cell, ...]:
     first = (Cell(key), Cell(_six(told), Badge.IMPORTED))
     if everything is None:
-        return (*first, not_available("(its rows are not in the file)"), not_available())
+        return (*first, not_available("(cannot be worked out from the file)"), not_available())
     tone = "" if _agrees(told, everything) else "warn"
     rest = not_available() if steady is None else Cell(_six(steady), Badge.DERIVED)
     return (*first, Cell(_six(everything), Badge.DERIVED, tone=tone), rest)

@@ -1,0 +1,150 @@
+"""The same request in several fresh engine processes: how much they differ, and how much the runs of one do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.recording import Recording
+from evprof.core.records import TARGET
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FINISHED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.baselines import engine_session
+from evprof.metrics.repeatability import Components, components
+from evprof.metrics.stages import wall_ms
+from evprof.run.process_runner import ProcessRunner
+
+
+@dataclass(frozen=True)
+class RepeatabilityPlan:
+    """`request` is measured `repeat` times in each of so many processes, after a warm-up in each.
+
+    `argv` starts an engine process. `in_turn`: all processes stay alive and take turns; else one after the other.
+    """
+
+    request: RunRequest
+    argv: Sequence[str]
+    sessions: int = 5
+    repeat: int = 5
+    in_turn: bool = True
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for numbers that mean nothing."""
+        if self.sessions < 2 or self.repeat < 1:
+            raise UserError("--sessions must be at least 2 and --repeat at least 1.", exit_code=USAGE)
+
+
+def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) -> dict[str, Any]:
+    """Environment, a row per process, the summary, and the `kept` entry for later sessions (None when stopped early).
+
+    Ctrl-C stops it and keeps the runs so far. Raises UserError when a run fails.
+    """
+    plan.validate()
+    with ExitStack() as stack:
+        processes = [_Process(plan) for _ in range(plan.sessions)]
+        for process in processes:
+            stack.callback(process.close)
+        is_complete = (_take_turns if plan.in_turn else _one_by_one)(processes, plan, note)
+    measured = [process for process in processes if process.totals_ms]
+    if not measured:
+        raise UserError("The measurement was stopped before its first run had ended.")
+    found = components(process.totals_ms for process in measured)
+    info = measured[0].runs[0].info
+    return {
+        "environment": {key: value for key, value in info.environment.items() if key != "engine_session"},
+        "rows": [process.row() for process in measured],
+        "summary": _summary(found, is_complete=is_complete),
+        "kept": _entry(measured, found) if is_complete else None,
+    }
+
+
+def _take_turns(processes: Sequence[_Process], plan: RepeatabilityPlan, note: Callable[[str], None]) -> bool:
+    for repeat in range(plan.repeat):
+        note(f"round {repeat + 1} of {plan.repeat}")
+        # Every other round backwards: no process always comes first.
+        for process in processes if repeat % 2 == 0 else reversed(processes):
+            if not process.measure(1, warmup=int(repeat == 0)):
+                return False
+    return True
+
+
+def _one_by_one(processes: Sequence[_Process], plan: RepeatabilityPlan, note: Callable[[str], None]) -> bool:
+    for number, process in enumerate(processes):
+        note(f"session {number + 1} of {plan.sessions}")
+        if not process.measure(plan.repeat, warmup=1):
+            return False
+        process.close()
+    return True
+
+
+@dataclass
+class _Process:
+    """One engine process and its measured runs."""
+
+    plan: RepeatabilityPlan
+    runs: list[RunLog] = field(default_factory=list)
+    totals_ms: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        recording = Recording()
+        self._book = RunBook(recording)
+        self._runner = ProcessRunner(self.plan.argv, recording)
+
+    def measure(self, repeat: int, warmup: int) -> bool:
+        """False when it was stopped."""
+        before = set(self._book.runs)
+        first = max(before, default=0) + 1
+        self._runner.run(replace(self.plan.request, warmup=warmup, repeat=repeat, first_run_id=first))
+        self._book.update()
+        for run in (run for run_id, run in self._book.runs.items() if run_id not in before):
+            if run.info.status not in (FINISHED, CANCELLED):
+                raise UserError(run.info.error or "A run failed for no reason that was given.")
+            total = wall_ms(run)
+            if run.info.status == FINISHED and not run.info.warmup and total is not None:
+                self.runs.append(run)
+                self.totals_ms.append(total)
+        return not self._runner.is_stopping
+
+    def row(self) -> dict[str, Any]:
+        """What is told of it."""
+        own = components([self.totals_ms])
+        return {
+            "engine_session": engine_session(self.runs[0].info),
+            "runs": len(self.runs),
+            "mean_ms": None if own is None else own.mean,
+            "sd_pct": None if own is None or own.within is None else 100 * own.within,
+        }
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def _summary(found: Components | None, *, is_complete: bool) -> dict[str, Any]:
+    between, within = (None, None) if found is None else (found.between, found.within)
+    return {
+        "between_processes_pct": None if between is None else 100 * between,
+        "within_process_pct": None if within is None else 100 * within,
+        "is_complete": is_complete,
+    }
+
+
+def _entry(processes: Sequence[_Process], found: Components | None) -> dict[str, Any] | None:
+    info = processes[0].runs[0].info
+    model = info.models.get(TARGET)
+    if model is None or found is None or found.means is None:
+        return None
+    return {
+        "machine": info.environment.get("device"),
+        "device": model.device,
+        "dtype": model.dtype,
+        "relative_sd": found.means,
+        "degrees": found.degrees,
+        "sessions": len(processes),
+        "runs": sum(len(process.runs) for process in processes),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
