@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evprof.core.batches import BatchRow
 from evprof.core.records import SETTLED, SpanRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts
 from evprof.export.report.data import ReportData, Source, gather
@@ -181,7 +182,9 @@ def test_memory_tells_dtypes_apart_only_with_an_interval(report_data: MakeData, 
 
 def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData, cell_runs: ModuleType) -> None:
     layout = {"model": "m", "cache": "dynamic", "shape": [1, 4, 9, 32], "strides": [1, 2], "is_contiguous": True}
-    batch = {"model": "m", "batch": 1, "samples_per_s": 2.0, "n": 3}
+    batch = BatchRow(
+        "m", "draft", "cpu", "float32", 1, 4, 3, 9, 2, 8, 1.0, 2.0, 3.0, 2.0, 5.0, None, "rss", 64
+    ).to_json()
     facts = {
         "cache_layout": [layout | {"per_layer_bytes": [1024, 1024], "used_bytes": float("nan")}, 3],
         "batches": [batch, batch | {"batch": 4, "samples_per_s": 6.0}, {"batch": "x"}, None],
@@ -196,12 +199,21 @@ def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeD
 
 
 def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> None:
-    base = {"draft": "d", "target": "t", "draft_tokens": 2, "target_tokens": 3, "cka": 0.5, "space": "encoder"}
+    base = {
+        "draft": "d",
+        "target": "t",
+        "draft_tokens": 2,
+        "target_tokens": 3,
+        "cka": 0.5,
+        "cka_shuffled": 0.25,
+        "mean_cosine_elsewhere": 0.125,
+        "space": "encoder",
+    }
     rows = [{**base, "sample": "bus", "position": place, "cosine": value} for place, value in enumerate((0.25, 0.75))]
     none = {**base, "sample": "car", "position": 0, "cosine": None}
     section = alignment.section(report_data(cell_runs.Cell(), facts={"feature_alignment": [*rows, none, "x", {}]}))
     found = rows_of(tables(section)[0])
-    assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.500"]
+    assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.125", "0.500", "0.250"]
     assert found["car"][3] == "n/a (n = 0)"
     (plot,) = [block for block in section.blocks if isinstance(block, Plot)]
     assert [series.x for series in plot.series] == [(0.0, 1.0)]

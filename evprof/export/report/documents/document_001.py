@@ -175,9 +175,10 @@ ITEMS: tuple[Item, ...] = (
         "Optimization Opportunities: model distillation",
         PLAN,
         "a smaller model as good as the large one",
-        never(
-            "distilling a 7B model takes a data set and days of a large GPU; a draft is taught on the target's answers "
-            "instead (evprof adapter train)"
+        command(
+            "run --mode speculative --draft evprof-tiny-video-llava:layers=5 --draft-input video -o S.evprof",
+            "a shallower model by leaving layers out; a distilled target is not made, for it takes a data set "
+            "and days of a large GPU: drafts are taught on the target's answers instead (evprof adapter train)",
         ),
         never("no published file did it"),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import count_cell, nothing_measured, number_cell
+from evprof.export.report.figures import count_cell, number_cell
 from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 
@@ -14,9 +14,14 @@ TITLE = "Alignment of visual features"
 
 _TEXT = (
     "Cosine: of the two models' features at one place of the picture, 1 where they point the same way; it needs equal "
-    "widths. CKA (arXiv 1905.00414): of all places together, whatever the widths, 1 where one is a rotation "
-    "and scaling of the other. Neither says how many drafts would be accepted."
+    "widths. CKA (arXiv 1905.00414): of all places together, whatever the widths, 1 where one is a rotation and "
+    "scaling of the other. Beside each stands what it is where nothing belongs together: at other places, and with one "
+    "model's places in random order. Neither says how many drafts would be accepted."
 )
+
+
+_FLOORS = {"mean_cosine_elsewhere": "cosine elsewhere", "cka": "CKA", "cka_shuffled": "CKA, shuffled"}
+"""Figures of a sample by what they are called; those without meaning beside those with."""
 
 
 def section(data: ReportData) -> Section:
@@ -52,17 +57,17 @@ def _table(rows: Sequence[Row]) -> Table:
                 ),
                 number_cell(min(cosines, default=None), badge=Badge.DERIVED),
                 number_cell(max(cosines, default=None), badge=Badge.DERIVED),
-                _cka(group),
+                *(number_cell(_first(group, name), badge=Badge.DERIVED) for name in _FLOORS),
             )
         )
     models = ", ".join(dict.fromkeys(f"{row.get('draft')} and {row.get('target')}" for row in rows))
-    heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", "CKA")
+    heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", *_FLOORS.values())
     return Table(heads, tuple(listed), f"Visual features of {models}", text_columns=2)
 
 
-def _cka(group: Sequence[Row]) -> Cell:
-    found = next((value for row in group if (value := number_in(row, "cka")) is not None), None)
-    return nothing_measured() if found is None else number_cell(found, badge=Badge.DERIVED)
+def _first(group: Sequence[Row], name: str) -> float | None:
+    """A figure that stands on every row of a sample."""
+    return next((value for row in group if (value := number_in(row, name)) is not None), None)
 
 
 def _plot(rows: Sequence[Row]) -> Plot | None:

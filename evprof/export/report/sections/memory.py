@@ -29,6 +29,7 @@ from evprof.metrics.kv_cache import measured_bytes
 from evprof.metrics.paired import compare, values_of
 from evprof.metrics.stages import total_ms
 from evprof.metrics.statistics import summarize
+from evprof.session.batches import read_batches
 from evprof.view.settings_text import settings_of
 
 TITLE = "Memory"
@@ -46,6 +47,9 @@ PEAKS: tuple[tuple[str, Read], ...] = (
     ("peak reserved", lambda run: run.info.memory.peak_reserved_bytes),
     ("peak resident", lambda run: run.info.memory.peak_rss_bytes),
 )
+
+
+_PEAKS = {"allocated": "what the allocator of the GPU gave out", "rss": "resident memory of the whole process"}
 
 
 def section(data: ReportData) -> Section:
@@ -163,28 +167,45 @@ def layouts(data: ReportData) -> list[Block]:
 
 
 def batches(data: ReportData) -> list[Block]:
-    """Several samples at once, as suites noted it, beside one at a time of the same model."""
-    rows = []
-    noted = [row for row in rows_of(data, "batches") if number_in(row, "batch")]
-    for row in noted:
-        first = next(other for other in noted if other.get("model") == row.get("model"))
-        rate, base = number_in(row, "samples_per_s"), number_in(first, "samples_per_s")
-        rows.append(
-            (
-                Cell(str(row.get("model") or "")),
-                count_cell(number_in(row, "batch")),
-                rate_cell(rate, "samples/s"),
-                Cell(ratio_text(rate / base), Badge.DERIVED) if rate and base else nothing_measured(),
-                rate_cell(number_in(row, "decode_tok_s")),
-                *(ms_cell(number_in(row, name)) for name in ("prefill_ms", "decode_ms")),
-                *(bytes_cell(number_in(row, name)) for name in ("cache_bytes", "peak_bytes")),
-                _repetitions(row),
-            )
+    """Several samples at once, as suites and runs noted it, to the first row of the same model."""
+    noted = [row for source in data.sources for row in read_batches(source.facts)]
+    firsts = {row.model: row for row in reversed(noted)}
+    rows = [
+        (
+            Cell(row.model),
+            count_cell(row.batch),
+            rate_cell(row.samples_per_s, "samples/s"),
+            _to_first(row.samples_per_s, firsts[row.model].samples_per_s),
+            rate_cell(row.decode_tok_s),
+            _to_first(row.decode_tok_s, firsts[row.model].decode_tok_s),
+            *(ms_cell(spent) for spent in (row.prefill_ms, row.decode_ms)),
+            bytes_cell(row.cache_bytes),
+            bytes_cell(row.peak_bytes, note=_PEAKS.get(row.peak_of, "")),
+            rows_cell(row.n),
         )
+        for row in noted
+    ]
     if not rows:
         return []
-    heads = ("model", "batch", "rate", "to the first row", "decode", "prefill", "decode time", "caches", "peak", "n")
-    return [Table(heads, tuple(rows), "Several samples at once, medians over n; no interval, so no verdict")]
+    heads = (
+        "model",
+        "batch",
+        "rate",
+        "to the first",
+        "decode",
+        "to the first",
+        "prefill",
+        "decode",
+        "caches",
+        "peak",
+        "n",
+    )
+    caption = "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict"
+    return [Table(heads, tuple(rows), caption)]
+
+
+def _to_first(rate: float | None, base: float | None) -> Cell:
+    return Cell(ratio_text(rate / base), Badge.DERIVED) if rate and base else nothing_measured()
 
 
 def _listed(value: Any) -> str:
@@ -196,8 +217,3 @@ def _of_a_layer(row: Row) -> float | None:
     listed = row.get("per_layer_bytes")
     first = listed[0] if isinstance(listed, list) and listed else listed
     return number_in({"bytes": first}, "bytes")
-
-
-def _repetitions(row: Row) -> Cell:
-    count = number_in(row, "n")
-    return rows_cell(None if count is None else int(count))
