@@ -1,0 +1,71 @@
+"""Estimates: what runs share decides what they weigh and how sure they make a figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from evprof.metrics.estimates import Observation, difference_of, mean_of, observe, ratio_of
+from evprof.metrics.statistics import mean_interval, ratio_interval
+
+
+def scenes(values: list[float], session: str = "") -> list[Observation]:
+    return [Observation(value, f"s{place}", f"s{place}", session) for place, value in enumerate(values)]
+
+
+def test_a_sample_asked_often_weighs_no_more() -> None:
+    found = mean_of([*scenes([10.0, 20.0, 30.0]), *scenes([10.0]), *scenes([10.0])])
+    assert found is not None
+    assert found.value == 20
+    assert found.counts == (5,)
+
+
+def test_clips_of_a_scene_move_together() -> None:
+    """Four clips of each of three recordings are three values, not twelve."""
+    levels = [10.0, 20.0, 30.0]
+    clips = [Observation(level, (scene, clip), scene) for scene, level in enumerate(levels) for clip in range(4)]
+    found = mean_of(clips)
+    assert found is not None
+    assert found.interval == pytest.approx(mean_interval(levels))
+
+
+def test_ratios_are_over_the_samples_both_have_in_pairs() -> None:
+    one, two = [10.0, 20.0, 30.0, 40.0], [11.0, 22.5, 32.0]
+    found = ratio_of(scenes(one), scenes(two))
+    assert found is not None
+    assert (found.pairs, found.counts) == (3, (3, 3))
+    assert found.value == pytest.approx(65.5 / 60)
+    assert found.interval == pytest.approx(ratio_interval(one[:3], two, paired=True))
+
+
+def test_what_both_engine_processes_share_is_compared_within_them() -> None:
+    """The second process is a tenth slower on both sides: in each, the ratio is 2."""
+    base = [*scenes([10.0] * 3, "a"), *scenes([11.0] * 3, "b")]
+    other = [*scenes([20.0] * 3, "a"), *scenes([22.0] * 3, "b"), *scenes([90.0] * 3, "c")]
+    found = ratio_of(base, other)
+    assert found is not None
+    assert found.sessions == (2, 2)
+    assert found.interval == pytest.approx((2, 2))
+
+
+def test_fewer_than_three_runs_have_no_interval() -> None:
+    found = difference_of(scenes([1.0, 2.0]), scenes([3.0, 4.0]))
+    assert found is not None
+    assert found.value == 2
+    assert (found.interval, found.note) == (None, "fewer than three runs a side")
+    assert not found.differs_from(0)
+
+
+def test_nothing_is_none() -> None:
+    assert mean_of([]) is None
+    assert ratio_of([], scenes([1.0])) is None
+    assert ratio_of(scenes([0.0, 0.0, 0.0]), scenes([1.0, 1.0, 1.0])) is None
+
+
+def test_runs_tell_scene_and_process(script, plain_writer) -> None:
+    run = plain_writer(script(1))
+    clip = {"events": {"path": "d/000001_*.png"}, "video": {"path": "a.mp4"}, "prompt": "What?", "name": "one"}
+    run.info.sample = clip
+    (found,) = observe([run], lambda _: 1.0, "old.evprof")
+    assert (found.scene, found.sample, found.session) == ("d", ("one", "What?"), "old.evprof")
+    run.info.environment = {"engine_session": "7f"}
+    assert observe([run], lambda _: 1.0, "old.evprof")[0].session == "7f"
