@@ -33,6 +33,15 @@ def test_repeats_of_all_processes_are_one_column(evprof, tmp_path) -> None:
     assert [len(column["run_ids"]) for column in columns] == [4, 4]
 
 
+def test_a_report_asks_for_as_many_processes_again(evprof, tmp_path) -> None:
+    path = tmp_path / "s.evprof"
+    evprof("run", "--sessions", 2, "--repeat", 3, "-o", path)
+    assert evprof("report", path, "-o", tmp_path / "r.md").code == 0
+    [line] = [line for line in (tmp_path / "r.md").read_text().splitlines() if line.startswith("evprof run")]
+    assert "--repeat 3 --sessions 2" in line
+    assert "--warmup" not in line
+
+
 def test_ctrl_c_keeps_what_was_measured_and_begins_no_further_process(evprof, tmp_path) -> None:
     path = tmp_path / "s.evprof"
     timer = threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT))

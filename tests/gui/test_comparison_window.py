@@ -263,7 +263,7 @@ def test_bars_begin_at_the_baseline_and_add_up(dialog: ComparisonDialog) -> None
 def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
     told = dialog.body.notes.text()
     assert "1 of 8 frames" in told
-    assert "1 warm-up or profiled run is left out" in told
+    assert "1 warm-up, cold or profiled run is left out" in told
     assert "median total" not in told  # cells are compared by means
 
 

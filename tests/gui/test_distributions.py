@@ -166,9 +166,10 @@ def _token(recording: Recording, run_id: int, position: int, t_ms: float) -> Non
     recording.append(TokenRecord(run_id, TARGET, position, 7, "target", -1, round(1e6 * t_ms), "a"))
 
 
-def test_repeats_of_a_request_are_one_curve(selection: Selection) -> None:
+def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selection: Selection) -> None:
     recording = Recording()
-    for run_id, facts in ((1, {"warmup": True}), (2, {}), (3, {}), (4, {"group_id": 2})):
+    apart = {"sample": {"name": "another"}}
+    for run_id, facts in ((1, {"warmup": True}), (2, {}), (3, {"group_id": 2}), (4, apart)):
         _start(recording, run_id, **facts)
         for position in range(3):
             _token(recording, run_id, position, 1000 * run_id + position * run_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
@@ -11,6 +12,7 @@ from evprof.core.sample import Sample, ms_number
 from evprof.core.speculation import ADAPTER_KINDS, SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.export.report.data import ReportData, Source
+from evprof.metrics.baselines import engine_session
 from evprof.view.settings_text import flat
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
@@ -81,13 +83,22 @@ def run_command(runs: list[RunLog], session: str) -> str:
             words += [f"--{role}", model.name, f"--{role}-device", model.device, f"--{role}-dtype", model.dtype]
             words += [f"--{role}-quant", model.quantization] if model.quantization else []
     words += _settings(runs)
-    for name, count in (("warmup", _repeats(runs, True)), ("repeat", _repeats(runs, False))):
-        words += [f"--{name}", str(count)] if count > (name == "repeat") else []
+    sessions = len({engine_session(run.info) for run in runs})
+    # A single warm-up comes by itself where a model is loaded for it.
+    is_usual = any(run.info.warmup and run.info.is_cold for run in runs)
+    for name, count, usual in (
+        ("warmup", _most(runs, warmup=True), int(is_usual)),
+        ("repeat", _most(runs, warmup=False), 1),
+        ("sessions", sessions, 1),
+    ):
+        words += [f"--{name}", str(count)] if count > usual else []
     return shlex.join([*words, "-o", session])
 
 
-def _repeats(runs: list[RunLog], warmup: bool) -> int:
-    return len({run.info.repeat for run in runs if run.info.warmup == warmup})
+def _most(runs: list[RunLog], *, warmup: bool) -> int:
+    """Runs of one model in one engine process."""
+    counts = Counter((engine_session(run.info), run.info.role) for run in runs if run.info.warmup == warmup)
+    return max(counts.values(), default=0)
 
 
 def _settings(runs: list[RunLog]) -> list[str]:
