@@ -58,7 +58,7 @@ def engine_session(info: RunInfo) -> str:
     return named if isinstance(named, str) else ""
 
 
-def counts(info: RunInfo) -> bool:
+def is_counted(info: RunInfo) -> bool:
     """Whether a run may stand in a figure: finished, no warm-up, not profiled, not cold."""
     return info.status == FINISHED and not (info.warmup or info.profiled or info.is_cold)
 
@@ -73,7 +73,7 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
     found = {
         other.run_id: other
         for other in (run, *others)
-        if counts(other.info) and other.info.sample.get("name") == name and _configuration(other.info) == mine
+        if is_counted(other.info) and other.info.sample.get("name") == name and _configuration(other.info) == mine
     }
     return [found[number] for number in sorted(found)] or [run]
 
@@ -98,7 +98,7 @@ def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline 
 
 def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
     noted = {number for run in pool for number in run.info.baseline}
-    kept = [other for other in others if other.run_id in noted and counts(other.info)]
+    kept = [other for other in others if other.run_id in noted and is_counted(other.info)]
     if len(kept) >= FEWEST:
         return kept
     chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (run.info for run in others))}
@@ -113,7 +113,7 @@ def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
         other
         for other in others
         if other.info.role == DRAFT
-        and counts(other.info)
+        and is_counted(other.info)
         and other.info.mode not in PAIRED_MODES
         and other.tokens
         and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
@@ -139,7 +139,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
     plain = [
         other
         for other in others
-        if counts(other)
+        if is_counted(other)
         and other.mode not in PAIRED_MODES
         and other.cell != REFERENCE
         # Most runs of a data set are of another sample, which is told at once.
@@ -165,7 +165,7 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
             continue
         if _drafts(info):
             pools.setdefault((name, _configuration(info)), []).append(info)
-        elif counts(info) and info.cell != REFERENCE:
+        elif is_counted(info) and info.cell != REFERENCE:
             plain.setdefault((name, _question(info)), []).append(info)
     found: dict[int, list[int]] = {}
     for pool in pools.values():

@@ -12,7 +12,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import MODEL, SPECULATIVE
-from evprof.metrics.baselines import choose_baseline, counts, runs_text
+from evprof.metrics.baselines import choose_baseline, is_counted, runs_text
 from evprof.metrics.break_even import costs_of, gammas_of, steady_rounds
 from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.speculation import distinct_answers, has_rejection
@@ -68,7 +68,7 @@ def chains_of(draft: Column, target: Column, runs: Iterable[RunLog]) -> Chains |
 def _is_chain(run: RunLog, drafter: RunInfo) -> bool:
     info, model = run.info, drafter.models.get(DRAFT)
     facts = info.speculation
-    if info.mode != SPECULATIVE or info.imported is not None or not counts(info):
+    if info.mode != SPECULATIVE or info.imported is not None or not is_counted(info):
         return False
     if facts is not None and (facts.kind != MODEL or facts.adapter or facts.tree):
         return False

@@ -15,7 +15,7 @@ from evprof.core.records import DRAFT, STAGES, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.core.units import ms_from_ns
-from evprof.metrics.baselines import baseline_of, counts, draft_alone, repeats_of
+from evprof.metrics.baselines import baseline_of, draft_alone, is_counted, repeats_of
 from evprof.metrics.break_even import hidden_break_even_alpha
 from evprof.metrics.estimates import difference_of, observe
 from evprof.metrics.payoff import reader_of, step_ms_of
@@ -187,7 +187,7 @@ def _same_question(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
         other
         for other in others
         if other.info.mode == PARALLEL_PREFILL
-        and counts(other.info)
+        and is_counted(other.info)
         and (other.info.settings, other.info.models) == (run.info.settings, run.info.models)
     ]
     return same or [run]

@@ -12,7 +12,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
 from evprof.core.units import ms_text
 from evprof.metrics import break_even
-from evprof.metrics.baselines import baseline_of, counts
+from evprof.metrics.baselines import baseline_of, is_counted
 from evprof.metrics.clinic import AGREEMENT, definitions
 from evprof.metrics.estimates import ProcessSpread
 from evprof.metrics.parallel_prefill import Window, window_of
@@ -36,7 +36,7 @@ def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: Proce
         return _adapted_sentence(run, listed, payoff)
     if payoff is None or payoff.whole is None:
         return _without_baseline(run)
-    if not counts(run.info):
+    if not is_counted(run.info):
         return f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if payoff.runs != (run,) else _cold(run)
     return f"{payoff_sentence(payoff)} {detail(payoff, window_of(run, listed))}".rstrip()
 

@@ -14,7 +14,7 @@ from functools import partial
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE
 from evprof.core.units import ms_from_ns
-from evprof.metrics.baselines import baseline_of, counts
+from evprof.metrics.baselines import baseline_of, is_counted
 from evprof.metrics.break_even import split_decode
 from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.estimates import Estimate, observe, ratio_of
@@ -44,7 +44,7 @@ def measured_widths(run: RunLog, others: Sequence[RunLog]) -> list[Width]:
     baseline = baseline_of(run, others)
     if baseline is None:
         return []
-    kin = {other.run_id: other for other in (run, *others) if counts(other.info) and _is_kin(run, other)}
+    kin = {other.run_id: other for other in (run, *others) if is_counted(other.info) and _is_kin(run, other)}
     return widths_over(list(kin.values()), baseline.runs)
 
 

@@ -13,7 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
 from evprof.metrics import baselines
-from evprof.metrics.baselines import counts
+from evprof.metrics.baselines import is_counted
 from evprof.metrics.decoding import token_gaps_ms
 from evprof.view.columns import Column
 from evprof.view.distributions import Position, by_position, percentile
@@ -72,7 +72,7 @@ def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> 
 
 def repeats_of(run: RunLog, runs: Mapping[int, RunLog]) -> tuple[RunLog, ...]:
     """The run with its finished repeats, by the rule of every verdict. What stands in no figure stays alone."""
-    if run.info.is_over and not counts(run.info):
+    if run.info.is_over and not is_counted(run.info):
         return (run,)
     found = {other.run_id: other for other in (run, *baselines.repeats_of(run, runs.values()))}
     return tuple(found[number] for number in sorted(found))

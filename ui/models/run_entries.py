@@ -13,7 +13,7 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
-from evprof.metrics.baselines import counts
+from evprof.metrics.baselines import is_counted
 from evprof.metrics.comparison import is_comparable, warm_of
 from evprof.metrics.payoff import Payoff, payoff_of
 from evprof.metrics.speculation_text import payoff_sentence
@@ -183,7 +183,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
-    is_weighed = not is_inner and group[-1].info.mode in SPECULATIVE_MODES and counts(group[-1].info)
+    is_weighed = not is_inner and group[-1].info.mode in SPECULATIVE_MODES and is_counted(group[-1].info)
     payoff = payoff_of(group[-1], runs.values(), spread_for(group[-1])) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""

@@ -18,7 +18,7 @@ from evprof.core.speculation import (
     SPECULATIVE,
     SPECULATIVE_MODES,
 )
-from evprof.metrics.baselines import baseline_over, counts, runs_text
+from evprof.metrics.baselines import baseline_over, is_counted, runs_text
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
 from evprof.metrics.configurations import Column, SampleKey
 from evprof.metrics.decoding import decode_ms_per_token, input_length
@@ -143,7 +143,7 @@ def _speed(column: Column, others: Mapping[SampleKey, Sequence[RunLog]]) -> Spee
     own: list[RunLog] = []
     base: dict[int, RunLog] = {}
     for key, runs in column.samples().items():
-        kept = [run for run in runs if counts(run.info)]
+        kept = [run for run in runs if is_counted(run.info)]
         chosen = baseline_over(kept, others[key]) if kept else None
         if chosen is not None:
             own += kept
