@@ -166,3 +166,9 @@ GOLDEN_2_ROWS = {
     "frames": 10,
 }
 GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
+
+
+def test_a_format_that_never_was_is_told_not_looked_up(database):
+    database.execute("PRAGMA user_version = 0")
+    with pytest.raises(sqlite3.DatabaseError, match="not complete"):
+        migrate(database)
