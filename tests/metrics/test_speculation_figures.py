@@ -136,7 +136,7 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
 def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> None:
     runs = [*answers(script, plain_writer, (1,)), *answers(script, speculative_writer, (2, 3), mode="speculative")]
     said = speculation_sentence(runs[-1], runs)
-    assert said.startswith("1.09x in 2 runs against plain run 1: too few to call it faster or slower")
+    assert said.startswith("1.09x in 2 runs against plain run 1; too few to call it faster or slower")
     assert "--repeat 3" in said
     assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
 
