@@ -169,7 +169,6 @@ GOLDEN_2_ROWS = {
 GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
 
 
-<<<<<<< HEAD
 def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):
     """Its header was whole when it was looked at, and what the connection saw was older."""
     path = tmp_path / "s.evprof"
@@ -178,9 +177,3 @@ def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "check_header", lambda path: None)
     with pytest.raises(UserError, match="not whole yet"):
         load_session(path)
-=======
-def test_a_format_that_never_was_is_told_not_looked_up(database):
-    database.execute("PRAGMA user_version = 0")
-    with pytest.raises(sqlite3.DatabaseError, match="not complete"):
-        migrate(database)
->>>>>>> sessions
