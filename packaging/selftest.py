@@ -35,7 +35,7 @@ def run_in_engine_process(program: list[str]) -> str:
     finally:
         host.close()
     states = [(run.info.status, run.info.error) for run in book.runs.values()]
-    if [status for status, _ in states] != ["finished"] * 2:
+    if len(states) < 2 or {status for status, _ in states} != {"finished"}:
         raise SystemExit(f"in the engine process the runs ended as {states}")
     return "; ".join(run.info.text or "" for run in book.runs.values())
 
@@ -57,7 +57,7 @@ def main(program: list[str]) -> int:
         session, picture = Path(folder, "demo.evprof"), Path(folder, "demo.png")
         document = json.loads(call(program, "demo", "--headless", "--json", "-o", str(session)))
         statuses = [run["status"] for run in document["runs"]]
-        if statuses != ["finished"] * 3:
+        if len(statuses) < 3 or set(statuses) != {"finished"}:
             raise SystemExit(f"the demo's runs ended as {statuses}")
         print(f"demo: {len(statuses)} runs finished; the answer was: {document['runs'][-1]['text']}")
         shown = json.loads(call(program, "show", str(session), "--json"))

@@ -79,4 +79,4 @@ def test_repeats_count_their_tokens_once(evprof: Callable[..., Any], tmp_path: P
         once["accepted"],
         once["rounds"],
     )
-    assert thrice["answers"] == 3
+    assert thrice["answers"] == once["answers"] == 1

@@ -174,7 +174,7 @@ def test_statistics_without_runs_open_and_report(window: MainWindow, tmp_path: P
     )
     output = tmp_path / "report.md"
     window.results.report(output)
-    wait_until(lambda: output.exists() and window.session.is_idle, 20)
+    wait_until(lambda: output.exists() and window.session.is_idle)
     assert "| val_loss | 2 ⁱ |" in output.read_text(encoding="utf-8")
 
 
