@@ -93,6 +93,8 @@ def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
     made.resize(1000, 500)
     yield made
     made.close_feeds()
+    # The collector frees widgets in any order, which Qt does not outlive when it has many of them to free.
+    made.deleteLater()
 
 
 def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:
@@ -288,6 +290,8 @@ def test_settings_that_mean_nothing_break_nothing(
     selection.set_runs(*pair_for(runs, 1))
     view.grab()
     view.close()
+    for widget in (view, panel):
+        widget.deleteLater()
     controller.close()
 
 
