@@ -62,6 +62,7 @@ class _Reader:
         self._settings: dict[str, object] = {} if most is None else {"max_new_tokens": int(most)}
         self._gamma = finite(preview.config.get("gamma"))
         self._sums: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
         self._runs_of_matches: Counter[int] = Counter()
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
@@ -147,7 +148,7 @@ class _Reader:
     def _add_times(self, check: RowCheck) -> None:
         for answer in self._answers:
             if answer.covers and (value := check.number(answer.time, is_expected=False)) is not None:
-                self._sums[answer.role] += value  # type: ignore[assignment]
+                self._seconds[answer.role] = self._seconds.get(answer.role, 0.0) + value
         self._sums["rows"] += 1
 
     def finish(self) -> None:
@@ -162,7 +163,7 @@ class _Reader:
             tell("acceptance_rate is the share of ids equal at their places in two answers; no draft was verified")
         if rows and _FORMULA in (self.published.told or {}):
             tell("theoretical_speedup follows from that share by a formula and was not measured")
-            times = [sums[answer.role] / rows for answer in self._answers]
+            times = [self._seconds.get(answer.role, 0.0) / rows for answer in self._answers]
             speedup = Again(sums["equal"], sums["compared"], times[0], times[-1], self._gamma).speedup
             if speedup is not None:
                 self.published.computed[_FORMULA] = speedup
