@@ -17,7 +17,7 @@ _HEADINGS = (
     "a round",
     "c",
     "v",
-    "predicted",
+    "by the formula",
     "decoding",
     "95 %",
     "end to end",
@@ -114,7 +114,7 @@ def _sentences(summary: Row, rows: Sequence[Row]) -> list[str]:
             "decoding's, token for token."
         )
     found.append(
-        "c and v: a drafted token and a verification in plain steps. Predicted S = tokens / (rounds · (γ c + v) + "
+        "c and v: a drafted token and a verification in plain steps. The formula: S = tokens / (rounds · (γ c + v) + "
         "preparation). Accepted of drafted leaves the target's own token of each round out, tokens a round count it."
     )
     return found
