@@ -184,10 +184,11 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
         values = flat(run.info.settings)
         drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
         key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
-        # Only what was counted can be the same: an imported run tells no rounds.
-        known = found.setdefault(key if run.rounds else run.run_id, run)
+        # Files of other programs tell no rounds, by which two answers could be known to be one.
+        place = key if run.info.imported is None else run.run_id
+        known = found.setdefault(place, run)
         if _drafted(run) > _drafted(known):
-            found[key] = run
+            found[place] = run
     return list(found.values())
 
 

@@ -113,6 +113,7 @@ def test_repeats_of_one_greedy_answer_are_one_observation() -> None:
     assert len(speculation.distinct_answers([*repeats, other])) == 2
     shorter = run_of([(2, 2, False, False)] * 3)  # a shorter window for the same answer adds nothing
     assert speculation.distinct_answers([shorter, *repeats]) == repeats[:1]
+    assert speculation.distinct_answers([run_of([]), *repeats]) == repeats[:1]  # nor does one in which nothing fitted
 
 
 def answers(script, writer, numbers, *, mode: str = "target", **changes) -> list[RunLog]:
