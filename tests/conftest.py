@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -25,6 +26,12 @@ LIMIT_S = 300.0
 """How long a test waits for what must happen; far beyond what it takes on a machine that is busy with other things."""
 
 _QUIET = ("matplotlib", "PIL")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays to the end: no garbage collection, one before every test of the window, looks at it."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Collector(logging.Handler):
