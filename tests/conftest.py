@@ -29,7 +29,7 @@ _QUIET = ("matplotlib", "PIL")
 
 
 def pytest_collection_finish() -> None:
-    """What collecting has made stays to the end: no garbage collection, one before every test of the window, looks at it."""
+    """What collecting made stays: no garbage collection looks at it, of which every test of the window makes one."""
     gc.collect()
     gc.freeze()
 
