@@ -11,9 +11,10 @@ import sys
 from threading import Thread
 
 
-def make(target: str, **streams: int) -> subprocess.CompletedProcess[bytes]:
-    """One target of the Makefile."""
-    return subprocess.run([os.environ.get("MAKE", "make"), "--no-print-directory", target], check=False, **streams)
+def make(target: str, output: int | None = None) -> subprocess.CompletedProcess[bytes]:
+    """One target of the Makefile; without an `output` it prints as it goes."""
+    words = [os.environ.get("MAKE", "make"), "--no-print-directory", target]
+    return subprocess.run(words, stdout=output, stderr=None if output is None else subprocess.STDOUT, check=False)
 
 
 def main(targets: list[str]) -> int:
@@ -22,7 +23,7 @@ def main(targets: list[str]) -> int:
 
     def make_others() -> None:
         for target in targets[:-1]:
-            done = make(target, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = make(target, subprocess.PIPE)
             print(f"\n{done.stdout.decode(errors='replace')}", end="", flush=True)
             codes[target] = done.returncode
 

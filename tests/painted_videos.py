@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def write_video(
     import av
 
     with av.open(str(path), "w", options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=30, options=options or {})
+        stream: Any = container.add_stream(codec, rate=30, options=options or {})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         context = stream.codec_context
         context.thread_type = "FRAME"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -217,7 +218,7 @@ def test_windows_outside_are_told(folder: Path) -> None:
 # The pictures
 
 
-def save(path: Path, image: Image.Image, **options: object) -> np.ndarray:
+def save(path: Path, image: Image.Image, **options: Any) -> np.ndarray:
     image.save(path, **options)
     with open_video(path.parent) as video:
         return video.read_uniform(1).frames[0]

@@ -25,7 +25,7 @@ FRAMES = {"gop12": 100, "gop250": 300, "open_gop": 90, "mkv": 80, "vfr": 60, "av
 Videos = dict[str, Path]
 
 
-def frames_of(path: Path, count: int) -> VideoFrames:
+def frames_of(path: Path | str, count: int) -> VideoFrames:
     with open_video(path) as video:
         return video.read_uniform(count)
 

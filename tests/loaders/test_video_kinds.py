@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ X264 = {"sc_threshold": "0", "preset": "veryfast"}
 UNEVEN_MS = [40 + 10 * (n % 3) for n in range(30)]
 
 
-def write_animation(path: Path, **options: object) -> Path:
+def write_animation(path: Path, **options: Any) -> Path:
     """Thirty painted pictures at uneven times."""
     pictures = [Image.fromarray(paint(n)) for n in range(30)]
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=UNEVEN_MS, **options)

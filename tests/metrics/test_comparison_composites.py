@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics import comparison, stages
 from evprof.metrics.partition import Shape, answers, composites, partition
 
-FACTS = {"path": "old.json", "family": "old", "row": 1}
+FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
 
 @pytest.fixture

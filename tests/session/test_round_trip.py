@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -211,7 +212,8 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
 
 
 def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, tmp_path):
-    recording.post(RunDescribed(1, {"memory": MemoryFacts(peak_rss_bytes="much"), "settings": {"folder": Path("/x")}}))
+    much: Any = "much"
+    recording.post(RunDescribed(1, {"memory": MemoryFacts(peak_rss_bytes=much), "settings": {"folder": Path("/x")}}))
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
     [run] = runs_of(read_session(tmp_path / "s.evprof")).values()
