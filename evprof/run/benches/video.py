@@ -13,7 +13,7 @@ from operator import attrgetter, contains
 from pathlib import Path
 from typing import Any
 
-from evprof.loaders.videos.frame_table import uniform_indices
+from evprof.loaders.even_spread import uniform_indices
 from evprof.run.benches.choice import check_repeat, chosen, environment
 from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
 from evprof.run.benches.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
