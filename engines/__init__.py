@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
 
-FAMILIES: dict[str, str] = {
-    "eventgpt": "EventGPT: camera events as a few event frames, CLIP, mean pooling over time and space, Vicuna.",
-    "video_llava": "Video-LLaVA: eight video frames through CLIP, Vicuna.",
-    "llava": "LLaVA-1.5: video frames as so many images through CLIP, Vicuna.",
-    "llava_next_video": "LLaVA-NeXT-Video: video frames through CLIP, patches pooled two by two, Vicuna.",
-}
-"""Family -> one sentence."""
-
-WANTS: dict[str, str] = {"eventgpt": "events", "video_llava": "video", "llava": "video", "llava_next_video": "video"}
-"""Family -> the half of a sample it reads."""
-
 
 @dataclass(frozen=True)
 class CatalogueEntry:

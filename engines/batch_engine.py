@@ -16,8 +16,9 @@ from engines.threads import use_threads
 from engines.warm_models import Loader, WarmModels
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.batch_bench import BatchModel, BatchTurn
 
 

@@ -15,8 +15,8 @@ from engines.model import VisionLanguageModel
 from engines.stage_memory import StageMemory
 from evprof.core.batches import BatchRow
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.batch_bench import QUESTIONS
 
 SIZES = (1, 2, 4)

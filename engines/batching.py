@@ -23,9 +23,9 @@ from engines.timing import NullClock
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from engines.tokenization import Vocabulary
 from engines.visual_pruning import choose_tokens, kept_count, with_class_token
 from engines.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 DEFAULT_EVENT_FRAMES = 5
 """EventGPT's own number of slices."""

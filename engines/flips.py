@@ -12,7 +12,8 @@ from engines.model import VisionLanguageModel
 from engines.near_ties import divergence
 from engines.timing import NullClock
 from evprof.core.records import TARGET
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import ModelChoice
 
 
 class FlipJudge:

@@ -20,7 +20,7 @@ from engines.tensor_plan import holds_tower, plan_problems, plan_tensors, with_t
 from engines.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from engines.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 def inspect_checkpoint(

@@ -36,8 +36,8 @@ from engines.video_model import VideoLanguageModel
 from engines.vision_cache import checkpoint_identity
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import ModelFacts
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import read_adapter
 
 Progress = Callable[[int, int], None]

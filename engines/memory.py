@@ -20,8 +20,8 @@ from engines.quantized_kv import HQQ4, HQQ8, QUANTIZED, RESIDUAL
 from engines.quantized_size import cached_bytes, weight_bytes
 from engines.video_model import DEFAULT_FRAMES
 from engines.visual_tokens import framewise_counts, pooled_counts
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 TEMPLATE_POSITIONS = 64
 """Positions granted to a template's own words: the published ones take 20 to 50."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from engines.loading import find_checkpoint
 from engines.shards import weight_files
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.paths import reason
 
 _SMALL_FILES = ("config.json", "tokenizer.model", "tokenizer.json")

@@ -22,7 +22,7 @@ from engines.sampling import Sampler
 from engines.speculation import Rounds
 from engines.timing import StageClock
 from evprof.core.protocols import StopFlag
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 
 @dataclass(frozen=True)

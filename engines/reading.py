@@ -15,7 +15,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
 from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames, open_video
 

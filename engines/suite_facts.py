@@ -20,8 +20,8 @@ from engines.machine import AssumedMachine, Machine, ThisMachine
 from engines.memory import ModelShape, frame_count, memory_need, model_shape, visual_positions
 from engines.threads import thread_count
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import MIB
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 __all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
 

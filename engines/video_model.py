@@ -26,9 +26,9 @@ from engines.timing import StageClock
 from engines.tokenization import Vocabulary
 from engines.visual_pruning import choose_tokens, gather_tokens, kept_count, with_class_token
 from engines.visual_tokens import framewise_counts
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 DEFAULT_FRAMES = 8
 """Frames Video-LLaVA was trained with; LLaVA-1.5 gets as many, as so many images."""

@@ -12,9 +12,9 @@ from engines.model import VisionLanguageModel
 from engines.step_choice import DecodeSteps
 from evprof.core.clock import monotonic_ns
 from evprof.core.protocols import StopFlag
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import SetupFacts
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import ModelChoice
 
 Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], VisionLanguageModel]
 """`engines.loading.load_model`, or a test's own."""

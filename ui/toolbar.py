@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from ui.icons import icon
 from ui.input_dialogs import InputDialogs
 from ui.models.recent import Recent

@@ -19,7 +19,7 @@ from engines.timing import NullClock
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.records import TARGET
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 _NEVER = Event()
 

@@ -9,7 +9,7 @@ from engines.model import VisionLanguageModel
 from engines.training.trainee import Trainee
 from engines.vocabulary_alignment import align
 from evprof.core.errors import USAGE, UserError
-from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from engines.vocabulary_alignment import align
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, input_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 class Observer:

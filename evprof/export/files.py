@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import UserError
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.core.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
         places.setdefault(sample_of(info), []).append(place)
 
     def find(run: RunLog) -> list[RunLog]:
-        is_paired = run.info.mode in PAIRED_MODES and run.info.imported is None
+        is_paired = mode_of(run.info.mode).is_paired and run.info.imported is None
         return [stored[place] for place in places.get(sample_of(run.info), ())] if is_paired else []
 
     return find

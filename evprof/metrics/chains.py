@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import MODEL, SPECULATIVE
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.modes import SPECULATIVE
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.baselines import choose_baseline, is_counted, runs_text
 from evprof.metrics.break_even import costs_of, gammas_of, steady_rounds
 from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.speculation import distinct_answers, has_rejection
-from evprof.view.settings_text import flat
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.batch_bench import BatchEngine, measure_batch
 from evprof.run.queue_sink import QueueSink
 from evprof.run.single_run import recorded_run

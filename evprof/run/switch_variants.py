@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import LengthFacts, ModelFacts
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 LLM = ("prefill", "decode")
 """What document 004 calls stage 4, and expects its speedups of."""

@@ -13,7 +13,7 @@ import pytest
 
 from evprof.cli import main, program, recorded_session
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
 from evprof.run.script import Script
 from evprof.run.synthetic import ScriptedEngine

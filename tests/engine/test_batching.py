@@ -35,8 +35,8 @@ from engines.step_choice import DecodeSteps, StepPlan
 from engines.timing import NullClock
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import Cancelled
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

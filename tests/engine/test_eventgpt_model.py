@@ -27,10 +27,10 @@ from engines.timing import NullClock, StageClock
 from engines.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4

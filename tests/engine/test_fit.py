@@ -15,8 +15,8 @@ from engines.machine import AssumedMachine, ThisMachine
 from engines.memory import MemoryNeed, memory_need, model_shape
 from engines.placement import BOTH, IN_TURN, REFUSED, demand, place
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 GIB = 1 << 30
 DRAFT, TARGET = ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-video-llava")

@@ -30,7 +30,7 @@ from engines.loading import load_model
 from engines.pickled_weights import open_bin
 from engines.shards import read_headers, read_tensors
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 MANY = 1 << 40
 BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model"

@@ -14,7 +14,7 @@ from engines.loading import find_checkpoint, load_model
 from engines.memory import memory_need
 from engines.model_identity import content_identity
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 TARGET, DRAFT = "evprof-tiny-video-llava", "evprof-tiny-eventgpt"
 

@@ -43,8 +43,8 @@ from engines.stage_memory import StageMemory
 from engines.timing import StageClock
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

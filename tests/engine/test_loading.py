@@ -29,7 +29,7 @@ from engines.naming import LLAVA, VIDEO_LLAVA
 from engines.tiny.tokenizer import PIECES, fast_json, train
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 NEVER = threading.Event()
 

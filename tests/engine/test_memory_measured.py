@@ -21,9 +21,10 @@ from engines.machine import AssumedMachine
 from engines.memory import ModelShape, memory_need
 from engines.random_weights import build_random
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 SETTINGS = GenerationSettings(max_new_tokens=6, frames=4)
 VISION = CLIPVisionConfig(

@@ -25,7 +25,7 @@ from engines.loading import find_checkpoint, load_model
 from engines.networks import build_empty, parameter_shapes
 from engines.random_weights import random_config
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 NEVER = threading.Event()
 INDEX = "model.safetensors.index.json"

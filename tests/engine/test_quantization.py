@@ -23,7 +23,7 @@ from engines.optional import optional_module
 from engines.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
 from engines.quantized_size import weight_bytes
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -22,8 +22,8 @@ from engines.quantized_kv import FP8
 from engines.sampling import distribution, make_generator
 from engines.verification import Verifier
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings
 from evprof.core.speculation import DRAFT_LENGTHS
+from evprof.core.vocabulary.generation import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

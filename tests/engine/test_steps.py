@@ -33,8 +33,9 @@ from engines.timing import NullClock
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunWarned
 from evprof.core.records import TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.switches import Switches
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

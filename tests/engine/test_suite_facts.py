@@ -10,9 +10,9 @@ import torch
 from engines import suite_facts as suite_facts_module
 from engines.suite_facts import CARD_BYTES, suite_facts
 from engines.threads import SMALL_PARAMETERS, thread_count
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import InputSettings
 from evprof.core.units import MIB
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.inputs import InputSettings
 from evprof.metrics.roofline import TextShape, kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))

@@ -21,11 +21,13 @@ from PySide6.QtWidgets import QApplication, QLabel
 from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationFacts, SpeculationSettings
+from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.clinic import DRAFT_RATE, LENGTH, LENGTH_WITHOUT, TOKEN_RATE, definitions, per_position, warning
 from evprof.metrics.failure_modes import KINDS, counts, first_rejections
 from evprof.metrics.payoff import DECODE, SLIP_002, expected_table, prediction_of

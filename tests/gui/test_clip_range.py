@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.models.clip_choice import (
     MOST_CLIPS,
     clip_of,

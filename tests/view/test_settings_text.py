@@ -7,22 +7,16 @@ from typing import Any
 
 import pytest
 
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.settings import flat
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
-from evprof.view.settings_text import (
-    SPECULATION_KEYS,
-    difference_sentence,
-    differences,
-    flat,
-    may_change_text,
-    run_label,
-    settings_of,
-)
+from evprof.view.settings_text import SPECULATION_KEYS, difference_sentence, differences, run_label, settings_of
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
 

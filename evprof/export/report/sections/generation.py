@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
@@ -12,7 +13,6 @@ from evprof.metrics.decoding import decode_steps, output_length
 from evprof.metrics.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.paired import values_of
 from evprof.metrics.statistics import summarize
-from evprof.view.settings_text import flat
 
 TITLE = "Fewer tokens or faster tokens"
 

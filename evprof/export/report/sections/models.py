@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog, Span
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
@@ -14,7 +15,6 @@ from evprof.export.report.sections.scaling import frames_shown
 from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.decoding import decode_steps, visual_tokens
 from evprof.metrics.sizes import ModelSizes, read_words
-from evprof.view.settings_text import flat
 
 TITLE = "Models"
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     bytes_cell,
@@ -38,7 +39,7 @@ from evprof.metrics.scaling import Line, Power, fit_line, fit_power
 from evprof.metrics.sizes import ModelSizes
 from evprof.metrics.stages import stage_ms
 from evprof.metrics.statistics import summarize
-from evprof.view.settings_text import flat, settings_of
+from evprof.view.settings_text import settings_of
 
 TITLE = "What more frames cost"
 
@@ -117,7 +118,7 @@ def sweeps_of(data: ReportData) -> list[Sweep]:
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None or run.info.mode in PAIRED_MODES:
+        if model is None or mode_of(run.info.mode).is_paired:
             continue
         equal = tuple(
             (setting.key, setting.text)
