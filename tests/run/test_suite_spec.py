@@ -121,7 +121,7 @@ def test_the_command_line_takes_an_axis_place() -> None:
         ({"axes": {"gamma": [True]}}, "gamma must be a whole number"),
         ({"settings": {"ignore_eos": "yes"}}, "true or false"),
         ({"settings": {"mode": "sideways"}}, "mode must be one of"),
-        ({"settings": {"cache": "fast"}}, "--cache must be one of"),
+        ({"settings": {"cache": "fast"}}, "cache must be one of"),
         ({"settings": {"gamma": 0, "mode": "speculative"}}, "--gamma must be at least 1"),
         ({"settings": {"mode": "kv-adapted"}}, "needs a trained map"),
         ({"settings": {"prompt": " "}}, "not empty"),

@@ -28,6 +28,7 @@ class Situation:
     """What decides whether a setting counts: the mode, all settings by name, and the models that take part.
 
     `families` by role; a role that is missing or None has a model of which nobody knows the family.
+    `keeps_roles`: such a one is of a family that its role is offered for; else of any.
     `roles` are the models that take part (default: those of the mode). `has_cuda` is False where no model that takes
     part can be on a CUDA device.
     """
@@ -37,6 +38,7 @@ class Situation:
     families: Mapping[str, str | None] = field(default_factory=dict)
     roles: tuple[str, ...] | None = None
     has_cuda: bool = True
+    keeps_roles: bool = False
 
     @property
     def described(self) -> Mode:
@@ -59,11 +61,11 @@ class Situation:
         return READ_BY[role] if chosen == "auto" else chosen
 
     def may_be(self, role: str, keys: tuple[str, ...]) -> bool:
-        """Whether the model of a role is of one of these families; one that nobody knows may be of any its role has."""
+        """Whether the model of a role is, or may be, of one of these families."""
         known = self.families.get(role)
         if known in FAMILIES:
             return known in keys
-        return any(FAMILIES[key].reads == READ_BY[role] for key in keys if key in FAMILIES)
+        return not self.keeps_roles or any(FAMILIES[key].reads == READ_BY[role] for key in keys if key in FAMILIES)
 
 
 Condition = Callable[[Situation], str]
@@ -204,11 +206,14 @@ class Setting:
 
 def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:
     """A value in words; numbers as short as they are exact. `values` are all settings by name."""
-    if callable(words):
-        return words(value, values)
-    if isinstance(words, Mapping):
-        return words.get(value, f"{value}")
-    return words.format(f"{value:g}" if isinstance(value, float) else value)
+    try:
+        if callable(words):
+            return words(value, values)
+        if isinstance(words, Mapping):
+            return words.get(value, f"{value}")
+        return words.format(f"{value:g}" if isinstance(value, float) else value)
+    except (TypeError, ValueError):
+        return str(value)  # of another program: not of the kind that the setting is
 
 
 def setting(default: T, name: str, tip: str, **described: Any) -> T:

@@ -117,6 +117,7 @@ class SpeculationSettings(Plain):
         option="draft-tree",
         metavar="N,N,…",
         label="tree {}",
+        axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
     )
     judges: bool = setting(

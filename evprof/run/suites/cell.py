@@ -171,7 +171,8 @@ def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
         return not (name == "event_source" and flat[name] == FILE and EVENTS not in map(here.reads, here.reading))
     if name == "drafter" and flat["adapter"]:
         return False  # an adapter's name says more than its kind
-    return not entry.idle(here) and not (entry.has_none and entry.row and flat[name] is None)
+    is_own_number = entry.row and flat[name] is None
+    return bool(value_text(name, flat[name])) and not is_own_number and not entry.idle(here)
 
 
 def _unique(label: str, taken: set[str]) -> str:

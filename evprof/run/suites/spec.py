@@ -14,7 +14,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, GenerationSettings, ModelChoice
-from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE
+from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
@@ -142,7 +142,11 @@ def _listed_cells(
 ) -> tuple[list[SuiteCell], list[str]]:
     """The different cells of a grid with their labels, and what is to be said of the others."""
     wishes, labels = _wishes(raw, fixed, overridden)
-    cells = [meaningful(_cell(values), family_of) for values in wishes]
+    asked = [_cell(values) for values in wishes]
+    for cell in asked:
+        if mode_of(cell.mode).is_paired:
+            cell.check()  # what contradicts itself is refused, not taken for what changes nothing
+    cells = [meaningful(cell, family_of) for cell in asked]
     kept: dict[str, int] = {}
     for index, cell in enumerate(cells):
         kept.setdefault(repr(flat_values(cell)), index)
