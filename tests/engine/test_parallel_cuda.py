@@ -16,7 +16,7 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
-from evprof.metrics.stages import unattributed_ms
+from evprof.metrics.figures.stages import unattributed_ms
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -16,7 +16,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
-from evprof.export.report.sections import break_even, clinic, hidden_drafts
+from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts
 from evprof.run.scripted_engine import ScriptedEngine
 
 

@@ -13,8 +13,8 @@ from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.engine_host import EngineHost
-from evprof.run.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineHost
+from evprof.run.processes.engine_process import EngineProcess
 
 
 def engine_argv(words: str) -> list[str]:

@@ -13,8 +13,8 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.metrics.clinic import per_position
-from evprof.metrics.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
+from evprof.metrics.speculation.clinic import per_position
+from evprof.metrics.speculation.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
 from evprof.run.scripted_engine import ScriptedEngine
 
 

@@ -14,9 +14,15 @@ from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.settings import SETTINGS, flat
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.configurations.settings_text import (
+    SPECULATION_KEYS,
+    difference_sentence,
+    differences,
+    run_label,
+    settings_of,
+)
 from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
-from evprof.view.settings_text import SPECULATION_KEYS, difference_sentence, differences, run_label, settings_of
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison import Column
-from evprof.view.settings_text import run_label
+from evprof.metrics.comparison.document import Column
+from evprof.metrics.configurations.settings_text import run_label
 
 SEPARATOR = " · "
 """Between the parts of a name."""

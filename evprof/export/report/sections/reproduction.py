@@ -15,7 +15,7 @@ from evprof.core.vocabulary.settings import flat
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.export.report.data import ReportData, Source
-from evprof.metrics.baselines import engine_session
+from evprof.metrics.configurations.baselines import engine_session
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
 
