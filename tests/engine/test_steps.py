@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from engines.decoder.cache_choice import make_cache
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -24,7 +25,7 @@ from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucke
 from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
+from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan

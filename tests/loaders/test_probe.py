@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evprof.loaders.videos.opening import open_video
 
 from evprof.core.errors import UserError
 from evprof.loaders.content import content_hash
@@ -20,7 +21,6 @@ from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe
-from evprof.loaders.videos.source import open_video
 
 
 @pytest.fixture

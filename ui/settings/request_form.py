@@ -12,7 +12,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES, mode_of
-from evprof.loaders.events.frames import is_there
+from evprof.loaders.pictures.frame_folder import is_there
 from ui.settings import setting_limits
 from ui.settings.checkpoint_folder import family_named
 from ui.settings.controls import MEASURING, controls, default_of, value_of, with_value

@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.protocols import UNMEASURED, PartClock
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+from evprof.loaders.videos.frame_table import FrameTable
 
 MAX_SIDE = 16_384
 MAX_PIXELS = 1 << 26
@@ -185,7 +186,7 @@ def open_video(path: str | Path, times_path: str | Path | None = None, decoder: 
     `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
     `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`.
     """
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
     from evprof.loaders.videos.file import VideoFile
     from evprof.loaders.videos.folder import ImageFolder
 
