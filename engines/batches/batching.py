@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits, TokenReader, make_reader
-from engines.decoder.kv_cache import STATIC, CacheWeight, make_cache, weigh
+from engines.decoder.kv_cache import STATIC, CacheWeight, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Sampler, greedy, make_sampler
 from engines.measuring.timing import NullClock

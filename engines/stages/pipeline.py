@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from engines.decoder.attention import PromptMask
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits
-from engines.decoder.kv_cache import STATIC, bytes_per_position, make_cache
+from engines.decoder.kv_cache import STATIC, bytes_per_position
 from engines.decoder.sampling import Sampler
 from engines.measuring.disk_reads import bytes_since, disk_bytes
 from engines.measuring.stage_memory import StageMemory

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.measuring.timing import NullClock

@@ -31,7 +31,7 @@ def prefetch(paths: Iterable[str | Path], how: str, is_stopped: Callable[[], boo
 
 
 def _files(path: str | Path) -> Iterator[Path]:
-    from evprof.loaders.events.frames import frame_paths, is_frame_set
+    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
     found = Path(path)
     try:

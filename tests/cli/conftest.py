@@ -78,7 +78,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> None:
 def warm_engine() -> Iterator[Any]:
     """The real engine, its models warm from test to test."""
     pytest.importorskip("torch")
-    from engines import make_engine
+    from engines.start import make_engine
 
     made = make_engine()
     request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)

@@ -16,7 +16,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from closeness import assert_close
 from engines.checkpoints.config import EventGptConfig
-from engines.decoder.kv_cache import make_cache
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.families.event_model import EventLanguageModel
 from engines.families.eventgpt import EventGptModel

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
-from engines.decoder.kv_cache import make_cache
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
 from engines.fit.requirements import ModelShape, memory_need

@@ -17,7 +17,7 @@ from evprof.core.request import (
 )
 from evprof.core.sample import Sample
 from evprof.core.speculation import KV, KV_ADAPTED
-from evprof.loaders.events.frames import is_there
+from evprof.loaders.pictures.frame_folder import is_there
 from ui.settings import setting_limits
 from ui.settings.checkpoint_folder import family_named
 from ui.settings.controls import MEASURING, controls, default_of, value_of, with_value

@@ -278,7 +278,7 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     """Ctrl-C stops it and keeps the rows so far."""
     import threading
 
-    from engines import make_batch_engine
+    from engines.start import make_batch_engine
     from evprof.cli.run.recorded_session import make_engine
     from evprof.core.request import ModelChoice
     from evprof.loaders.bundled import bundled_sample

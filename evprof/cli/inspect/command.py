@@ -104,7 +104,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     path: str = options.path
     if is_model_name(path):
         return _checkpoint(options)
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
 
     if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")

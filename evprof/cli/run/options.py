@@ -245,7 +245,7 @@ def _us(options: argparse.Namespace, name: str) -> int | None:
 
 
 def _check_has_times(sample: Sample) -> None:
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
 
     path = sample.events_path
     if path is not None and (Path(path).is_dir() or is_frame_set(path)):
@@ -279,7 +279,7 @@ def existing(path: str | None, option: str) -> str | None:
     """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
     if path is None:
         return None
-    from evprof.loaders.events.frames import frame_paths, is_frame_set
+    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
     if is_frame_set(path):
         frame_paths(path)
