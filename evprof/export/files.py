@@ -15,6 +15,7 @@ import evprof
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.whole_file import whole_file
+from evprof.session.header import refuse_session
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -142,12 +143,3 @@ def _write_json(
     for name, value in tail().items():
         stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
     stream.write("}\n")
-
-
-def refuse_session(path: Path) -> None:
-    """Raises UserError when a session lies at `path`: nothing we write may take its place."""
-    if not path.is_file():
-        return
-    with path.open("rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
-            raise UserError(f"'{path}' is a session; an export would destroy it. Name another file.")

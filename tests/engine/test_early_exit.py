@@ -9,6 +9,7 @@ import pytest
 import torch
 from engines.decoder.cache_choice import make_cache
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv

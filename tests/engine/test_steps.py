@@ -22,6 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass, bucket_states
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode

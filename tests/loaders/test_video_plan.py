@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.videos import decoding_plan
 from evprof.loaders.videos.decoding_plan import (
     DECODERS_BYTES,

@@ -54,5 +54,5 @@ class Run(Command):
         with RecordedSession(path, console, sessions=options.sessions or 1) as session:
             session.run(request)
         note_models(session, request)
-        batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []
+        batches = measure_batches(session.path, request, sizes, console) if sizes and not session.problem else []
         return conclude(session, console, batches)

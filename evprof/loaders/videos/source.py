@@ -8,11 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UserError
 from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.pictures.render import Picture
