@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel

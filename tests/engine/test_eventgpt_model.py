@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from PIL import Image
 from torch.nn import functional
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from closeness import assert_close
 from engines.checkpoints.config import EventGptConfig
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.families.event_model import EventLanguageModel
 from engines.families.eventgpt import EventGptModel

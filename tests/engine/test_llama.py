@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close

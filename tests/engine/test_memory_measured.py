@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
 from engines.fit.requirements import ModelShape, memory_need

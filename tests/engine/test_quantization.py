@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from torch import nn
 from transformers import LlamaForCausalLM
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import DYNAMIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from transformers import LlamaConfig, LlamaForCausalLM
 

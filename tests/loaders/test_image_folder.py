@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image

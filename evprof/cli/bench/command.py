@@ -279,7 +279,6 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     import threading
 
     from engines.start import make_batch_engine
-
     from evprof.cli.run.recorded_session import make_engine
     from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.bundled import bundled_sample
