@@ -9,6 +9,9 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import MODEL, PAIRED_MODES, SPECULATIVE, SpeculationSettings
 
+RunPair = tuple[int | None, int | None]
+"""Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
+
 
 class Column(NamedTuple):
     """One model of one run."""
@@ -22,7 +25,7 @@ class Column(NamedTuple):
         return self.role == self.run.info.role
 
 
-def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) -> tuple[Column | None, Column | None]:
+def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[Column | None, Column | None]:
     """The columns A and B for a pair of run ids; None where there is no such run.
 
     The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
@@ -37,7 +40,7 @@ def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) 
     )
 
 
-def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int | None]:
+def pair_for(runs: Mapping[int, RunLog], run_id: int) -> RunPair:
     """The pair of columns that shows a run best: with its other half when it ran side by side.
 
     A speculative run fills both columns when two models take part; a run on its own goes left when it is a draft's and
