@@ -11,6 +11,9 @@ from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 
+RunPair = tuple[int | None, int | None]
+"""Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
+
 
 class Column(NamedTuple):
     """One model of one run."""
@@ -24,7 +27,7 @@ class Column(NamedTuple):
         return self.role == self.run.info.role
 
 
-def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) -> tuple[Column | None, Column | None]:
+def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[Column | None, Column | None]:
     """The columns A and B for a pair of run ids; None where there is no such run.
 
     The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
@@ -39,7 +42,7 @@ def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) 
     )
 
 
-def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int | None]:
+def pair_for(runs: Mapping[int, RunLog], run_id: int) -> RunPair:
     """The pair of columns that shows a run best: with its other half when it ran side by side.
 
     A speculative run fills both columns when two models take part; a run on its own goes left when it is a draft's and
