@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.drafters import HIDDEN, KINDS, MODEL
+from evprof.core.vocabulary.drafters import HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
@@ -173,7 +173,7 @@ def _drafts_chains(run: RunLog) -> bool:
     """Whether the draft model drafts, with or without an adapter; it never drafts trees, most nodes of which are in
     vain."""
     facts = run.info.speculation
-    return KINDS[_kind(run)].takes_draft and not (facts is not None and facts.tree)
+    return _kind(run) in DRAFTERS and DRAFTERS[_kind(run)].takes_draft and not (facts is not None and facts.tree)
 
 
 def _is_naive(run: RunLog) -> bool:
