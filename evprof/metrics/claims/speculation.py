@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.drafters import HIDDEN, MODEL
+from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
