@@ -6,7 +6,7 @@ Where the engine reported what it took, that is said, not what was asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
@@ -17,6 +17,7 @@ from evprof.core.vocabulary.inputs import OF_EVENTGPT, of_eventgpt
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.setting import Setting, Situation, said
 from evprof.core.vocabulary.settings import SETTINGS, flat
+from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.view.columns import Column
 
 _TAKEN = ("attention", "cache", "step")
@@ -93,8 +94,11 @@ _MOST_KNOWN = 2000
 
 
 def _settings(run: RunLog, role: str) -> Iterator[ToldSetting]:
-    here, model = situation_of(run, role), run.info.models.get(role)
+    of_mode, model = situation_of(run, role), run.info.models.get(role)
+    # What a model is shown and how it computes is told in the same lines whatever else the mode does with it.
+    of_model = replace(of_mode, mode=role)
     for entry in SETTINGS.values():
+        here = of_mode if entry.head in (SPECULATION, PARALLEL) else of_model
         if entry.group == "model":
             if hasattr(model, entry.key):
                 own = getattr(model, entry.key)
