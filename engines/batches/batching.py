@@ -24,9 +24,9 @@ from engines.stages.pipeline import capacity_of, taken_cache
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from engines.tokens.answer import SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.records import TARGET
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 _NEVER = Event()
 

@@ -37,8 +37,8 @@ from engines.tokens.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.tokens.tokenization import Vocabulary, read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import ModelFacts
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import read_adapter
 
 Progress = Callable[[int, int], None]

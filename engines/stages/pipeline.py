@@ -24,8 +24,9 @@ from engines.stages.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings, input_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 Tell = Callable[[str, Any], None]
 """Hears "start_ns" (an int), "loading" (LoadingFacts) and "lengths" (LengthFacts)."""

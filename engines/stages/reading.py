@@ -9,16 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.loaders.videos.opening import open_video
-
 from engines.measuring.timing import Span, StageClock
 from engines.stages.model import EVENTS, VIDEO, HostInputs
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames
 
 OFF = "off"
@@ -49,7 +48,6 @@ def import_readers() -> None:
 def import_reader_of(path: str) -> None:
     """Imports what reads this recording, so that its stage load times no import. What is missing is said on reading."""
     from evprof.loaders.events.file_head import HEAD_BYTES
-
     from evprof.loaders.events.formats import format_of
 
     try:

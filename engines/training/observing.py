@@ -23,8 +23,9 @@ from engines.training.example import Example
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, input_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 class Observer:

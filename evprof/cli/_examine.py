@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 def main(words: Sequence[str]) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.switches import PREFETCHES
+from evprof.core.vocabulary.settings import choices_of
 
-OFF, WARM, COLD = PREFETCHES
+OFF, WARM, COLD = choices_of("prefetch")
 
 _CHUNK_BYTES = 4 << 20
 _MEMORY_SHARE = 0.5

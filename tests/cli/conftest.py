@@ -15,7 +15,7 @@ from evprof.cli import main
 from evprof.cli.run import recorded_session
 from evprof.cli.terminal import program
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
 from evprof.run.script import Script
 from evprof.run.synthetic import ScriptedEngine

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv
@@ -18,8 +18,9 @@ from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError
 from evprof.core.messages import RunWarned
 from evprof.core.records import TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.switches import Switches
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

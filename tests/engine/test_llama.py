@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
 from engines.decoder.llama import LlamaDecoder

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from engines.decoder.cache_choice import make_cache
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, held_bytes, packer, quantize_weights

@@ -15,11 +15,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evprof.loaders.videos.opening import open_video
-
 from evprof.core.errors import UserError
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import Recording
+from evprof.loaders.videos.opening import open_video
 
 SECONDS_PER_FILE = 60
 PICTURES = (".png", ".jpg", ".bmp", ".tiff", ".webp")

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.frame_folder import load_event_frames
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import KINDS, probe
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
 
 MEMORY_BYTES = 48 << 20

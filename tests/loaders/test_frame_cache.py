@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import content_index
 from evprof.loaders.videos.frame_cache import FrameCache
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
 
 

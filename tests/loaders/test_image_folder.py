@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -16,6 +15,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.folder import ImageFolder, picture_paths
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import VideoPlayer
 from evprof.loaders.videos.times import read_times_us
 

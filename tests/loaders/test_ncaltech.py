@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.events.file_head import HEAD_BYTES
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ncaltech
+from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.pictures.png import encode_png

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 
 from evprof.core.errors import UserError
 from evprof.loaders.content import content_hash
@@ -21,6 +20,7 @@ from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe
+from evprof.loaders.videos.opening import open_video
 
 
 @pytest.fixture

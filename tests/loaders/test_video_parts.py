@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from evprof.loaders.videos.opening import open_video
 
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoFrames
 
 

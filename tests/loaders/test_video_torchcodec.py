@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evprof.loaders.videos.opening import open_video
 
 from evprof.core.errors import USAGE, UserError
+from evprof.loaders.videos.opening import open_video
 
 ReadNumber = Callable[[np.ndarray], int]
 

@@ -14,8 +14,8 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 
 if TYPE_CHECKING:
     from engines.fit.verdict import FitQuestion

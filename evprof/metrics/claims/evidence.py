@@ -12,9 +12,9 @@ from typing import Any
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import Column
-from evprof.metrics.configurations.settings_text import flat
 from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
@@ -37,7 +37,7 @@ class Evidence:
 
     def plain(self, family: str | None = None) -> list[Column]:
         """Configurations without speculation, of one family of models or of all."""
-        plain = (column for column in self.columns if column.runs[0].info.mode not in PAIRED_MODES)
+        plain = (column for column in self.columns if not mode_of(column.runs[0].info.mode).is_paired)
         return [
             column
             for column in plain
