@@ -6,6 +6,7 @@ stage 3 takes no time its stage 4 is vision and prefill, and where it takes some
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, STAGES, TARGET
@@ -24,7 +25,6 @@ from evprof.loaders.legacy.reading import AnswerReader, Preview, Published, Stat
 from evprof.loaders.legacy.rows import (
     EVENTGPT_PATCHES,
     NO_TIME,
-    SIDE_BY_SIDE,
     SIDES,
     Interval,
     LegacyModel,
@@ -108,23 +108,17 @@ class FiveStages(AnswerReader):
         if role == TARGET:
             figures |= self._pair_figures(number, raw)
         check.adds_up("total_time", _KEYS, "total_time is not the sum of the five stages")
-        return LegacyRow(
-            row=number,
-            group=number,
-            side=side,
-            role=role,
-            mode=SIDE_BY_SIDE,
-            cell=_cell(self._models[side], frames),
-            sample=sample_name(raw.get("sample_idx"), number),
-            models={role: self._models[side]},
-            intervals=intervals,
+        model, sample = self._models[side], sample_name(raw.get("sample_idx"), number)
+        row = self._row_of(check, role, _cell(model, frames), model, intervals, sample=sample)
+        return replace(
+            row,
             token_ids=ids if count is not None else (),
             text=text,
             output_tokens=count,
             lengths=eventgpt_lengths(length, _POOLED) if role == DRAFT else None,
             peak_bytes=mib_bytes(finite(mapping(own.get("gpu_memory_mb")).get("peak"))),
             figures=figures,
-            values=check.numbers() | _nested(raw, own),
+            values=row.values | _nested(raw, own),
             settings={**self._settings, **({"event_frames": 1} if role == DRAFT else {"frames": frames or 8})},
             error=error,
         )

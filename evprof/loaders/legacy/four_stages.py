@@ -7,6 +7,7 @@ stage 4 is the rest. The target is LLaVA-1.5, shown the first picture of events:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
@@ -22,7 +23,6 @@ from evprof.loaders.legacy.reading import (
 )
 from evprof.loaders.legacy.rows import (
     LLAVA_PATCHES,
-    NO_TIME,
     SIDE_BY_SIDE,
     LegacyRow,
     Lengths,
@@ -91,29 +91,23 @@ class FourStages(AnswerReader):
         count = check.counts_agree(None if prompt else told, ids, text)
         sample = check.count("sample")
         counted = float(told) if told and told != count else None
+        group = number if sample is None else sample
+        row = self._row_of(check, role, _CELLS[role], self._models[role], intervals, sample=f"sample {group}")
         return [
-            LegacyRow(
-                row=number,
-                group=number if sample is None else sample,
-                side=name,
-                role=role,
+            replace(
+                row,
+                group=group,
                 mode=SIDE_BY_SIDE if len(self._sides) > 1 else role,
-                cell=_CELLS[role],
-                sample=f"sample {number if sample is None else sample}",
-                models={role: self._models[role]},
-                intervals=intervals,
                 token_ids=ids if count is not None else (),
                 text=text,
                 output_tokens=count,
                 lengths=Lengths(prompt, prompt - LLAVA_PATCHES, LLAVA_PATCHES, (LLAVA_PATCHES,)) if prompt else None,
                 figures={} if counted is None else {"published_output_tokens": counted},
-                values=check.numbers(),
                 settings={
                     **({"event_frames": 1} if role == DRAFT else {"frames": 1}),
                     "temperature": _SCRIPT_TEMPERATURE,
                     "max_new_tokens": _SCRIPT_TOKENS,
                 },
-                error=None if intervals else NO_TIME,
             )
         ]
 

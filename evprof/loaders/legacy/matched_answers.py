@@ -6,6 +6,7 @@ What a time covers is read in the scripts: generate() as a whole, or, for the sh
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import TARGET
@@ -13,7 +14,7 @@ from evprof.loaders.legacy.checks import MS_PER_S, SUM_TOLERANCE, Problems, RowC
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.matched_shapes import WORD_ESTIMATES, Answer, shape_of
 from evprof.loaders.legacy.reading import AnswerReader, Preview, Published, Statistic, told_statistics
-from evprof.loaders.legacy.rows import NO_TIME, SIDE_BY_SIDE, LegacyRow
+from evprof.loaders.legacy.rows import NO_TIME, LegacyRow
 from evprof.loaders.legacy.speculation_formula import Again
 
 _FORMULA = "results.theoretical_speedup"
@@ -82,17 +83,10 @@ class MatchedAnswers(AnswerReader):
             figures |= self._match(check, ids)
             values = check.numbers() | {a.ids: float(len(ids[a.side])) for a in self._kinds if ids.get(a.side)}
         name = raw.get(self._shape.index)
-        return LegacyRow(
-            row=number,
-            group=number,
-            side=answer.side,
-            role=answer.role,
-            mode=SIDE_BY_SIDE,
-            cell=answer.cell,
-            sample=name if isinstance(name, str) else sample_name(name, number),
+        sample = name if isinstance(name, str) else sample_name(name, number)
+        return replace(
+            self._row_of(check, answer.role, answer.cell, answer.model, intervals, sample=sample),
             prompt=check.text("question") or check.text("query") or self._preview.prompt,
-            models={answer.role: answer.model},
-            intervals=intervals,
             token_ids=own if count is not None and error is None else (),
             text=text,
             output_tokens=count if error is None else None,

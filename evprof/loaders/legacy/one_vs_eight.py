@@ -7,10 +7,11 @@ and the video model's pixels go into `s4_time` once more, so that its `s3_time` 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping, mib_bytes
+from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping, mib_bytes, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import NO_SAMPLE, AnswerReader, Covers, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
@@ -93,17 +94,13 @@ class OneVersusEight(AnswerReader):
         length = check.count("prefill_len", is_expected=True, most=1 << 24)
         kv_bytes = mib_bytes(check.number("kv_cache_mb"))
         sample = check.count("sample")
+        model = eventgpt_model() if role == DRAFT else llava_model()
+        cell = f"{_name(role)}, {_frames_text(role, frames)}"
+        row = self._row_of(check, role, cell, model, intervals, sample=sample_name(sample, number))
         return [
-            LegacyRow(
-                row=number,
-                group=number,
-                side=side,
-                role=role,
+            replace(
+                row,
                 mode=SIDE_BY_SIDE if len(self._counts) > 1 else role,
-                cell=f"{_name(role)}, {_frames_text(role, frames)}",
-                sample=f"sample {number if sample is None else sample}",
-                models={role: eventgpt_model() if role == DRAFT else llava_model()},
-                intervals=intervals,
                 decode_steps=self._steps.get(side),
                 lengths=_lengths(role, length, frames),
                 figures={
@@ -112,6 +109,7 @@ class OneVersusEight(AnswerReader):
                 },
                 values=_values(check),
                 settings=_settings(role, frames),
+                error=None,  # lengths and caches are told without times, too
             )
         ]
 

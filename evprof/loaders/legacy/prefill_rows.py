@@ -18,8 +18,6 @@ from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
     EVENTGPT_PATCHES,
-    NO_TIME,
-    SIDE_BY_SIDE,
     LegacyModel,
     LegacyRow,
     eventgpt_lengths,
@@ -139,23 +137,11 @@ class PrefillRows(AnswerReader):
         if error is not None:
             intervals = ()
             self._problems.of_row(f"{check.name}: failed: {error_kind(error)}", number)
-        elif not intervals:
-            error = NO_TIME
-        row = LegacyRow(
-            row=number,
-            group=number,
-            side=check.name,
-            role=role,
-            mode=SIDE_BY_SIDE,
-            cell=_cell(self._models[role]),
-            sample=sample_name(raw.get("sample_idx"), number),
-            prompt=self._preview.prompt,
-            models={role: self._models[role]},
-            intervals=intervals,
-            values=check.numbers() | _beside(raw, own, role),
-            error=error,
-        )
-        return row if error else self._with_answer(row, check)
+        model, sample = self._models[role], sample_name(raw.get("sample_idx"), number)
+        row = self._row_of(check, role, _cell(model), model, intervals, sample=sample)
+        values = row.values | _beside(raw, own, role)
+        row = replace(row, prompt=self._preview.prompt, values=values, error=row.error if error is None else error)
+        return row if row.error else self._with_answer(row, check)
 
     def _with_answer(self, row: LegacyRow, check: RowCheck) -> LegacyRow:
         """Its lengths, text and tokens; a flat row's text is the video model's."""

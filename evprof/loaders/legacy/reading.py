@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import Problems, finite, mapping
+from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
 from evprof.loaders.legacy.failures import failed_rows
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.rows import DEFAULT_PROMPT, LegacyModel, LegacyRow
+from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, Interval, LegacyModel, LegacyRow
 
 Covers = dict[str, dict[str, list[str]]]
 """Role -> key in the file -> the stages it holds; an empty list: what the key says was not measured there."""
@@ -167,6 +167,25 @@ class AnswerReader(RowReader):
 
     def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         raise NotImplementedError
+
+    @staticmethod
+    def _row_of(
+        check: RowCheck, role: str, cell: str, model: LegacyModel, intervals: tuple[Interval, ...], *, sample: str
+    ) -> LegacyRow:
+        """What every answer's row says: whose it is, of which sample, how long it took; without times it failed."""
+        return LegacyRow(
+            row=check.row,
+            group=check.row,
+            side=check.name,
+            role=role,
+            mode=SIDE_BY_SIDE,
+            cell=cell,
+            sample=sample,
+            models={role: model},
+            intervals=intervals,
+            values=check.numbers(),
+            error=None if intervals else NO_TIME,
+        )
 
 
 _STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")

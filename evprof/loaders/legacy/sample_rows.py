@@ -6,6 +6,7 @@ Three stages (load, preprocess, everything else) or four (vision apart from the 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
@@ -82,20 +83,14 @@ class SampleRows(AnswerReader):
         if weights is None or inference is None:
             self._problems.of_row(f"{prefix}: the memory fields are null or not there", number)
         sample = check.text("event_data") or check.text("id") or f"row {number}"
-        error = check.text(f"{prefix}_error")
+        error, model = check.text(f"{prefix}_error"), self._model(prefix, weights)
         if not intervals and not error:
             error = NO_TIME
-        return LegacyRow(
-            row=number,
-            group=number,
-            side=prefix,
-            role=role,
+        row = self._row_of(check, role, _NAMES[model.family], model, intervals, sample=sample)
+        return replace(
+            row,
             mode=SIDE_BY_SIDE if len(self._prefixes) > 1 else role,
-            cell=_NAMES[self._model(prefix, None).family],
-            sample=sample,
             prompt=check.text("query") or DEFAULT_PROMPT,
-            models={role: self._model(prefix, weights)},
-            intervals=intervals,
             events_path=check.text("event_data"),
             video_path=check.text("video_data"),
             token_ids=ids if count is not None else (),
@@ -105,7 +100,6 @@ class SampleRows(AnswerReader):
                 **({"inference_memory_bytes": float(inference)} if inference else {}),
                 **({"published_output_tokens": float(len(ids))} if ids and count is None else {}),
             },
-            values=check.numbers(),
             settings={"temperature": _SCRIPT_TEMPERATURE, "max_new_tokens": _SCRIPT_TOKENS} if role == DRAFT else {},
             error=error,
         )
