@@ -20,7 +20,7 @@ format: setup
 	@.venv/bin/ruff check --fix .
 
 # The ground floor, in an environment that has neither Qt nor torch; test-main runs all other tests.
-LIGHT := tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view
+LIGHT := tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
 
 test-light: setup
 	@packaging/test_light.sh $(LIGHT)

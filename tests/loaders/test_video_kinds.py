@@ -14,7 +14,7 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos.file import VideoFile
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 from painted_videos import number_of, paint, write_video
 
 X264 = {"sc_threshold": "0", "preset": "veryfast"}
