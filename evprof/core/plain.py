@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import fields, is_dataclass
-from typing import Any, Self
+import types
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
@@ -54,3 +57,63 @@ def _names(kind: Any) -> tuple[str, ...]:
     if found is None:
         found = _known[kind] = tuple(entry.name for entry in fields(kind))
     return found
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether `value`, as JSON gives it, can stand for a `kind`: a plain type, a list, a dict, a union, a dataclass."""
+    return _check(kind)(value)
+
+
+Check = Callable[[Any], bool]
+
+
+@cache
+def _check(kind: Any) -> Check:
+    """The question for one kind, worked out once: a session may hold thousands of runs of a hundred values."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, Union):
+        return _check_union([_check(part) for part in parts])
+    if origin in (list, dict):
+        return _check_container(origin, _check(parts[-1]))
+    return _check_dataclass(kind) if is_dataclass(kind) else _PLAIN.get(kind, lambda value: isinstance(value, kind))
+
+
+_PLAIN: dict[Any, Check] = {
+    Any: lambda _value: True,
+    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63,
+}
+
+
+def _check_container(origin: Any, entry: Check) -> Check:
+    if origin is list:
+        return lambda value: isinstance(value, list) and all(map(entry, value))
+    return lambda value: isinstance(value, dict) and all(map(entry, value.values()))
+
+
+def _check_union(checks: list[Check]) -> Check:
+    def check(value: Any) -> bool:
+        return any(one(value) for one in checks)
+
+    return check
+
+
+def _check_dataclass(kind: Any) -> Check:
+    hints = hints_of(kind)
+    checks = [
+        (entry.name, _check(hints[entry.name]), entry.default is MISSING and entry.default_factory is MISSING)
+        for entry in fields(kind)
+    ]
+
+    def check(values: Any) -> bool:
+        if not isinstance(values, dict):
+            return False
+        return all(one(values[name]) if name in values else not is_needed for name, one, is_needed in checks)
+
+    return check
+
+
+@cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Names and types of the fields of a dataclass."""
+    return get_type_hints(kind)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.plain import Plain, plain_values
+from evprof.core.request import GenerationSettings
+from evprof.core.run_settings import flat, settings_from_json, settings_to_json
+from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
@@ -160,6 +163,8 @@ class RunInfo:
     `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC.
+
+    `given` names the settings that an imported file or an older session tells; None: all were chosen or taken by us.
     """
 
     run_id: int
@@ -167,8 +172,8 @@ class RunInfo:
     repeat: int
     role: str
     mode: str
-    settings: dict[str, Any]
-    sample: dict[str, Any]
+    settings: GenerationSettings = field(default_factory=GenerationSettings)
+    sample: Sample = UNKNOWN
     started_at: str = ""
     status: str = RUNNING
     error: str | None = None
@@ -190,6 +195,13 @@ class RunInfo:
     imported: ImportedFacts | None = None
     speculation: SpeculationFacts | None = None
     baseline: list[int] = field(default_factory=list)
+    given: frozenset[str] | None = None
+
+    @property
+    def given_settings(self) -> dict[str, Any]:
+        """The settings that were given, each by its own name."""
+        listed = flat(self.settings)
+        return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
 
     @property
     def is_cold(self) -> bool:
@@ -209,19 +221,24 @@ class RunInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the pipe and the session file."""
-        return plain_values(self)
+        values = plain_values(self)
+        del values["given"]
+        values["settings"] = settings_to_json(self.settings, self.given)
+        values["sample"] = self.sample.facts() if self.imported is None else self.sample.imported_facts()
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:
         """The inverse of `to_json`."""
-        parts = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        parts.update(facts_from_json(parts))
+        parts = facts_from_json({name: values[name] for name in cls.__dataclass_fields__ if name in values})
+        parts["settings"], parts["given"] = settings_from_json(values.get("settings"))
+        parts["sample"] = Sample.from_facts(values.get("sample"))
         return cls(**parts)
 
     def copied(self) -> RunInfo:
         """One of its own for a reader: what `merge` and warnings change in it changes here no more.
 
-        Facts and what lies deeper in settings and sample are shared; nobody changes those.
+        Facts, settings and sample are shared; nobody changes those.
         """
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name, value in own.items():

@@ -16,7 +16,6 @@ from evprof.metrics.baselines import choose_baseline, is_counted, runs_text
 from evprof.metrics.break_even import costs_of, gammas_of, steady_rounds
 from evprof.metrics.configurations import Column, sample_key
 from evprof.metrics.speculation import distinct_answers, has_rejection
-from evprof.view.settings_text import flat
 
 
 @dataclass(frozen=True)
@@ -75,4 +74,4 @@ def _is_chain(run: RunLog, drafter: RunInfo) -> bool:
     theirs = info.models.get(DRAFT)
     names = ("name", "dtype", "quantization", "device")
     is_same = model is not None and theirs is not None and all(getattr(theirs, n) == getattr(model, n) for n in names)
-    return is_same and flat(info.settings)["event_frames"] == flat(drafter.settings)["event_frames"]
+    return is_same and info.settings.event_frames == drafter.settings.event_frames

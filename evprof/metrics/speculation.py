@@ -19,7 +19,6 @@ from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
 from evprof.metrics.configurations import sample_key
 from evprof.metrics.stages import Interval, settled_intervals, union_ns
-from evprof.view.settings_text import SPECULATION_KEYS, flat
 
 
 @dataclass(frozen=True)
@@ -181,8 +180,7 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
     greedy repeats are one observation of acceptance, however often they are timed."""
     found: dict[object, RunLog] = {}
     for run in runs:
-        values = flat(run.info.settings)
-        drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
+        drafting = run.info.mode, run.info.settings.gamma, run.info.settings.speculation
         key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
         # Files of other programs tell no rounds, by which two answers could be known to be one.
         place = key if run.info.imported is None else run.run_id

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.run_log import RunLog
+from evprof.core.run_settings import flat
 from evprof.core.speculation import SPECULATIVE
 from evprof.core.units import ms_from_ns
 from evprof.metrics.baselines import baseline_of, is_counted
@@ -20,7 +21,6 @@ from evprof.metrics.decoding import decode_ms_per_token
 from evprof.metrics.estimates import Estimate, observe, ratio_of
 from evprof.metrics.speculation import draft_depth
 from evprof.metrics.statistics import FEWEST
-from evprof.view.settings_text import flat
 
 FEWEST_ROUNDS = 30
 """A width that fewer rounds had, or rounds in fewer than three runs, is not told."""

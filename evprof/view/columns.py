@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import MODEL, PAIRED_MODES, SPECULATIVE, SpeculationSettings
+from evprof.core.speculation import PAIRED_MODES, SPECULATIVE
 
 
 class Column(NamedTuple):
@@ -68,6 +68,4 @@ def takes_draft_model(run: RunLog) -> bool:
         return run.info.mode in PAIRED_MODES
     if run.info.mode != SPECULATIVE or run.info.imported is not None:
         return True
-    asked = run.info.settings.get("speculation")
-    drafter = asked.get("drafter", MODEL) if isinstance(asked, dict) else MODEL
-    return SpeculationSettings(drafter=str(drafter)).needs_draft_model
+    return run.info.settings.speculation.needs_draft_model

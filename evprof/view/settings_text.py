@@ -11,9 +11,10 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings
+from evprof.core.request import GenerationSettings, input_of
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.run_settings import flat
 from evprof.core.speculation import (
     KV_ADAPTED,
     MODEL,
@@ -21,7 +22,7 @@ from evprof.core.speculation import (
     PARALLEL_PREFILL,
     SpeculationSettings,
 )
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.switches import Switches
 from evprof.view.columns import Column
 from evprof.view.labels import SHORT_DTYPES
 
@@ -32,7 +33,6 @@ _TAKEN = (("attention", "attention"), ("cache", "KV cache"), ("step", "decode st
 """Settings whose "auto" the engine decides; it reports what it took under the same names. With the names of rows."""
 
 _EVENTGPT_ONLY = ("prompt_style", "event_markers", "pooling", "projector")
-_GROUPS = ("input", "switches", "speculation")
 
 SPECULATION_KEYS = ("gamma", *(entry.name for entry in fields(SpeculationSettings)))
 """Settings of drafting: they decide when an answer comes, never what it is."""
@@ -53,20 +53,6 @@ class Setting:
         return not self.label
 
 
-def flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """A run's settings with those of input, switches and speculation beside the others; what is not known stands at its
-    default."""
-    values: dict[str, Any] = {}
-    known: tuple[Any, ...] = (GenerationSettings(), InputSettings(), Switches(), SpeculationSettings())
-    groups = [settings, *(settings.get(name) for name in _GROUPS)]
-    for defaults, group in zip(known, groups, strict=True):
-        given = group if isinstance(group, dict) else {}
-        for entry in fields(defaults):
-            if entry.name not in _GROUPS:
-                values[entry.name] = given.get(entry.name, getattr(defaults, entry.name))
-    return values
-
-
 def may_change_text(key: str, value: Any) -> bool:
     """Whether an optimization at this value may give another answer than without it (beyond rounding)."""
     if key == "cache":
@@ -78,9 +64,7 @@ def may_change_text(key: str, value: Any) -> bool:
 
 def kind_read(run: RunLog, role: str) -> str:
     """ "events" or "video": the half of the sample that a model of a run reads."""
-    values = flat(run.info.settings)
-    own, asked = ("events", values["draft_input"]) if role == DRAFT else ("video", values["target_input"])
-    return own if asked == "auto" else str(asked)
+    return input_of(run.info.settings.input, role)
 
 
 def settings_of(run: RunLog, role: str) -> tuple[Setting, ...]:
@@ -102,13 +86,13 @@ def told_settings(run: RunLog, role: str) -> tuple[Setting, ...]:
     if run.info.imported is None:
         return listed
     of_model = ("dtype", "quantization", "device") if role in run.info.models else ()
-    return tuple(setting for setting in listed if setting.key in run.info.settings or setting.key in of_model)
+    return tuple(setting for setting in listed if setting.key in run.info.given_settings or setting.key in of_model)
 
 
 class _Known(NamedTuple):
     """What was worked out for a run's settings: lists of runs ask for it many times a second, and it never changes."""
 
-    settings: dict[str, Any]
+    settings: GenerationSettings
     model: ModelFacts | None
     listed: tuple[Setting, ...]
 

@@ -147,7 +147,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
 
 def test_what_was_drafted_early_is_verified_where_it_was() -> None:
     recording = Recording()
-    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)
+    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)
     recording.post(RunStarted(1, info))
     spans = (
         (0, -1, DRAFT, "prefill", 0, 10),
@@ -180,7 +180,7 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
 def test_a_window_that_goes_on_reaches_to_now() -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
     controller = RunController(recording)
     controller.pull()
     run = controller.runs[1]
@@ -256,7 +256,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
     assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
     controller = RunController(recording)
     controller.pull()

@@ -163,7 +163,7 @@ def speculative(
     rounds: Sequence[tuple[int, int, float, float]], *, gap: float = 0.0, prepare: float = 0.0, finish: float = 0.0
 ) -> RunLog:
     """(drafted, accepted, ms drafting, ms verifying) of each round, one after the other in decode."""
-    run = RunLog(RunInfo(2, 2, 0, "target", "speculative", {}, {}, status="finished", start_ns=0))
+    run = RunLog(RunInfo(2, 2, 0, "target", "speculative", status="finished", start_ns=0))
     run.absorb(TokenRecord(2, "target", 0, 5, "target", -1, 0, ""))
     at = prepare
     for index, (drafted, accepted, draft, verify) in enumerate(rounds):
@@ -297,7 +297,7 @@ def test_expected_table_has_document_002_beside(script, plain_writer, speculativ
 
 
 def plain_of(step_ms: float, tokens: int) -> RunLog:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, status="finished", start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", status="finished", start_ns=0))
     for place in range(tokens):
         run.absorb(TokenRecord(1, "target", place, 5, "target", -1, round(place * step_ms * MS), ""))
     run.absorb(SpanRecord(1, 1, -1, 2, "target", "decode", 0, round(step_ms * (tokens - 1) * MS)))

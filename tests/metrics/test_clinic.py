@@ -27,7 +27,7 @@ ROUNDS = st.lists(
 
 def run_of(rounds: list[tuple[int, int, bool, bool]], tree: str = "") -> RunLog:
     """(drafted, accepted, ends with its last accepted token, hidden) of each round."""
-    log = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    log = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     log.info.speculation = SpeculationFacts("drafter", "eagle", tree=tree)
     for index, (drafted, accepted, ends, hidden) in enumerate(rounds):
         emitted = accepted if ends and accepted else accepted + 1

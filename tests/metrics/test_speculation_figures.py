@@ -24,7 +24,7 @@ ROUNDS = st.lists(
 
 
 def run_of(rounds: list[tuple[int, int, bool, bool]]) -> RunLog:
-    log = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    log = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     for index, (drafted, accepted, clipped, hidden) in enumerate(rounds):
         last = index == len(rounds) - 1
         emitted = accepted if clipped and last and accepted else accepted + 1

@@ -8,7 +8,7 @@ from evprof.run.open_runs import OpenRuns
 
 
 def started(run_id: int) -> RunStarted:
-    return RunStarted(run_id, RunInfo(run_id, 1, 0, "draft", "side-by-side", {}, {}))
+    return RunStarted(run_id, RunInfo(run_id, 1, 0, "draft", "side-by-side"))
 
 
 def test_only_runs_that_began_and_did_not_end_are_closed(request_for):

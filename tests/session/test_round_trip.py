@@ -104,7 +104,7 @@ ROWS = st.fixed_dictionaries(
 @settings(max_examples=25)
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     for name, content in rows.items():
         recording.extend(name, content)
     recording.post(RunEnded(1, "finished"))
@@ -121,7 +121,7 @@ def test_a_continued_session_keeps_the_first_runs_and_numbers_go_on(write_sessio
     more = Recording()
     with SessionWriter(more, path) as writer:
         assert (writer.next_run_id, writer.next_group_id) == (2, 2)
-        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
         more.post(RunEnded(2, "finished", facts={"text": "second"}))
         more.post(RequestEnded(2))
         writer.flush()
@@ -136,7 +136,7 @@ def test_a_session_that_was_read_and_goes_on_is_not_written_twice(write_session)
     recording = read_session(path)
     with SessionWriter(recording, path, skips_existing=True) as writer:
         assert writer.next_run_id == 2
-        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
         recording.extend("kv", [(2, "target", 5, 6, 7)])
         recording.post(RunEnded(2, "finished"))
     again = read_session(path)
@@ -199,7 +199,7 @@ def test_samples_that_are_there_are_known_by_their_content(tmp_path):
 
 def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     recording.extend("kv", [(1, "draft", serial * 100, serial, serial * 4096) for serial in range(100_000)])
     recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(4)])
     recording.post(RunEnded(1, "finished"))

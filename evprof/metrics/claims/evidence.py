@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.run_settings import flat
 from evprof.core.speculation import PAIRED_MODES
 from evprof.metrics.configurations import Column
 from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
-from evprof.view.settings_text import flat
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 

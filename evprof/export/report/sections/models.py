@@ -14,7 +14,6 @@ from evprof.export.report.sections.scaling import frames_shown
 from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.decoding import decode_steps, visual_tokens
 from evprof.metrics.sizes import ModelSizes, read_words
-from evprof.view.settings_text import flat
 
 TITLE = "Models"
 
@@ -134,7 +133,7 @@ def compression(data: ReportData) -> list[Block]:
 
 
 def _prunes(run: RunLog) -> bool:
-    return bool(flat(run.info.settings)["visual_keep"] != 1)
+    return run.info.settings.switches.visual_keep != 1
 
 
 def diagrams(data: ReportData) -> list[Block]:

@@ -8,12 +8,11 @@ from collections import Counter
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample, ms_number
-from evprof.core.speculation import ADAPTER_KINDS, SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.run_settings import flat
+from evprof.core.sample import ms_number
+from evprof.core.speculation import ADAPTER_KINDS
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.baselines import engine_session
-from evprof.view.settings_text import flat
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
 
@@ -60,7 +59,7 @@ def run_command(runs: list[RunLog], session: str) -> str:
     """The `evprof run` behind the runs of one group: what differs from its defaults, models and places in full."""
     info = runs[0].info
     words = ["evprof", "run", "--mode", info.mode]
-    sample = Sample.from_facts(info.sample)
+    sample = info.sample
     for option, path in (
         ("--events", sample.events_path),
         ("--video", sample.video_path),
@@ -75,8 +74,7 @@ def run_command(runs: list[RunLog], session: str) -> str:
     ):
         # With an equals sign, so that a negative number is no option.
         words += [] if time_us is None else [f"{option}={ms_number(time_us)}"]
-    if info.sample.get("prompt"):
-        words += ["--prompt", str(info.sample["prompt"])]
+    words += ["--prompt", sample.prompt] if sample.prompt else []
     models = {role: model for run in runs for role, model in run.info.models.items()}
     for role in (DRAFT, TARGET):
         if model := models.get(role):
@@ -103,12 +101,7 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 def _settings(runs: list[RunLog]) -> list[str]:
     """Options of every setting that is not at its default."""
-    defaults = {
-        **vars(InputSettings()),
-        **vars(Switches()),
-        **vars(SpeculationSettings()),
-        **vars(GenerationSettings()),
-    }
+    defaults = flat(GenerationSettings())
     said: dict[str, list[str]] = {}
     for run in runs:
         for key, value in flat(run.info.settings).items():
