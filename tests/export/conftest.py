@@ -32,6 +32,7 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.run.script import Script
 from evprof.run.synthetic import ScriptedEngine
+from told import told
 
 ZERO = 123_456_789_000_000_001
 US = 1_000
@@ -63,8 +64,7 @@ def run_info(run_id: int, start_ns: int | None = ZERO) -> RunInfo:
         repeat=0,
         role="target",
         mode="speculative",
-        settings={},
-        sample={},
+        **told({}, {}),
         start_ns=start_ns,
         models={"target": MODEL},
     )

@@ -25,6 +25,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.run.synthetic import ScriptedEngine
+from told import told
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder
@@ -161,8 +162,7 @@ def _add_row(
         0,
         role,
         mode,
-        dict(settings or {}),
-        {"name": sample, "prompt": "What is there?"},
+        **told(settings or {}, {"name": sample, "prompt": "What is there?"}),
         start_ns=0,
         warmup=warmup,
         cell=cell,

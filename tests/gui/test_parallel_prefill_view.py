@@ -30,6 +30,7 @@ from evprof.core.speculation import SpeculationSettings
 from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
+from told import told
 from ui.models.run_entries import entries
 from ui.run_controller import RunController
 from ui.selection import Selection
@@ -276,7 +277,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
 ) -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, {"speculation": asked, "gamma": "many"}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, **told({"speculation": asked, "gamma": "many"}))))
     recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
     controller = RunController(recording)
     controller.pull()

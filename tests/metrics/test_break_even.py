@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,7 +241,7 @@ def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, specu
     assert whole.interval[0] <= whole.speedup <= whole.interval[1]
     assert found["decode"].speedup == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
     for run in runs:
-        run.info.settings = {**run.info.settings, "temperature": 0.7}  # drawn, and of another length
+        run.info.settings = replace(run.info.settings, temperature=0.7)  # drawn, and of another length
     assert [entry.basis for entry in measured(runs[-1], runs)] == ["decode"]
 
 

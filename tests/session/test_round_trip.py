@@ -16,8 +16,11 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import STREAMS, column_kinds
+from evprof.core.request import GenerationSettings
 from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
+from evprof.core.sample import Sample
+from evprof.core.speculation import SpeculationSettings
 from evprof.run.session_writer import SessionWriter
 from evprof.session import reading
 from evprof.session.reading import load_session, read_session
@@ -186,15 +189,15 @@ def test_samples_that_are_there_are_known_by_their_content(tmp_path):
     sample = tmp_path / "events.npy"
     sample.write_bytes(b"some events")
     recording = Recording()
-    info = RunInfo(1, 1, 0, "draft", "draft", {}, {"events": {"path": str(sample)}, "video": None, "prompt": "?"})
+    info = RunInfo(1, 1, 0, "draft", "draft", sample=Sample(str(sample), prompt="?"))
     recording.post(RunStarted(1, info))
     recording.post(RunEnded(1, "finished"))
     recording.post(RequestEnded(1))
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
     sample.unlink()
-    events = runs_of(read_session(tmp_path / "s.evprof"))[1].info.sample["events"]
-    assert events["content_hash"] == f"sha256:{hashlib.sha256(b'some events').hexdigest()}"
+    known = runs_of(read_session(tmp_path / "s.evprof"))[1].info.sample
+    assert known.events_hash == f"sha256:{hashlib.sha256(b'some events').hexdigest()}"
 
 
 def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
@@ -211,11 +214,19 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
 
 
 def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, tmp_path):
-    recording.post(RunDescribed(1, {"memory": MemoryFacts(peak_rss_bytes="much"), "settings": {"folder": Path("/x")}}))
+    recording.post(
+        RunDescribed(
+            1,
+            {
+                "memory": MemoryFacts(peak_rss_bytes="much"),
+                "settings": GenerationSettings(speculation=SpeculationSettings(adapter=Path("/x"))),
+            },
+        )
+    )
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
     [run] = runs_of(read_session(tmp_path / "s.evprof")).values()
     assert run.info.text == "A café€ naïve 道路"
     assert run.info.memory == MemoryFacts()
-    assert run.info.settings == {"folder": "/x"}
+    assert run.info.settings.speculation.adapter == "/x"
     assert run.info.warnings == ["Not saved, because it was not reported as expected: memory."]

@@ -18,11 +18,11 @@ from evprof.view.settings_text import (
     SPECULATION_KEYS,
     difference_sentence,
     differences,
-    flat,
     may_change_text,
     run_label,
     settings_of,
 )
+from told import told
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
 
@@ -34,7 +34,7 @@ def run(
     facts: dict[str, ModelFacts] | None = None,
     run_id: int = 1,
 ) -> RunLog:
-    made = RunInfo(run_id, run_id, 0, role, mode, (settings or GenerationSettings()).to_json(), {})
+    made = RunInfo(run_id, run_id, 0, role, mode, settings or GenerationSettings())
     roles = ("draft", "target") if mode == "speculative" else (role,)
     made.models = {name: (facts or FACTS)[name] for name in roles}
     return RunLog(made)
@@ -168,10 +168,11 @@ def test_draft_and_target_differ_by_their_settings_alone() -> None:
 
 
 def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
-    values = flat({"temperature": 0.5, "input": None, "switches": {"cache": "paged"}})
-    assert (values["temperature"], values["cache"], values["prompt_style"]) == (0.5, "paged", "released")
-    made = RunLog(RunInfo(1, 1, 0, "target", "target", {"temperature": "warm", "visual_keep": 1}, {}))
-    assert run_label([made]) == "temperature warm"
+    read = {"temperature": 0.5, "gamma": "many", "input": None, "switches": {"cache": "paged", "newer": 1}, "newer": {}}
+    made = RunInfo(1, 1, 0, "target", "target", **told(read))
+    assert (made.settings.temperature, made.settings.gamma) == (0.5, 5)
+    assert made.given_settings == {"temperature": 0.5, "cache": "paged"}
+    assert run_label([RunLog(made)]) == "paged · temperature 0.5"
 
 
 def test_what_may_change_the_text() -> None:
@@ -238,6 +239,8 @@ def test_drafting_that_is_not_as_ever_is_in_the_label(mode: str, asked: dict[str
 
 def test_sessions_from_before_drafters_read_as_the_draft_model() -> None:
     made = run(mode="speculative")
-    del made.info.settings["speculation"]
+    values = made.info.to_json()
+    del values["settings"]["speculation"]
+    made = RunLog(RunInfo.from_json(values))
     assert {setting.text for setting in settings_of(made, "target") if setting.key == "drafter"} == {"model"}
-    assert flat(made.info.settings)["length"] == "fixed"
+    assert made.info.settings.speculation.length == "fixed"
