@@ -67,7 +67,7 @@ def test_a_plain_run(plain_run) -> None:
     assert document["setup"] == {"import_ms": None, "weights_ms": 12.0, "compile_ms": None}
     assert document["draft"] is None
     assert document["speculation"] is None
-    assert document["sample"]["video"] == {"path": "a.mp4"}
+    assert document["sample"]["video"] == {"path": "a.mp4", "offset_ms": 0.0}
     assert document["sample"]["events"] is None
     assert document["token_ids"] == [7, 8, 9, 2]
     assert document["text"] == "t7 t8 t9"

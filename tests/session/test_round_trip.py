@@ -219,6 +219,7 @@ def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, t
             1,
             {
                 "memory": MemoryFacts(peak_rss_bytes="much"),
+                "given": None,
                 "settings": GenerationSettings(speculation=SpeculationSettings(adapter=Path("/x"))),
             },
         )
