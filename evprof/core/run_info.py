@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from evprof.core.plain import Plain, plain_values
+from evprof.core.plain import Plain, plain_values, read_fields
 from evprof.core.request import GenerationSettings
 from evprof.core.run_settings import flat, settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
@@ -120,12 +120,6 @@ class KvFacts(Plain):
     stored_bytes: int | None = None
     layout: KvLayout | None = None
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> KvFacts:
-        """The inverse of `to_json`."""
-        layout = values.get("layout")
-        return super().from_json({**values, "layout": KvLayout.from_json(layout) if isinstance(layout, dict) else None})
-
 
 @dataclass(frozen=True)
 class MemoryFacts(Plain):
@@ -223,14 +217,16 @@ class RunInfo:
         """Plain values, for the pipe and the session file."""
         values = plain_values(self)
         del values["given"]
-        values["settings"] = settings_to_json(self.settings, self.given)
+        if self.given is not None:
+            values["settings"] = settings_to_json(self.settings, self.given)
         values["sample"] = self.sample.facts() if self.imported is None else self.sample.imported_facts()
         return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:
         """The inverse of `to_json`."""
-        parts = facts_from_json({name: values[name] for name in cls.__dataclass_fields__ if name in values})
+        free = ("settings", "sample", "given")
+        parts = read_fields(cls, {name: value for name, value in values.items() if name not in free})
         parts["settings"], parts["given"] = settings_from_json(values.get("settings"))
         parts["sample"] = Sample.from_facts(values.get("sample"))
         return cls(**parts)
@@ -251,34 +247,11 @@ class RunInfo:
 
         `facts` holds plain values (see `to_json`) or the fact objects themselves.
         """
-        for name, value in facts_from_json(facts).items():
-            if name in _PER_ROLE:
+        for name, value in read_fields(RunInfo, facts).items():
+            if name in _BY_ROLE:
                 getattr(self, name).update(value)
-            elif name in self.__dataclass_fields__:
+            else:
                 setattr(self, name, value)
 
 
-_PER_ROLE: dict[str, type[Plain]] = {
-    "models": ModelFacts,
-    "setup": SetupFacts,
-    "lengths": LengthFacts,
-    "kv": KvFacts,
-    "loading": LoadingFacts,
-}
-
-
-def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
-    """The same dictionary with plain per-role values turned into their fact classes."""
-    parts = dict(values)
-    for name, kind in _PER_ROLE.items():
-        if name in parts:
-            parts[name] = {
-                role: kind.from_json(entry) if isinstance(entry, dict) else entry for role, entry in parts[name].items()
-            }
-    if isinstance(parts.get("memory"), dict):
-        parts["memory"] = MemoryFacts.from_json(parts["memory"])
-    if isinstance(parts.get("imported"), dict):
-        parts["imported"] = ImportedFacts.from_json(parts["imported"])
-    if isinstance(parts.get("speculation"), dict):
-        parts["speculation"] = SpeculationFacts.from_json(parts["speculation"])
-    return parts
+_BY_ROLE = frozenset({"models", "setup", "lengths", "kv", "loading"})

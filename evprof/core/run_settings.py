@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Any
 
-from evprof.core.plain import fits, hints_of
+from evprof.core.plain import Check, check_of, hints_of, is_record
 from evprof.core.request import GenerationSettings
 
 
@@ -18,10 +19,8 @@ def flat(settings: GenerationSettings) -> dict[str, Any]:
     return found
 
 
-def settings_to_json(settings: GenerationSettings, given: Collection[str] | None) -> dict[str, Any]:
-    """Plain values of the settings that were `given`; None: of all."""
-    if given is None:
-        return settings.to_json()
+def settings_to_json(settings: GenerationSettings, given: Collection[str]) -> dict[str, Any]:
+    """Plain values of the settings that were `given`."""
     told: dict[str, Any] = {}
     for name, value in vars(settings).items():
         if not is_dataclass(value):
@@ -44,10 +43,15 @@ def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[st
 def _record(kind: Any, values: object, given: set[str]) -> Any:
     told = values if isinstance(values, dict) else {}
     found: dict[str, Any] = {}
-    for name, hint in hints_of(kind).items():
-        if is_dataclass(hint):
+    for name, hint, is_fitting in _fields(kind):
+        if is_record(hint):
             found[name] = _record(hint, told.get(name), given)
-        elif name in told and fits(told[name], hint):
+        elif name in told and is_fitting(told[name]):
             found[name] = told[name]
             given.add(name)
     return kind(**found)
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, Any, Check], ...]:
+    return tuple((name, hint, check_of(hint)) for name, hint in hints_of(kind).items())
