@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evprof.core.request import GenerationSettings
-from evprof.core.run_info import ModelFacts, RunInfo
+from evprof.core.run_info import ImportedFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
@@ -21,6 +21,7 @@ from evprof.view.settings_text import (
     may_change_text,
     run_label,
     settings_of,
+    told_settings,
 )
 from told import told
 
@@ -173,6 +174,12 @@ def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
     assert (made.settings.temperature, made.settings.gamma) == (0.5, 5)
     assert made.given_settings == {"temperature": 0.5, "cache": "paged"}
     assert run_label([RunLog(made)]) == "paged · temperature 0.5"
+
+
+def test_an_imported_run_says_all_its_file_gives_however_deep() -> None:
+    given = told({"event_frames": 1, "input": {"pooling": "none"}})
+    made = RunInfo(1, 1, 0, "draft", "draft", **given, imported=ImportedFacts("f.json", "one-vs-eight", 0))
+    assert {setting.key for setting in told_settings(RunLog(made), "draft")} == {"pooling"}
 
 
 def test_what_may_change_the_text() -> None:
