@@ -179,7 +179,7 @@ def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
 def test_an_imported_run_says_all_its_file_gives_however_deep() -> None:
     given = told({"event_frames": 1, "input": {"pooling": "none"}})
     made = RunInfo(1, 1, 0, "draft", "draft", **given, imported=ImportedFacts("f.json", "one-vs-eight", 0))
-    assert {setting.key for setting in told_settings(RunLog(made), "draft")} == {"pooling"}
+    assert "pooling" in {setting.key for setting in told_settings(RunLog(made), "draft")}
 
 
 def test_what_may_change_the_text() -> None:
