@@ -10,7 +10,7 @@ from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenR
 from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.configurations import Column
+from evprof.metrics.configurations.gathering import Column
 from told import told
 
 MS = 1_000_000

@@ -21,14 +21,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines import pickled_weights
-from engines.checkpoint import WEIGHTS, write_eventgpt
-from engines.config import EventGptConfig, read_config
-from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint
-from engines.loading import load_model
-from engines.pickled_weights import open_bin
-from engines.shards import read_headers, read_tensors
+from engines.checkpoints import pickled_weights
+from engines.checkpoints.config import EventGptConfig, read_config
+from engines.checkpoints.pickled_weights import open_bin
+from engines.checkpoints.shards import read_headers, read_tensors
+from engines.families.eventgpt import EventGptModel
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.checkpoint_writer import WEIGHTS, write_eventgpt
+from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
 

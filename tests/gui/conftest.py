@@ -26,9 +26,9 @@ from evprof.core.sample import Sample
 from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.run.synthetic import ScriptedEngine
 from told import told
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture(scope="session")

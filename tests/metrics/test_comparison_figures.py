@@ -8,7 +8,8 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.switches import Switches
-from evprof.metrics import comparison, stages
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.figures import stages
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ from evprof.core.run_info import ImportedFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
-from evprof.view.columns import Column
-from evprof.view.settings_text import (
+from evprof.metrics.configurations.settings_text import (
     SPECULATION_KEYS,
     difference_sentence,
     differences,
@@ -23,6 +21,8 @@ from evprof.view.settings_text import (
     settings_of,
     told_settings,
 )
+from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from evprof.view.columns import Column
 from told import told
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}

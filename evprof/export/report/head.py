@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.sample import UNKNOWN
 from evprof.export.report.data import ReportData
-from evprof.metrics.configurations import sample_key
+from evprof.metrics.configurations.gathering import sample_key
 
 FEW_SESSIONS = 3
 """From as many on sessions are named without their folders; the commands at the end name them in full."""

@@ -13,8 +13,8 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.run_settings import flat
 from evprof.core.speculation import PAIRED_MODES
-from evprof.metrics.configurations import Column
-from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 

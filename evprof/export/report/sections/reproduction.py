@@ -12,7 +12,7 @@ from evprof.core.run_settings import flat
 from evprof.core.sample import ms_number
 from evprof.core.speculation import ADAPTER_KINDS
 from evprof.export.report.data import ReportData, Source
-from evprof.metrics.baselines import engine_session
+from evprof.metrics.configurations.baselines import engine_session
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
 
