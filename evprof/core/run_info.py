@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.plain import Plain, plain_values, read_fields
-from evprof.core.request import GenerationSettings
-from evprof.core.run_settings import flat, settings_from_json, settings_to_json
+from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.generation import GenerationSettings
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
@@ -194,7 +194,7 @@ class RunInfo:
     @property
     def given_settings(self) -> dict[str, Any]:
         """The settings that were given, each by its own name."""
-        listed = flat(self.settings)
+        listed = self.settings.flat()
         return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
 
     @property

@@ -1,32 +1,22 @@
-"""The settings of a run by name and in JSON: all of them, or of an imported or older run those that were given."""
+"""The settings of a run in JSON: all of them, or of an imported or older run those that were given."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
-from evprof.core.plain import Check, check_of, hints_of, is_record
-from evprof.core.request import GenerationSettings
-
-
-def flat(settings: GenerationSettings) -> dict[str, Any]:
-    """Every setting by its own name: those of input, switches and speculation follow the others."""
-    found: dict[str, Any] = {}
-    for name, value in vars(settings).items():
-        found |= vars(value) if is_dataclass(value) else {name: value}
-    return found
+from evprof.core.plain import Check, check_of, hints_of
+from evprof.core.vocabulary.generation import NESTED, OF_RUN, GenerationSettings
 
 
 def settings_to_json(settings: GenerationSettings, given: Collection[str]) -> dict[str, Any]:
     """Plain values of the settings that were `given`."""
-    told: dict[str, Any] = {}
-    for name, value in vars(settings).items():
-        if not is_dataclass(value):
-            told |= {name: value} if name in given else {}
-        elif group := {key: entry for key, entry in vars(value).items() if key in given}:
-            told[name] = group
+    listed, told = settings.flat(), dict[str, Any]()
+    for entry in OF_RUN:
+        if entry.key in given:
+            group = told.setdefault(entry.group, {}) if entry.group else told
+            group[entry.key] = listed[entry.key]
     return told
 
 
@@ -35,23 +25,24 @@ def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[st
 
     What is missing or not of the expected type stands at its default; unknown names are ignored.
     """
-    given: set[str] = set()
-    settings: GenerationSettings = _record(GenerationSettings, values, given)
-    return settings, None if given == flat(settings).keys() else frozenset(given)
+    own = _told(values)
+    groups = {"": own, **{name: _told(own.get(name)) for name in NESTED}}
+    fitting: dict[str, dict[str, Any]] = {name: {} for name in groups}
+    for entry in OF_RUN:
+        told = groups[entry.group]
+        if entry.key in told and _checks()[entry.key](told[entry.key]):
+            fitting[entry.group][entry.key] = told[entry.key]
+    given = frozenset(key for group in fitting.values() for key in group)
+    nested: dict[str, Any] = {name: kind(**fitting[name]) for name, kind in NESTED.items()}
+    return GenerationSettings(**fitting[""], **nested), None if len(given) == len(OF_RUN) else given
 
 
-def _record(kind: Any, values: object, given: set[str]) -> Any:
-    told = values if isinstance(values, dict) else {}
-    found: dict[str, Any] = {}
-    for name, hint, is_fitting in _fields(kind):
-        if is_record(hint):
-            found[name] = _record(hint, told.get(name), given)
-        elif name in told and is_fitting(told[name]):
-            found[name] = told[name]
-            given.add(name)
-    return kind(**found)
+def _told(values: object) -> dict[str, Any]:
+    return values if isinstance(values, dict) else {}
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, Check], ...]:
-    return tuple((name, hint, check_of(hint)) for name, hint in hints_of(kind).items())
+def _checks() -> dict[str, Check]:
+    """Whether a value fits, by the name of the setting."""
+    kinds: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
+    return {name: check_of(hint) for kind in kinds for name, hint in hints_of(kind).items()}

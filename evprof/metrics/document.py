@@ -13,7 +13,7 @@ from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -140,7 +140,7 @@ def _settings(run: RunLog) -> dict[str, Any]:
     if acceptance(run) is not None:
         settings["gamma"] = given.get("gamma")
     settings |= {key: given[key] for key in (*vars(asked.input), *vars(asked.switches)) if key in given}
-    if run.info.mode in PAIRED_MODES and run.info.imported is None:
+    if mode_of(run.info.mode).is_paired and run.info.imported is None:
         settings["speculation"] = asked.speculation.to_json()
     for key in ("prompt_template", "attention", "cache", "step"):
         # What was taken stands before what was asked for.

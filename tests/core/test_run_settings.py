@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ImportedFacts, RunInfo
-from evprof.core.run_settings import flat, settings_from_json, settings_to_json
+from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 
 def test_a_run_of_ours_tells_every_setting() -> None:
@@ -20,7 +19,7 @@ def test_a_run_of_ours_tells_every_setting() -> None:
     assert values["sample"] == info.sample.facts()
     assert "given" not in values
     assert RunInfo.from_json(values) == info
-    assert info.given_settings == flat(settings)
+    assert info.given_settings == settings.flat()
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,3 @@ def test_what_does_not_fit_or_is_unknown_stands_at_its_default() -> None:
     assert given == {"top_k"}
     assert settings_to_json(settings, given) == {"top_k": 3}
     assert settings_from_json("nothing") == (GenerationSettings(), frozenset())
-
-
-def test_no_two_settings_share_a_name() -> None:
-    parts = (GenerationSettings(), InputSettings(), Switches(), SpeculationSettings())
-    assert len(flat(GenerationSettings())) == sum(len(vars(part)) for part in parts) - 3

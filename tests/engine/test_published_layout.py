@@ -25,7 +25,7 @@ from engines.loading.checkpoint_writer import TOWER_FOLDER, WEIGHTS, preprocesso
 from engines.loading.random_weights import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 NEVER = threading.Event()
 INDEX = "model.safetensors.index.json"

@@ -22,10 +22,10 @@ from evprof.core.records import (
     SpanRecord,
     TokenRecord,
 )
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.report.data import Source
 

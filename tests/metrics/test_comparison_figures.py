@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.comparison import document as comparison
 from evprof.metrics.figures import stages
 

@@ -16,11 +16,11 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.session_writer import SessionWriter
 from evprof.session import reading
 from evprof.session.reading import load_session, read_session

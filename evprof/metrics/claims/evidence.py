@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.run_settings import flat
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.gathering import Column
 from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
@@ -39,7 +38,7 @@ class Evidence:
         return [
             column
             for column in self.columns
-            if column.runs[0].info.mode not in PAIRED_MODES and family in (None, family_of(column))
+            if not mode_of(column.runs[0].info.mode).is_paired and family in (None, family_of(column))
         ]
 
     def twins(self, key: str) -> Iterator[tuple[Column, Column]]:
@@ -195,7 +194,7 @@ def differing(one: Column, other: Column) -> set[str]:
 
 def _traits(column: Column) -> dict[str, Any]:
     info = column.runs[0].info
-    traits: dict[str, Any] = {**flat(info.settings), "role": info.role, "mode": info.mode}
+    traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
     for role, model in info.models.items():
         own = "" if role == info.role else f"{role} "
         for name in ("name", "dtype", "quantization", "device"):

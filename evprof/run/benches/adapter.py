@@ -13,9 +13,10 @@ from typing import Any
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import TARGET
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.speculation.outcome import draft_depth
 from evprof.run.benches.drafting import Contender, contenders, plain_request

@@ -14,10 +14,11 @@ from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import MODEL
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.drafting import Contender, plain_request
 from evprof.run.benches.speculation_figures import (
     Turn,

@@ -6,11 +6,10 @@ import shlex
 from collections import Counter
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.run_log import RunLog
-from evprof.core.run_settings import flat
 from evprof.core.sample import ms_number
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
 
@@ -101,10 +100,10 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 def _settings(runs: list[RunLog]) -> list[str]:
     """Options of every setting that is not at its default."""
-    defaults = flat(GenerationSettings())
+    defaults = GenerationSettings().flat()
     said: dict[str, list[str]] = {}
     for run in runs:
-        for key, value in flat(run.info.settings).items():
+        for key, value in run.info.settings.flat().items():
             if value == defaults.get(key) or value == _OWN_INPUT.get(key):
                 continue
             option = _OPTIONS.get(key, f"--{key.replace('_', '-')}")

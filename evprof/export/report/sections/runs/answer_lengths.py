@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Cell, Paragraph, Section, Table, not_available
@@ -43,7 +43,7 @@ def _asked(column: Column, *, is_drafted: bool) -> Asked | None:
     """What a configuration that goes on to its limit was asked; None of others."""
     run = column.runs[0]
     asked, model = run.info.settings, run.info.models.get(run.info.role)
-    is_kind = run.info.mode == PARALLEL_PREFILL if is_drafted else run.info.mode not in PAIRED_MODES
+    is_kind = mode_of(run.info.mode).is_parallel if is_drafted else not mode_of(run.info.mode).is_paired
     # Variants of how drafts are hidden are compared elsewhere: here stands what is so by default.
     drafting = asked.speculation
     is_plain = (drafting.begins, drafting.verify, drafting.afterwards) == ("load", "after", "plain")

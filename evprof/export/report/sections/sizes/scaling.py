@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     bytes_cell,
@@ -116,7 +116,7 @@ def sweeps_of(data: ReportData) -> list[Sweep]:
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None or run.info.mode in PAIRED_MODES:
+        if model is None or mode_of(run.info.mode).is_paired:
             continue
         equal = tuple(
             (setting.key, setting.text)
