@@ -18,7 +18,6 @@ from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import comparison_rows, token_match
-from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations import gathering
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.verdicts import speculation_sentence
