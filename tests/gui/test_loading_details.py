@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from evprof.core.switches import FRAME_CACHES
+from evprof.core.vocabulary.settings import choices_of
 
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
@@ -110,5 +110,5 @@ def test_the_frame_cache_is_offered_where_a_video_is_read(mode: str, reads: str,
     settings = GenerationSettings(input=InputSettings(draft_input=reads))
     assert obstacle(Circumstances(mode, settings, None, False), "frame_cache") == words
     control = next(one for one in controls() if one.key == "frame_cache")
-    assert [value for value, _ in control.choices] == list(FRAME_CACHES)
+    assert [value for value, _ in control.choices] == list(choices_of("frame_cache"))
     assert control.tip.endswith("Same answer.")
