@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from engines.environment import describe_environment
-from engines.loading import load_model
-from engines.measured_run import MeasuredRun
-from engines.room import make_room
-from engines.run_plan import TRACE, RunPlan, RunTools
-from engines.warm_models import Loader, WarmModels
+from engines.fit.making_room import make_room
+from engines.hardware.environment import describe_environment
+from engines.loading.warm_models import Loader, WarmModels
+from engines.loading.weights import load_model
+from engines.modes.measured_run import MeasuredRun
+from engines.modes.run_plan import TRACE, RunPlan, RunTools
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.speculation import PAIRED_MODES
-from evprof.run.run_order import ROLES_OF, run_order
+from evprof.core.vocabulary.modes import mode_of
+from evprof.run.run_order import run_order
 
 
 class LocalEngine:
@@ -56,13 +56,13 @@ class LocalEngine:
 
     def _holds(self, request: RunRequest, role: str) -> bool:
         """Whether every model that a run of this role takes is loaded."""
-        roles = request.roles if request.mode in PAIRED_MODES else (role,)
+        roles = request.roles if mode_of(request.mode).is_paired else (role,)
         choices = ((request.choice_of(role), role) for role in roles)
         return all(choice is None or self._tools.warm.holds(choice, role) for choice, role in choices)
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
         if plan.extra == TRACE and request.trace is not None:
-            from engines.torch_profiler import TorchTrace, trace_folder
+            from engines.measuring.torch_profiler import TorchTrace, trace_folder
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
@@ -87,6 +87,6 @@ def plan_runs(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
-        for role in ROLES_OF[request.mode]:
+        for role in mode_of(request.mode).answering:
             yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), TRACE)
             run_id += 1

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import CLIPVisionConfig, CLIPVisionModel, LlamaConfig, LlamaForCausalLM
 
-from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 from engines.tiny.dataset import EVENT_SIZE, VIDEO_SIZE
 from engines.tiny.tokenizer import BOS_ID, EOS_ID, PIECES, VIDEO_LLAVA_TOKENS
 

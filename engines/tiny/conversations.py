@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engines.prompts import PromptTemplate
 from engines.tiny.attributes import VALUES, Attributes
 from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual
 from engines.tiny.tokenizer import BOS_ID, EOS_ID
+from engines.tokens.prompts import PromptTemplate
 
 Encode = Callable[[str], Sequence[int]]
 IGNORED = -100

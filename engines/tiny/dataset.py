@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.preprocessing import ClipTransform
+from engines.stages.pixel_values import ClipTransform
 from engines.tiny.attributes import draw, draw_balanced
 from engines.tiny.recordings import event_columns, through_h264, video_frame, video_times
 from engines.tiny.scenes import Scene, draw_scene

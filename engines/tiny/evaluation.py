@@ -12,20 +12,20 @@ from threading import Event
 import numpy as np
 import torch
 
-from engines.answer import Round, SilentAnswer
-from engines.decoding import CachedModel, Limits
-from engines.draft_length import Fixed
+from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.model_drafter import ModelDrafter
-from engines.speculation import Rounds
-from engines.timing import NullClock
+from engines.measuring.timing import NullClock
+from engines.speculation.draft_length import Fixed
+from engines.speculation.rounds import Rounds
+from engines.speculation.verification import Verifier
 from engines.tiny.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, chance
 from engines.tiny.captions import SPECIFIC_PROMPTS, parse
 from engines.tiny.dataset import held_out_scenes
 from engines.tiny.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from engines.tiny.held_out import Witness, load, write_scenes
 from engines.tiny.scenes import Scene
-from engines.verification import Verifier
-from engines.vocabulary_alignment import align
+from engines.tokens.answer import Round, SilentAnswer
+from engines.tokens.vocabulary_alignment import align
 from evprof.core.records import DRAFT, TARGET
 
 GENERAL_QUESTION = "What are the key elements in this scene?"

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from transformers import CLIPVisionModel
 
-from engines.checkpoint import write_eventgpt, write_video_llava
-from engines.config import EventGptConfig, LlavaConfig
-from engines.eventgpt import EventGptModel
-from engines.llava import VideoLlavaModel
-from engines.naming import VIDEO_LLAVA
+from engines.checkpoints.config import EventGptConfig, LlavaConfig
+from engines.checkpoints.naming import VIDEO_LLAVA
+from engines.families.eventgpt import EventGptModel
+from engines.families.llava import VideoLlavaModel
+from engines.loading.checkpoint_writer import write_eventgpt, write_video_llava
 from engines.tiny import tokenizer
 from engines.tiny.assembly import VIDEO_TOWER_LAYERS, EventReader, VideoReader, tower_config
 from engines.tiny.dataset import VIDEO_SIZE

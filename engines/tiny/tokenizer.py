@@ -14,9 +14,9 @@ import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from engines.tiny.attributes import VALUES, Attributes
 from engines.tiny.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual, concise, detailed
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 
 PIECES = 765
 """Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 768 rows in all."""

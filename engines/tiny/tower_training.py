@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import CLIPVisionModel
 
-from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 from engines.tiny.attributes import VALUES
 
 Report = Callable[[str], None]

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import CLIPVisionModel
 
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA, PromptTemplate
 from engines.tiny import tokenizer
 from engines.tiny.assembly import EventReader, VideoReader, event_tower, video_tower
 from engines.tiny.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, Attributes
@@ -29,6 +28,7 @@ from engines.tiny.dataset import SceneSet, load_or_render
 from engines.tiny.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME, export_eventgpt, export_video_llava
 from engines.tiny.language_training import fold_standardisation, train_reader
 from engines.tiny.tower_training import features, train_tower
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA, PromptTemplate
 
 SCENES = 6000
 QUESTIONS_PER_SCENE = 4

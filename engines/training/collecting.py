@@ -13,21 +13,22 @@ from typing import Any, Protocol
 
 import torch
 
-from engines.loading import load_model
-from engines.model import VisionLanguageModel
-from engines.model_identity import content_identity
-from engines.room import make_room
-from engines.threads import use_threads
+from engines.fit.making_room import make_room
+from engines.hardware.threads import use_threads
+from engines.loading.model_identity import content_identity
+from engines.loading.warm_models import Loader, WarmModels
+from engines.loading.weights import load_model
+from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
 from engines.training.observing import Observer
 from engines.training.stored_examples import StoredExamples, nbytes_of, write_shard
-from engines.warm_models import Loader, WarmModels
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import SPECULATIVE
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExample, Shard, scene_of
 from evprof.run.collection_journal import CollectionJournal, row_key
 

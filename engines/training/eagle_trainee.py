@@ -17,11 +17,11 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.eagle import EagleHead, EagleShape, unit
-from engines.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures
 from evprof.core.errors import UserError
-from evprof.core.speculation import EAGLE
+from evprof.core.vocabulary.drafters import EAGLE
 
 NOISE = 0.1
 """Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""

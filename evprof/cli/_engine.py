@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
     Raises UserError (exit code 2) when no host did, or for words that name no engine.
     """
-    from evprof.run.engine_server import serve
+    from evprof.run.processes.engine_server import serve
 
     match list(arguments):
         case []:
@@ -30,6 +30,6 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def _make_engine() -> Engine:
     # Here and not above: importing a model library takes seconds, in which the host would hear nothing.
-    from engines import make_engine
+    from engines.start import make_engine
 
     return make_engine()

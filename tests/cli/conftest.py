@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import main, program, recorded_session
+from evprof.cli import main
+from evprof.cli.run import recorded_session
+from evprof.cli.terminal import program
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
 from evprof.run.script import Script
 from evprof.run.synthetic import ScriptedEngine
@@ -76,7 +78,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> None:
 def warm_engine() -> Iterator[Any]:
     """The real engine, its models warm from test to test."""
     pytest.importorskip("torch")
-    from engines import make_engine
+    from engines.start import make_engine
 
     made = make_engine()
     request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)

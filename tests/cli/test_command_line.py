@@ -15,8 +15,8 @@ import pytest
 import evprof
 from evprof.cli import build_parser, main
 from evprof.cli.commands import COMMANDS
-from evprof.cli.display import missing_display
-from evprof.cli.show import Show
+from evprof.cli.sessions.show import Show
+from evprof.cli.terminal.display import missing_display
 
 NOT_BUILT = ("trace",)
 
@@ -161,7 +161,7 @@ def test_inspect_a_session_and_the_bundled_sample(evprof, session, tmp_path) -> 
 def test_inspect_writes_the_frames_on_show_at_given_times(evprof, tmp_path) -> None:
     from evprof.loaders.bundled import bundled_sample
     from evprof.loaders.pictures.png import read_png
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.videos.opening import open_video
 
     path = bundled_sample().video_path
     asked = ("inspect", path, "--save-frames", tmp_path / "f", "--at-ms", "400.5,0,-3,1e6", "--json")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from evprof.cli import build_parser
-from evprof.cli.run_options import request_of
+from evprof.cli.run.options import request_of
 from evprof.core.request import RunRequest
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 pytest.importorskip("torch")
 
@@ -105,10 +105,10 @@ def counted(tmp_path: Path) -> Path:
     import torch
 
     from engines.adapters.folder import save_adapter
-    from engines.loading import load_model
+    from engines.loading.weights import load_model
     from engines.training.example import Example
     from engines.training.ngram_trainee import NgramTrainee
-    from evprof.core.request import ModelChoice
+    from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.adapters import AdapterInfo
     from evprof.run.demo import BUNDLED_TARGET
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import suite as command
+from evprof.cli.suite import command
 from evprof.loaders.toml_text import parse_toml
 
 
 class Room:
     """No model is known."""
 
-    def wants(self, name: str) -> str | None:
+    def family_of(self, name: str) -> str | None:
         return None
 
     def fits(self, cells: Any) -> bool:

@@ -14,16 +14,17 @@ import torch
 import assets
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import save_adapter
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.engine import LocalEngine
-from engines.llama import LlamaDecoder
 from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
 
 BUNDLED = "evprof-tiny-eagle"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.feature_alignment import (
+from engines.suites.feature_alignment import (
     ENCODER,
     LANGUAGE_MODEL,
     compare_features,
@@ -16,8 +16,8 @@ from engines.feature_alignment import (
     linear_cka,
     visual_features,
 )
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 
 def drawn(rows: int, width: int, seed: int) -> torch.Tensor:

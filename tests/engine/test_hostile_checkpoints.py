@@ -21,16 +21,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines import pickled_weights
-from engines.checkpoint import WEIGHTS, write_eventgpt
-from engines.config import EventGptConfig, read_config
-from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint
-from engines.loading import load_model
-from engines.pickled_weights import open_bin
-from engines.shards import read_headers, read_tensors
+from engines.checkpoints import pickled_weights
+from engines.checkpoints.config import EventGptConfig, read_config
+from engines.checkpoints.pickled_weights import open_bin
+from engines.checkpoints.shards import read_headers, read_tensors
+from engines.families.eventgpt import EventGptModel
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.checkpoint_writer import WEIGHTS, write_eventgpt
+from engines.loading.weights import load_model
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 MANY = 1 << 40
 BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model"

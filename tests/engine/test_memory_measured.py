@@ -12,18 +12,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.decoder.cache_choice import make_cache
+from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
-from engines.kv_cache import make_cache
-from engines.llama import LlamaDecoder
-from engines.loading import load_model
-from engines.machine import AssumedMachine
-from engines.memory import ModelShape, memory_need
-from engines.random_weights import build_random
+from engines.fit.requirements import ModelShape, memory_need
+from engines.hardware.memory import AssumedMachine
+from engines.loading.random_weights import build_random
+from engines.loading.weights import load_model
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 SETTINGS = GenerationSettings(max_new_tokens=6, frames=4)
 VISION = CLIPVisionConfig(

@@ -9,19 +9,20 @@ import psutil
 import pytest
 import torch
 
-from engines import CATALOGUE, FAMILIES, WANTS
-from engines.capacity import batch_capacity
-from engines.inspection import inspect_checkpoint, tensor_names
-from engines.kv_cache import DynamicKv
-from engines.loading import load_model
-from engines.machine import AssumedMachine, free_bytes
-from engines.memory import MemoryNeed, memory_need, model_shape, stored_weights
-from engines.placement import BOTH, IN_TURN, REFUSED, place, shortage
-from engines.quantized_size import weight_bytes
-from engines.random_weights import build_random, random_config
+from engines import CATALOGUE
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.quantized_size import weight_bytes
+from engines.fit.batch_capacity import batch_capacity
+from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, shortage
+from engines.fit.requirements import MemoryNeed, memory_need, model_shape, stored_weights
+from engines.hardware.memory import AssumedMachine, free_bytes
+from engines.inspection.checkpoint import inspect_checkpoint, tensor_names
+from engines.loading.random_weights import build_random, random_config
+from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 GIB = 1 << 30
 
@@ -197,7 +198,7 @@ def test_the_other_7b_shapes(name: str, parameters: int, per_frame: int) -> None
 def test_the_catalogue_is_whole() -> None:
     for entry in CATALOGUE:
         assert entry.family in FAMILIES
-        assert WANTS[entry.family] == ("events" if entry.role == "draft" else "video")
+        assert FAMILIES[entry.family].role == entry.role
         if entry.is_random:
             assert inspect_checkpoint(entry.name)["family"] == entry.family
 

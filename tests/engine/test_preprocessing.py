@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from engines.checkpoint import preprocessor_json
-from engines.preprocessing import ClipTransform, thumbnails
+from engines.loading.checkpoint_writer import preprocessor_json
+from engines.stages.pixel_values import ClipTransform, thumbnails
 from evprof.core.errors import UserError
 
 

@@ -14,8 +14,8 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from engines.sampling import distribution, greedy, make_sampler
-from evprof.core.request import GenerationSettings
+from engines.decoder.sampling import distribution, greedy, make_sampler
+from evprof.core.vocabulary.generation import GenerationSettings
 
 CPU = torch.device("cpu")
 CRITICAL = 37.7

@@ -14,17 +14,17 @@ from tokenizers import Tokenizer
 from transformers import VideoLlavaForConditionalGeneration
 
 import assets
-from engines.kv_cache import DynamicKv
-from engines.prompts import SLOT, VIDEO_LLAVA, prompt_ids
-from engines.timing import NullClock
+from engines.decoder.kv_cache import DynamicKv
+from engines.measuring.timing import NullClock
 from engines.tiny.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
 from engines.tiny.captions import parse
 from engines.tiny.dataset import held_out_scenes
 from engines.tiny.evaluation import evaluate
 from engines.tiny.held_out import Witness, load
+from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 ASSETS = Path(assets.__file__).parent
 MODELS = ASSETS / "models"

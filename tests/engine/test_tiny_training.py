@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from closeness import assert_close
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from engines.tiny import tokenizer
 from engines.tiny.assembly import EventReader, VideoReader, event_tower, video_tower
 from engines.tiny.attributes import VALUES
@@ -20,6 +19,7 @@ from engines.tiny.export import export_eventgpt, export_video_llava
 from engines.tiny.held_out import Witness, load, write_scenes
 from engines.tiny.language_training import fold_standardisation
 from engines.tiny.tower_training import features, normalise
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from evprof.core.records import DRAFT, TARGET
 
 VOCABULARY = tokenizer.train()

@@ -10,7 +10,7 @@ from engines.tiny.__main__ import main
 from engines.tiny.adapters import RECIPES, make_adapters
 from engines.tiny.captions import parse
 from engines.tiny.scene_files import KEY_QUESTION, write_scene_files
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.collection import scene_of
 from evprof.loaders.manifests.manifest import read_manifest

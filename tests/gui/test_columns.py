@@ -13,19 +13,20 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of
-from ui.models.run_text import stage_now
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder, light
-from ui.views.frame_strip import best_grid
-from ui.views.model_pair import ModelPair
-from ui.views.stage_strip import StageStrip
+from ui.columns.model_pair import ModelPair
+from ui.columns.stage_strip import StageStrip
+from ui.players.frame_strip import best_grid
+from ui.run_facts.run_text import stage_now
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder, light
 
 
 @pytest.fixture

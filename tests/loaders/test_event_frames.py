@@ -11,8 +11,8 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.frames import EventFrames, frame_paths, load_event_frames, natural_key
 from evprof.loaders.events.opening import open_events
+from evprof.loaders.pictures.frame_folder import EventFrames, frame_paths, load_event_frames, natural_key
 from evprof.loaders.pictures.png import encode_png, read_png
 
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
-from evprof.run.engine_host import EngineHost
-from evprof.run.engine_process import EngineProcess
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.processes.engine_host import EngineHost
+from evprof.run.processes.engine_process import EngineProcess
 
 
 def engine_argv(words: str) -> list[str]:

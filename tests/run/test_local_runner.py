@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
 from evprof.core.run_info import RunInfo
-from evprof.run.runner import LocalRunner
+from evprof.run.processes.runner import LocalRunner
 from evprof.run.synthetic import ScriptedEngine, SyntheticEngine
 
 

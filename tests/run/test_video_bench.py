@@ -116,7 +116,7 @@ def test_turns_are_interleaved_and_the_first_counts_for_nobody(monkeypatch: pyte
 
 
 def test_the_painted_number_survives_encoding(tmp_path: Path) -> None:
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.videos.opening import open_video
 
     write_clip(tmp_path / "clip.mp4", SMALL[1])
     with open_video(tmp_path / "clip.mp4") as video:

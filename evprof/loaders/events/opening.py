@@ -6,10 +6,11 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.formats import HEAD_BYTES, Format, format_of, format_titles
-from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
+from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.formats import Format, format_of, format_titles
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.pictures.frame_folder import EventFrames, is_frame_set, load_event_frames
 
 EventSource = EventArray | EventFrames
 """Events, or event frames that somebody else rendered."""

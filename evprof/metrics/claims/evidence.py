@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
-from evprof.metrics.configurations import Column
-from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
-from evprof.view.settings_text import flat
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 
@@ -39,7 +39,7 @@ class Evidence:
         return [
             column
             for column in self.columns
-            if column.runs[0].info.mode not in PAIRED_MODES and family in (None, family_of(column))
+            if not mode_of(column.runs[0].info.mode).is_paired and family in (None, family_of(column))
         ]
 
     def twins(self, key: str) -> Iterator[tuple[Column, Column]]:

@@ -8,27 +8,19 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import (
-    HIDDEN,
-    KV_ADAPTED,
-    MODEL,
-    OF_THE_DRAFT,
-    PAIRED_MODES,
-    PARALLEL_PREFILL,
-    SPECULATIVE,
-    SPECULATIVE_MODES,
-)
-from evprof.metrics.baselines import baseline_over, is_counted, runs_text
+from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
+from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
-from evprof.metrics.configurations import Column, SampleKey
-from evprof.metrics.decoding import decode_ms_per_token, input_length
-from evprof.metrics.estimates import Estimate, observe, ratio_of
-from evprof.metrics.pace import pace_of
-from evprof.metrics.paired import compare, mean_of
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
-from evprof.metrics.statistics import FEWEST, Interval, ratio_interval
-from evprof.metrics.what_if import ParallelPrefill, parallel_prefill
+from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
+from evprof.metrics.configurations.gathering import Column, SampleKey
+from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
+from evprof.metrics.estimates.paired import compare, mean_of
+from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
+from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
+from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.pace import pace_of
+from evprof.metrics.speculation.what_if import ParallelPrefill, parallel_prefill
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
 ADAPTER_SPEEDUP, PARALLEL_SPEEDUP, ADAPTER_RATE = (2.7, math.inf), (1.9, math.inf), 0.8
@@ -132,7 +124,7 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
-        if run.info.mode not in PAIRED_MODES or (imported_only and run.info.imported is None):
+        if not mode_of(run.info.mode).is_paired or (imported_only and run.info.imported is None):
             continue
         if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, others[column.session])) is not None:
             rows.append(row)
@@ -164,7 +156,7 @@ def _who(column: Column) -> str:
     """The drafter in words, and whether it drafts chains or trees."""
     run = column.runs[0]
     facts = run.info.speculation
-    if run.info.mode == KV_ADAPTED:
+    if mode_of(run.info.mode).maps_cache:
         return "adapted cache"
     if run.info.imported is not None and facts is None:
         return "the adapter of its file"
@@ -174,14 +166,14 @@ def _who(column: Column) -> str:
 def _is_adapted(run: RunLog) -> bool:
     """Whether something trained stands between draft and target."""
     facts = run.info.speculation
-    return run.info.imported is not None or run.info.mode == KV_ADAPTED or bool(facts and facts.adapter)
+    return run.info.imported is not None or mode_of(run.info.mode).maps_cache or bool(facts and facts.adapter)
 
 
 def _drafts_chains(run: RunLog) -> bool:
     """Whether the draft model drafts, with or without an adapter; it never drafts trees, most nodes of which are in
     vain."""
     facts = run.info.speculation
-    return _kind(run) in OF_THE_DRAFT and not (facts is not None and facts.tree)
+    return _kind(run) in DRAFTERS and DRAFTERS[_kind(run)].takes_draft and not (facts is not None and facts.tree)
 
 
 def _is_naive(run: RunLog) -> bool:
@@ -212,7 +204,7 @@ def naive_is_slower(evidence: Evidence) -> Finding:
 def adapter_speedup(evidence: Evidence) -> Finding:
     """The fastest answers through an adapted KV cache against the target alone; what other adapters bring is told."""
     through = speeds(evidence, is_adapter=True)
-    cached = [row for row in through if row.column.runs[0].info.mode == KV_ADAPTED]
+    cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
     best = _best(cached or through)
     if best is None:
         return nothing("No speculation through an adapter is here.")
@@ -227,7 +219,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     rates = [
         (rate, column)
         for column in evidence.columns
-        if column.runs[0].info.mode in SPECULATIVE_MODES and _is_adapted(column.runs[0])
+        if mode_of(column.runs[0].info.mode).drafts and _is_adapted(column.runs[0])
         if _drafts_chains(column.runs[0]) and (rate := _rate(column)) is not None
     ]
     if not rates:
@@ -262,7 +254,7 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     measured = [
         row
         for row in speeds(evidence)
-        if row.column.runs[0].info.mode == PARALLEL_PREFILL
+        if mode_of(row.column.runs[0].info.mode).is_parallel
         or any(entry.hidden for run in row.column.runs for entry in run.rounds)
     ]
     best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
@@ -301,7 +293,7 @@ def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
 
 def speculation_doubles(evidence: Evidence) -> Finding:
     """The fastest speculation with the draft model as it is against the target alone; what others bring is told."""
-    rows = [row for row in speeds(evidence) if row.column.runs[0].info.mode in SPECULATIVE_MODES]
+    rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
     apart = "; ".join(f"{_who(row.column)} {row.ratio:.2f}x" for row in others[:MOST_APART])

@@ -13,14 +13,15 @@ from typing import Any
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import TARGET
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.speculation import draft_depth
+from evprof.metrics.speculation.outcome import draft_depth
 from evprof.run.benches.drafting import Contender, contenders, plain_request
 from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match
-from evprof.run.single_run import finished_run
+from evprof.run.processes.single_run import finished_run
 
 
 @dataclass(frozen=True)

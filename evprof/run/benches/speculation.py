@@ -14,10 +14,11 @@ from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import MODEL
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.drafting import Contender, plain_request
 from evprof.run.benches.speculation_figures import (
     Turn,
@@ -28,7 +29,7 @@ from evprof.run.benches.speculation_figures import (
     token_match,
     unlike,
 )
-from evprof.run.single_run import finished_run
+from evprof.run.processes.single_run import finished_run
 
 FlipJudge = Callable[[RunRequest, Sequence[int], Sequence[int]], float]
 """The plain request, its answer and one that differs -> how far apart both tokens' logits were at the first difference,

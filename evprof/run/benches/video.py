@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.loaders.videos.frame_table import uniform_indices
+from evprof.loaders.even_spread import uniform_indices
 from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
 from evprof.run.benches.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
 

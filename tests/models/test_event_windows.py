@@ -1,0 +1,358 @@
+"""Events for the player: small recordings held, long ones read in blocks, and the pictures drawn of both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.loaders.events import opening
+from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
+from evprof.loaders.pictures.palette import PALETTES
+from evprof.loaders.pictures.render import render_events
+from evprof.loaders.pictures.renderings import RENDERINGS
+from ui.players import event_windows
+from ui.players.event_look import BY_THEME, EventArtist, EventLook
+from ui.players.event_windows import BLOCK_EVENTS, BlockedEvents, HeldEvents, open_windows
+from ui.players.picture_feed import EventPictures, PictureFeed, PlayerInput
+
+ZERO_US = 1_700_000_000_000_000
+
+
+def busy_second(seconds: int, per_second: int, *, zero_us: int = ZERO_US) -> EventArray:
+    """Evenly timed events that wander over a small sensor."""
+    count = seconds * per_second
+    number = np.arange(count)
+    return EventArray(
+        (number * 7 % 64).astype(np.uint16),
+        (number * 11 % 48).astype(np.uint16),
+        zero_us + number * 1_000_000 // per_second,
+        (number % 2).astype(np.uint8),
+    )
+
+
+class Counted(Recording):
+    """A recording that notes every reading. `says` is its info; it is never read whole."""
+
+    def __init__(self, events: EventArray, says: RecordingInfo) -> None:
+        self.path = "counted.h5"
+        self.events = events
+        self.says = says
+        self.asked: list[tuple[int, int]] = []
+        self.is_closed = False
+
+    @property
+    def info(self) -> RecordingInfo:
+        return self.says
+
+    @property
+    def bytes_read(self) -> int:
+        return 0
+
+    def chunks(self) -> Iterator[EventArray]:
+        raise AssertionError("a long recording was read whole")
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        self.asked.append((start_us, stop_us))
+        return self.events.slice_time(start_us, stop_us)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def counted(seconds: int = 100, per_second: int = 50_000, *, size: bool = True) -> Counted:
+    events = busy_second(seconds, per_second)
+    width, height = (64, 48) if size else (None, None)
+    info = RecordingInfo("dsec-h5", len(events), width, height, int(events.t_us[0]), int(events.t_us[-1]))
+    return Counted(events, info)
+
+
+def same(found: EventArray, wanted: EventArray) -> bool:
+    return all(np.array_equal(getattr(found, name), getattr(wanted, name)) for name in ("x", "y", "t_us", "p"))
+
+
+def test_a_long_recording_is_read_in_small_windows_only() -> None:
+    recording = counted()
+    windows = BlockedEvents(recording)
+    assert windows.duration_us == 100 * 1_000_000 - 20
+    for start_us in (0, 37_250_000, 37_260_000, 37_290_000, 99_990_000):
+        found = windows.between(start_us, start_us + 10_000)
+        assert same(found, recording.events.slice_time(ZERO_US + start_us, ZERO_US + start_us + 10_000))
+    lengths = [stop - start for start, stop in recording.asked]
+    assert max(lengths) <= 1_000_000
+    assert len(recording.asked) == 3, "what lies beside what was read is read again"
+
+
+def test_windows_across_blocks_lose_and_double_nothing() -> None:
+    recording = counted(seconds=4, per_second=2_000_000)
+    windows = BlockedEvents(recording)
+    block_us = windows._block_us
+    assert block_us == pytest.approx(1_000_000 * BLOCK_EVENTS / 2_000_000, rel=0.01)
+    for start_us, stop_us in ((block_us - 3, block_us + 3), (0, 5 * block_us), (7 * block_us, 7 * block_us + 1)):
+        assert same(
+            windows.between(start_us, stop_us), recording.events.slice_time(ZERO_US + start_us, ZERO_US + stop_us)
+        )
+    assert len(windows.between(-50, 0)) == 0
+    assert len(windows.between(4_000_000, 5_000_000)) == 0
+
+
+def test_old_blocks_make_room() -> None:
+    recording = counted(seconds=60, per_second=50_000)
+    windows = BlockedEvents(recording, room_events=200_000)
+    for second in range(60):
+        windows.between(second * 1_000_000, second * 1_000_000 + 10_000)
+        assert windows._held_events <= 200_000
+        assert windows._held_events == sum(len(block) for block in windows._blocks.values())
+    asked = len(recording.asked)
+    windows.between(0, 10_000)
+    assert len(recording.asked) == asked + 1
+
+
+def test_the_last_events_are_looked_for_backwards() -> None:
+    recording = counted(seconds=20, per_second=50_000)
+    windows = BlockedEvents(recording)
+    found = windows.last(120_000, 15_000_000)
+    stop = int(np.searchsorted(recording.events.t_us, ZERO_US + 15_000_000))
+    assert same(found, recording.events.slice_count(stop - 120_000, stop))
+    assert len(windows.last(10_000, 1_000)) == 50
+    held = HeldEvents(recording.events)
+    assert same(held.last(120_000, 15_000_000), found)
+
+
+def test_what_follows_is_read_ahead() -> None:
+    recording = counted()
+    windows = BlockedEvents(recording)
+    windows.between(0, 10_000)
+    windows.prepare(10_000)
+    asked = len(recording.asked)
+    windows.between(1_000_000, 1_010_000)
+    assert len(recording.asked) == asked == 2
+    windows.prepare(windows.duration_us)
+    windows.close()
+    assert recording.is_closed
+
+
+def test_the_canvas_grows_where_nothing_tells_its_size() -> None:
+    recording = counted(size=False)
+    windows = BlockedEvents(recording)
+    assert (windows.width, windows.height) == (1, 1)
+    windows.between(0, 1_000)
+    assert (windows.width, windows.height) == (64, 48)
+
+
+class Passing(Counted):
+    """A recording that knows no quicker way to a window than through all of it."""
+
+    read_time = Recording.read_time
+
+    def chunks(self) -> Iterator[EventArray]:
+        yield self.events
+
+
+@pytest.mark.parametrize(
+    ("kind", "small", "held", "is_held"),
+    [
+        (Counted, 100_000, 0, True),
+        (Counted, 99_999, 10**9, False),
+        (Passing, 0, 100_000, True),
+        (Passing, 0, 99_999, False),
+    ],
+)
+def test_recordings_are_held_where_that_is_the_better_way(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Counted], small: int, held: int, is_held: bool
+) -> None:
+    recording = kind(counted(seconds=2).events, counted(seconds=2).says)
+    monkeypatch.setattr(recording, "read", lambda: recording.events)
+    monkeypatch.setattr(opening, "open_recording", lambda path: recording)
+    monkeypatch.setattr(event_windows, "SMALL_EVENTS", small)
+    monkeypatch.setattr(event_windows, "HELD_EVENTS", held)
+    windows = open_windows("counted.h5")
+    assert isinstance(windows, HeldEvents if is_held else BlockedEvents)
+    assert recording.is_closed is is_held
+    assert windows.duration_us == 1_999_980
+    assert same(windows.between(0, 1000), recording.events.slice_count(0, 50))
+    windows.close()
+    assert recording.is_closed
+
+
+def test_what_is_in_memory_already_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "held.npz"
+    path.write_bytes(b"whatever")
+    monkeypatch.setattr(event_windows, "SMALL_EVENTS", 0)
+    monkeypatch.setattr(opening, "open_recording", lambda _: EventsInMemory(path, "npz", busy_second(1, 100)))
+    assert isinstance(open_windows(str(path)), HeldEvents)
+
+
+def test_a_recording_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = counted(seconds=2)
+
+    def refuse() -> EventArray:
+        raise UserError("counted.h5: is damaged.")
+
+    monkeypatch.setattr(recording, "read", refuse)
+    monkeypatch.setattr(opening, "open_recording", lambda path: recording)
+    with pytest.raises(UserError, match="damaged"):
+        open_windows("counted.h5")
+    assert recording.is_closed
+
+
+def test_time_that_runs_backwards_is_put_in_order() -> None:
+    events = busy_second(1, 1000)
+    shuffled = np.random.default_rng(3).permutation(len(events))
+    mixed = EventArray(events.x[shuffled], events.y[shuffled], events.t_us[shuffled], events.p[shuffled])
+    assert same(HeldEvents(mixed).between(0, 10**9), events)
+    assert same(BlockedEvents(Counted(mixed, counted(1, 1000).says)).between(0, 10**9), events)
+
+
+# Looks.
+
+
+def test_as_eventgpt_sees_it_is_exactly_that() -> None:
+    events = busy_second(1, 20_000)
+    pictures = EventPictures(HeldEvents(events))
+    look = EventLook("eventgpt", "dark", 10_000).in_theme(is_dark=True)
+    shown = pictures.picture_at(500_000, look)
+    part = events.slice_time(ZERO_US + 490_001, ZERO_US + 500_001)
+    assert (shown == render_events(part, width=64, height=48)).all()
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+@pytest.mark.parametrize("count", [None, 500])
+def test_every_rendering_draws_held_and_blocked_events_alike(rendering: str, count: int | None) -> None:
+    recording = counted(seconds=3, per_second=30_000)
+    held, blocked = EventArtist(HeldEvents(recording.events)), EventArtist(BlockedEvents(recording))
+    for position_us in (0, 40, 1_234_567, 2_999_900, 10**9):
+        for palette in (BY_THEME, "colour-blind"):
+            look = EventLook(rendering, palette, 5_000, count).in_theme(is_dark=False)
+            picture = held.picture_at(position_us, look)
+            assert picture.shape == (48, 64, 3)
+            assert (picture == blocked.picture_at(position_us, look)).all()
+
+
+def test_at_the_beginning_the_first_events_are_gathered() -> None:
+    events = busy_second(2, 10_000)
+    artist = EventArtist(HeldEvents(events))
+    first = artist.picture_at(0, EventLook("eventgpt", count=300))
+    assert (first == render_events(events.slice_count(0, 300), width=64, height=48)).all()
+    everything = artist.picture_at(0, EventLook("eventgpt", count=10**6))
+    assert (everything == render_events(events, width=64, height=48)).all()
+    assert (
+        artist.picture_at(0, EventLook("eventgpt", span_us=100_000))
+        == artist.picture_at(99_999, EventLook("eventgpt", span_us=100_000))
+    ).all()
+
+
+def test_a_moment_without_events_is_an_empty_picture() -> None:
+    quiet = EventArray(
+        np.array([1, 2], np.uint16), np.array([3, 4], np.uint16), np.array([0, 10**9]), np.array([0, 1], np.uint8)
+    )
+    artist = EventArtist(HeldEvents(quiet))
+    for rendering in RENDERINGS:
+        picture = artist.picture_at(500_000_000, EventLook(rendering, "light", 5_000))
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 1
+
+
+def test_the_palette_follows_the_theme_unless_another_was_chosen() -> None:
+    assert EventLook().in_theme(is_dark=True).palette == "dark"
+    assert EventLook().in_theme(is_dark=False).palette == "light"
+    assert EventLook(palette="colour-blind").in_theme(is_dark=False).palette == "colour-blind"
+    assert EventLook("eventgpt").in_theme(is_dark=True).palette == "eventgpt"
+
+
+@pytest.mark.parametrize(
+    "look", [EventLook(), EventLook("voxel", "light", 100_000), EventLook("count", "dark", 5_000, 25_000)]
+)
+def test_looks_survive_a_settings_file(look: EventLook) -> None:
+    assert EventLook.from_text(look.text) == look
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "polarity dark 10000",
+        "smell dark 10000 0",
+        "polarity pink 10000 0",
+        "polarity dark 0 0",
+        "polarity dark -5 0",
+    ],
+)
+def test_a_settings_file_of_nonsense_means_the_defaults(text: str) -> None:
+    assert EventLook.from_text(text) == EventLook()
+
+
+def test_words_of_a_look() -> None:
+    assert EventLook(span_us=25_000).words == "25 ms"
+    assert EventLook(count=25_000).words == "25 k events"
+    assert set(PALETTES) >= {"eventgpt", "dark", "light", "colour-blind"}
+
+
+def test_an_empty_recording_is_a_sentence(tmp_path: Path) -> None:
+    none = np.empty(0, np.int64)
+    with pytest.raises(UserError, match="no events"):
+        HeldEvents(EventArray(none.astype(np.uint16), none.astype(np.uint16), none, none.astype(np.uint8)))
+
+
+class Unmeasured(Counted):
+    """Does not say how long it is before it was looked through; `learns` is what it says then."""
+
+    def __init__(self, events: EventArray, learns: RecordingInfo | None = None) -> None:
+        super().__init__(events, RecordingInfo("evt3", None, 64, 48))
+        self.learns = learns
+        self.looked_through = 0
+
+    def chunks(self) -> Iterator[EventArray]:
+        for start in range(0, len(self.events), 10_000):
+            self.looked_through += 1
+            yield self.events.slice_count(start, start + 10_000)
+
+    def read_time(self, start_us: int, stop_us: int) -> EventArray:
+        self.says = self.learns or self.says
+        return super().read_time(start_us, stop_us)
+
+
+@pytest.mark.parametrize("says_after_all", [True, False])
+def test_the_beginning_is_shown_before_the_length_is_known(says_after_all: bool) -> None:
+    whole = counted(seconds=5)
+    recording = Unmeasured(whole.events, whole.says if says_after_all else None)
+    windows = BlockedEvents(recording)
+    assert not windows.is_length_known
+    assert windows.duration_us == 10_000 * 20 - 20
+    assert same(windows.between(0, 10_000), whole.events.slice_count(0, 500))
+    assert len(windows.last(1_000, 10**9)) == 1_000
+    assert recording.looked_through == 1, "only the first piece"
+    windows.prepare(0)
+    assert windows.is_length_known
+    assert windows.duration_us == 5_000_000 - 20
+    assert (recording.looked_through == 1) is says_after_all
+    found = windows.between(4_000_000, 4_010_000)
+    assert same(found, whole.events.slice_time(ZERO_US + 4_000_000, ZERO_US + 4_010_000))
+
+
+def test_a_length_found_later_is_told(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
+    whole = counted(seconds=5)
+    recording = Unmeasured(whole.events, whole.says)
+    gate = threading.Event()
+    read_time = recording.read_time
+
+    def slow(start_us: int, stop_us: int) -> EventArray:
+        gate.wait(300)
+        return read_time(start_us, stop_us)
+
+    monkeypatch.setattr(recording, "read_time", slow)
+    feed = PictureFeed(PlayerInput("long.raw"), lambda _: EventPictures(BlockedEvents(recording)))
+    feed.want(0)
+    wait_until(lambda: feed.state.picture is not None)
+    assert feed.state.duration_us == 199_980
+    assert feed.is_busy
+    gate.set()
+    wait_until(lambda: not feed.is_busy)
+    assert feed.state.duration_us == 4_999_980
+    feed.close()
+    wait_until(lambda: recording.is_closed)

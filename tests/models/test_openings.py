@@ -1,0 +1,118 @@
+"""What files hold and what is opened of them together, without a window; what file dialogs offer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_sample
+from ui.samples import openings
+from ui.samples.openings import Finder, Found, look_at, opening_of
+from ui.widgets.file_filters import event_filters, video_filters
+
+EVENTS, VIDEO = Found("/d/drive.raw", "events"), Found("/d/drive.mp4", "video")
+OTHER = Found("/d/other.npy", "events")
+BAD = Found("/d/notes.md", problem="/d/notes.md: is of no known kind.")
+
+
+def halves(samples: tuple[Sample, ...]) -> list[tuple[str | None, str | None]]:
+    return [(sample.events_path, sample.video_path) for sample in samples]
+
+
+def test_one_half_may_complete_what_is_open() -> None:
+    assert opening_of([EVENTS]).half == EVENTS
+    assert opening_of([VIDEO, BAD]).half == VIDEO
+    assert opening_of([EVENTS]).headline == "Open events"
+    assert opening_of([VIDEO]).headline == "Open a video"
+
+
+def test_one_of_each_belong_together_whatever_they_are_called() -> None:
+    found = opening_of([Found("/d/camera.mkv", "video"), OTHER])
+    assert halves(found.samples) == [("/d/other.npy", "/d/camera.mkv")]
+    assert found.half is None
+    assert found.headline == "Open one sample: events and video"
+
+
+def test_several_belong_together_by_name() -> None:
+    found = opening_of([OTHER, EVENTS, VIDEO, Found("/d/alone.mp4", "video")])
+    assert halves(found.samples) == [
+        ("/d/other.npy", None),
+        ("/d/drive.raw", "/d/drive.mp4"),
+        (None, "/d/alone.mp4"),
+    ]
+    assert found.headline == "Open 3 samples"
+
+
+def test_files_beside_a_sequence_stay_by_themselves() -> None:
+    whole = Sample("/s/events.h5", "/s/images", name="s")
+    found = opening_of([Found("/s", "sequence", (whole,)), EVENTS])
+    assert found.samples[0] == whole
+    assert halves(found.samples[1:]) == [("/d/drive.raw", None)]
+
+
+def test_everything_at_once_is_said_in_a_line() -> None:
+    found = opening_of([Found("/a.evprof", "session"), Found("/b.json", "legacy"), Found("/c.json", "legacy"), BAD])
+    assert found.headline == "Open a session, import 2 result files"
+    assert (found.sessions, found.results) == (("/a.evprof",), ("/b.json", "/c.json"))
+    assert found.problems == ((BAD.problem, "bad"),)
+    assert opening_of([BAD]).headline == "Nothing to open here"
+
+
+def test_what_cannot_be_opened_is_a_short_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("nothing")
+    found = look_at(str(tmp_path / "notes.md"))
+    assert found.kind == ""
+    assert found.problem == f"{tmp_path / 'notes.md'}: is of no known kind."
+    assert found.words == "cannot be opened"
+
+
+def test_a_checkpoint_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert "is a checkpoint; the window opens events, videos, sequences" in look_at(str(tmp_path)).problem
+
+
+def test_a_bundled_folder_is_a_sequence() -> None:
+    folder = Path(bundled_sample().events_path or "").parent
+    found = look_at(str(folder))
+    assert (found.kind, found.words) == ("sequence", "events and video")
+    assert found.samples[0].events_path == bundled_sample().events_path
+    assert "taken to begin together" in found.problem
+    assert "--video" not in found.problem
+    assert found.tone == "warn"
+
+
+def test_a_search_that_nobody_wants_stops(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
+    seen: list[str] = []
+    gate = threading.Event()
+
+    def slow(path: str) -> Found:
+        seen.append(path)
+        gate.wait(300)
+        return Found(path, "events")
+
+    monkeypatch.setattr(openings, "look_at", slow)
+    finder = Finder()
+    search = finder.search(["a", "b", "c"])
+    following = finder.search(["d"])
+    wait_until(lambda: seen)
+    search.is_wanted = False
+    gate.set()
+    wait_until(lambda: following.found is not None)
+    assert seen == ["a", "d"]
+    assert following.found == [Found("d", "events")]
+    finder.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-finder"]
+    assert finder.search(["e"]).found is None
+
+
+def test_file_dialogs_offer_every_format() -> None:
+    first, *_ = event_filters().split(";;")
+    for suffix in ["npy", "npz", "h5", "hdf5", "raw", "dat", "aedat", "aedat4", "csv", "txt", "bin", "bag", "es"]:
+        assert f"*.{suffix} " in first.replace(")", " ")
+    for suffix in ["mp4", "avi", "mkv", "mov", "webm", "gif"]:
+        assert f"*.{suffix}" in video_filters()
+    assert event_filters().endswith("All files (*)")
