@@ -6,24 +6,26 @@ Each party is asked by one function below. A setting counts where another value 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import pytest
 
-from engines.timing import NullClock
+from engines.measuring.timing import NullClock
 from evprof.core.errors import UserError
-from evprof.core.request import MODES, GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import KV_ADAPTED, SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.families import EVENTS, VIDEO
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
+from evprof.core.vocabulary.settings import DEFAULTS, with_value
+from evprof.core.vocabulary.switches import Switches
 from evprof.run.suites.cell import SuiteCell, meaningful
 from evprof.run.suites.spec import parse_suite
-from ui.models.request_form import RequestForm
-from ui.models.setting_limits import Circumstances, in_force, obstacle, refusal
+from ui.settings.request_form import RequestForm
+from ui.settings.setting_limits import Circumstances, in_force, obstacle, refusal
 
-EVENTS, VIDEO = "events", "video"
 DRAFT_FAMILY, TARGET_FAMILIES = "eventgpt", ("video_llava", "llava", "llava_next_video")
 DRAFT, TARGET = ModelChoice("a-draft"), ModelChoice("a-target")
 
@@ -118,16 +120,11 @@ Uses = Callable[[str, str], set[str]]
 
 
 def changed(settings: GenerationSettings, values: dict[str, Any]) -> GenerationSettings:
-    """The settings with these values, wherever they belong. A trained drafter comes with an adapter."""
+    """The settings with these values, wherever they belong; a trained drafter comes with an adapter."""
     if values.get("drafter") == "eagle":
         values = {**values, "adapter": "a-head"}
     for key, value in values.items():
-        for group, kind in (("input", InputSettings), ("switches", Switches), ("speculation", SpeculationSettings)):
-            if key in kind.__dataclass_fields__:
-                settings = replace(settings, **{group: replace(getattr(settings, group), **{key: value})})
-                break
-        else:
-            settings = replace(settings, **{key: value})
+        settings = with_value(settings, key, value)
     return settings
 
 
@@ -171,11 +168,9 @@ def in_suite(key: str, case: Case) -> bool:
     if refused(case.request(key)):
         return False
 
-    def wants(name: str) -> str:
-        return EVENTS if name == DRAFT.name else VIDEO
-
+    families = {DRAFT.name: DRAFT_FAMILY, TARGET.name: case.target_family}
     plain, other = (
-        meaningful(SuiteCell(case.mode, DRAFT, TARGET, asked.settings), wants)
+        meaningful(SuiteCell(case.mode, DRAFT, TARGET, asked.settings), families.get)
         for asked in (case.request(), case.request(key))
     )
     return plain != other
@@ -225,33 +220,16 @@ def disagreements(key: str, uses: Uses) -> list[str]:
         }
         opinions = {party: opinion for party, opinion in said.items() if opinion is not None}
         if len(set(opinions.values())) > 1:
-            differs = flat(case.settings, GenerationSettings())
+            differs = {name: value for name, value in case.settings.flat().items() if value != DEFAULTS[name]}
             found.append(f"{case.mode}, {case.target_family} {differs}: {opinions}")
     return found
 
 
-def flat(settings: Any, defaults: Any) -> dict[str, Any]:
-    """What differs from the defaults, by name."""
-    found: dict[str, Any] = {}
-    for name, default in vars(defaults).items():
-        value = getattr(settings, name)
-        if hasattr(default, "__dataclass_fields__"):
-            found |= flat(value, default)
-        elif value != default:
-            found[name] = value
-    return found
-
-
-OF_EVENTGPT = "a suite takes EventGPT's settings for its own where EventGPT does not run"
-OF_LLAVA = "a suite takes a grid of images for a setting of every target"
-OVER_A_MAP = "over a mapped cache the target reads nothing, which only the request knows"
+OVER_A_MAP = "the window does not know that over a mapped cache the target reads nothing"
 NOT_YET = {
-    **dict.fromkeys(("prompt_style", "pooling", "projector"), OF_EVENTGPT),
-    "event_markers": f"{OF_EVENTGPT}; only the window knows that the training prompt has none",
-    "canvas": "a suite takes the canvas for a setting where nothing reads events",
-    "image_layout": f"{OF_LLAVA}; {OVER_A_MAP}",
-    "video_decoder": f"the window takes it for a setting where nothing reads a video; {OVER_A_MAP}",
-    **dict.fromkeys(("frames", "target_input", "frame_cache"), OVER_A_MAP),
+    **dict.fromkeys(("frames", "image_layout", "target_input", "frame_cache"), OVER_A_MAP),
+    "event_markers": "the engine does not say that the training prompt has none",
+    "video_decoder": "the window takes it for a setting where nothing reads a video",
 }
 """Settings about which the parties do not agree."""
 
@@ -272,10 +250,10 @@ def test_all_say_the_same_about_what_counts(key: str, uses: Uses) -> None:
 ONE_FAMILY = ("projector", "canvas", "pooling", "prompt_style", "event_markers", "image_layout")
 
 
-@pytest.mark.parametrize("key", _marked(ONE_FAMILY, dict.fromkeys(ONE_FAMILY, "a suite makes two cells of them")))
+@pytest.mark.parametrize("key", ONE_FAMILY)
 def test_a_target_that_takes_video_makes_one_cell_of_settings_of_other_families(key: str) -> None:
-    values = [_default(key), OTHER[key]]
-    suite = parse_suite({"settings": {"mode": "target"}, "axes": {key: values}}, "grid", wants=lambda _: VIDEO)
+    grid = {"settings": {"mode": "target"}, "axes": {key: [DEFAULTS[key], OTHER[key]]}}
+    suite = parse_suite(grid, "grid", family_of=lambda _: "video_llava")
     assert len(suite.cells) == 1
 
 
@@ -285,7 +263,7 @@ def test_the_window_lets_no_setting_of_videos_run_where_nothing_reads_one() -> N
     assert in_force(Circumstances("draft", settings)).switches == Switches()
 
 
-@pytest.mark.parametrize("mode", _marked(MODES, {KV_ADAPTED: OVER_A_MAP}))
+@pytest.mark.parametrize("mode", _marked(MODES, {KV_ADAPTED: "window and suite want a video that no model reads"}))
 def test_all_ask_for_the_same_halves_of_a_sample(mode: str) -> None:
     settings = changed(GenerationSettings(), {"adapter": "a-map"} if mode == KV_ADAPTED else {})
     form = RequestForm()
@@ -296,8 +274,3 @@ def test_all_ask_for_the_same_halves_of_a_sample(mode: str) -> None:
         suite_lacks = SuiteCell(mode, DRAFT, TARGET, settings).lacks(sample) is not None
         run_lacks = refused(RunRequest(mode, sample, DRAFT, TARGET, settings))
         assert (window_lacks, suite_lacks) == (run_lacks, run_lacks), sample
-
-
-def _default(key: str) -> Any:
-    plain = GenerationSettings()
-    return next(vars(group)[key] for group in (plain, plain.input, plain.switches) if key in vars(group))
