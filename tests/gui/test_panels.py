@@ -18,7 +18,6 @@ from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import comparison_rows, token_match
-from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations import gathering
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.verdicts import speculation_sentence
@@ -196,7 +195,9 @@ def test_the_run_list_joins_pairs_and_fills_the_columns(
 
 
 def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(controller: RunController) -> None:
-    controller.recording.post(RunStarted(50, RunInfo(50, 50, 0, "target", "target", {}, {"name": "scene"}, start_ns=0)))
+    controller.recording.post(
+        RunStarted(50, RunInfo(50, 50, 0, "target", "target", sample=Sample(name="scene"), start_ns=0))
+    )
     controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
     controller.pull()
     found = {entry.run_ids: entry for entry in entries(controller.runs)}
