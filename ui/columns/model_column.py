@@ -236,7 +236,7 @@ class ModelColumn:
             self.text.show_column(column)
         self._show_player(kind_read(column.run, column.role) if column else READ_BY[self.side])
         if column is not None:
-            sample = Sample.from_facts(column.run.info.sample)
+            sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
         self.refresh()
 

@@ -1,7 +1,7 @@
 """`evprof bench switches`: every switch on against off, in turns, in one process and the same minutes.
 
-It asks an engine for runs and reads their records; which switches there are is `switch_variants`, what the runs say is
-`switch_figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
+It asks an engine for runs and reads their records; which switches there are is `variants`, what the runs say is
+`figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
 """
 
 from __future__ import annotations
