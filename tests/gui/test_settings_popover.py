@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import flat
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
@@ -119,11 +119,8 @@ def touch(popover: SettingsPopover, key: str) -> Any:
 def everything(form: RequestForm) -> dict[str, Any]:
     """What a run is asked for, as one dictionary."""
     request = form.request()
-    speculation = asdict(request.settings.speculation)
-    speculation["drafter"] = value_of(request.settings, "drafter")
-    del speculation["adapter"]
-    values = flat(asdict(request.settings)) | speculation
-    values.pop("speculation", None)
+    values = request.settings.flat() | {"drafter": value_of(request.settings, "drafter")}
+    del values["adapter"]
     return {**values, "warmup": request.warmup, "repeat": request.repeat}
 
 
@@ -138,6 +135,37 @@ def test_every_setting_there_is_has_a_control() -> None:
     lossy = {key for key, control in CONTROLS.items() if "ay change the answer" in control.sentence}
     assert {"cache", "early_exit", "exit_confidence", "visual_keep", "prune_by"} <= lossy
     assert not lossy & {"attention", "step", "prefill_chunk", "vision_cache", "projector", "gamma"}
+
+
+def test_one_field_of_a_settings_class_is_a_control(themes: ThemeHolder) -> None:
+    """In a fresh interpreter: the vocabulary is read once."""
+    words = """
+from dataclasses import dataclass, field, make_dataclass
+import evprof.core.vocabulary.switches as switches
+from evprof.core.vocabulary.setting import setting
+
+on = setting(False, "dummy", "Does nothing.", head="Vision")
+much = setting(2, "how much", "Does little.", head="Another head", least=1, shown_most=9)
+switches.Switches = make_dataclass(
+    "Switches", [("dummy", bool, on), ("much", int, much)], bases=(switches.Switches,), frozen=True
+)
+from PySide6.QtWidgets import QApplication
+from evprof.loaders.bundled import bundled_sample
+from ui.settings.request_form import RequestForm
+from ui.settings.settings_popover import SettingsPopover
+from ui.style.theme import ThemeHolder, theme_named
+
+application = QApplication([])
+form = RequestForm()
+form.sample = bundled_sample()
+popover = SettingsPopover(form, ThemeHolder(theme_named("dark")))
+popover.rows["dummy"].field.setCurrentIndex(1)
+popover.rows["much"].field.setValue(3)
+asked = form.request().settings.switches
+print(asked.dummy, asked.much, form.changed, popover.rows["dummy"].field.toolTip())
+"""
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True 3 ['dummy', 'much'] Does nothing. Same answer.", done.stderr
 
 
 @pytest.mark.parametrize("key", list(CONTROLS))

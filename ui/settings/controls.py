@@ -9,7 +9,7 @@ from evprof.core.request import MEASURING, OF_MEASURING
 from evprof.core.vocabulary.generation import SAMPLING, GenerationSettings
 from evprof.core.vocabulary.inputs import OF_EVENTGPT, OF_IMAGES, READS
 from evprof.core.vocabulary.setting import Setting
-from evprof.core.vocabulary.settings import HEADS, SETTINGS, with_value
+from evprof.core.vocabulary.settings import SETTINGS, with_value
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 from ui.settings.drafter_choice import UNTRAINED, chosen, settings_of
@@ -17,9 +17,14 @@ from ui.settings.drafter_choice import UNTRAINED, chosen, settings_of
 DRAFTER = "drafter"
 """The control that stands for two settings: the drafter and its adapter."""
 
-_BESIDE = ((MEASURING, SAMPLING), (SPECULATION, PARALLEL), (READS, OF_EVENTGPT, OF_IMAGES), (LANGUAGE_MODEL, VISION))
-COLUMNS = (*_BESIDE[:-1], (*_BESIDE[-1], *(head for head in HEADS if head not in sum(_BESIDE, ()))))
-"""Heads of settings as they stand beside each other; any further head comes last."""
+_COLUMNS = ((MEASURING, SAMPLING), (SPECULATION, PARALLEL), (READS, OF_EVENTGPT, OF_IMAGES), (LANGUAGE_MODEL, VISION))
+
+
+def columns() -> tuple[tuple[str, ...], ...]:
+    """Heads of settings as they stand beside each other; a head that has no place of its own comes last."""
+    placed = {head for column in _COLUMNS for head in column}
+    others = dict.fromkeys(entry.head for entry in SETTINGS.values() if entry.head not in placed)
+    return (*_COLUMNS[:-1], (*_COLUMNS[-1], *others))
 
 
 def control_of(entry: Setting) -> Setting:

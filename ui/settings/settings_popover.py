@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.setting import Setting
 from evprof.loaders.adapters import read_adapter
-from ui.settings.controls import COLUMNS, DRAFTER
+from ui.settings.controls import DRAFTER, columns
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
 from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
@@ -44,20 +44,20 @@ class SettingsPopover(QFrame):
         self.form = form
         self._themes = themes
         self.rows: dict[str, SettingRow] = {}
-        columns = QHBoxLayout()
-        columns.setSpacing(2 * GRID)
-        for place, heads in enumerate(COLUMNS):
+        beside = QHBoxLayout()
+        beside.setSpacing(2 * GRID)
+        for place, heads in enumerate(columns()):
             if place:
                 line = QFrame()
                 line.setProperty("role", "vrule")
-                columns.addWidget(line)
-            columns.addLayout(self._column(heads))
+                beside.addWidget(line)
+            beside.addLayout(self._column(heads))
         line = QFrame()
         line.setProperty("role", "rule")
         ground = QVBoxLayout(self)
         ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, GRID)
         ground.setSpacing(GRID)
-        ground.addLayout(columns)
+        ground.addLayout(beside)
         ground.addWidget(line)
         ground.addLayout(self._footer())
         self.refresh()
