@@ -229,13 +229,13 @@ def test_every_change_is_asked_about_at_once(popover: ModelPopover, anchor: Any)
     examiner = Answering()
     popover.examine_with(examiner, lambda: {"other": None, "settings": {}})
     popover.open_below(anchor)
-    popover.quantization.setCurrentIndex(2)
+    popover.boxes["quantization"].setCurrentIndex(2)
     assert popover.choice.quantization == "int4"
     assert examiner.asked[-1]["model"]["quantization"] == "int4"
-    popover.dtype.setCurrentIndex(2)
-    popover.device.setCurrentText("cuda:1")
+    popover.boxes["dtype"].setCurrentIndex(2)
+    popover.boxes["device"].setCurrentText("cuda:1")
     assert examiner.asked[-1]["model"] == {**popover.choice.to_json(), "device": "cuda:1", "dtype": "bfloat16"}
-    popover.quantization.setCurrentIndex(0)
+    popover.boxes["quantization"].setCurrentIndex(0)
     assert popover.choice.quantization is None
 
 

@@ -372,7 +372,8 @@ def test_every_switch_there_is_has_a_row():
 
     plain = {"attention": "sdpa", "cache": "static", "step": "eager"}
     plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off", "video_decoder": "pyav"}
-    for name in ("attention", "cache", "step", "vision_cache", "frame_cache", "prefetch", "video_decoder"):
-        assert values(name) | {plain[name], "auto"} == {*choices_of(name), "auto"}
+    known = {name: choices_of(name) for name in plain}
+    for name, choices in known.items():
+        assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
     assert values("prune_by") == set(choices_of("prune_by"))
     assert {variant.on.choice.get("quantization") for variant in VARIANTS} - {None} == set(choices_of("quantization"))

@@ -6,11 +6,9 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
-from evprof.core.records import DRAFT
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import MODES
-from ui.run_facts.run_text import input_name, mode_name
-from ui.settings.controls import controls
+from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
 
 ICON = 14
@@ -50,7 +48,7 @@ class ModelButton(ToolButton):
     """Names the model of a role, with what was chosen for it; opens its picker."""
 
     def __init__(self, role: str, parent: QWidget | None = None) -> None:
-        self._side = "Event model (draft)" if role == DRAFT else "Video model (target)"
+        self._side = role_name(role)
         super().__init__("", self._side, parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
 
@@ -76,7 +74,7 @@ class SettingsButton(ToolButton):
 
     def show_form(self, form: RequestForm) -> None:
         """Counts again."""
-        names = {control.key: control.name for control in controls()}
+        names = {key: control.name for key, control in form.controls.items()}
         changed, idle = form.changed, form.idle
         style = Qt.ToolButtonStyle
         self.setText(str(len(changed)) if changed else "")

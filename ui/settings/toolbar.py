@@ -270,6 +270,13 @@ class Toolbar(QFrame):
             return
         self.run_requested.emit(request)
 
+    def run_once(self, mode: str) -> None:
+        """Asks for a run in a mode; the one that was chosen stays chosen."""
+        before = self.form.wanted_mode
+        self.choose_mode(mode)
+        self.run()
+        self.choose_mode(before)
+
     def browse_events(self) -> None:
         """Asks for event recordings."""
         self._choose(self._dialogs.recordings())

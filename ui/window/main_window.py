@@ -78,7 +78,6 @@ class MainWindow(QMainWindow):
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
-        self.dialogs = WindowDialogs(self)
         self._make_views()
         self._connect()
         self._show_title()
@@ -122,8 +121,17 @@ class MainWindow(QMainWindow):
         column.addWidget(self.status)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
-        self.opener = Opener(self)
-        self.clips = Clips(self)
+        self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
+        self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
+        self.dialogs = WindowDialogs(
+            self,
+            self.session,
+            self.controller,
+            self.selection,
+            self.holder,
+            toolbar=self.toolbar,
+            messages=self.messages,
+        )
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -166,6 +174,8 @@ class MainWindow(QMainWindow):
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
         self.opener.seen.connect(self.drop_overlay.show_opening)
+        self.opener.listed.connect(self.show_sample)
+        self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
@@ -192,8 +202,8 @@ class MainWindow(QMainWindow):
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
-            "keys": self.dialogs.show_keys,
-            "about": self.dialogs.show_about,
+            "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
+            "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
         for name, work in does.items():
