@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from ui.settings.setting_limits import Circumstances, in_force, obstacle, refusal
 
 from engines.measuring.timing import NullClock
 from evprof.core.errors import UserError
@@ -24,7 +25,6 @@ from evprof.core.vocabulary.switches import Switches
 from evprof.run.suites.cell import SuiteCell, meaningful
 from evprof.run.suites.spec import parse_suite
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_limits import Circumstances, in_force, obstacle, refusal
 
 DRAFT_FAMILY, TARGET_FAMILIES = "eventgpt", ("video_llava", "llava", "llava_next_video")
 DRAFT, TARGET = ModelChoice("a-draft"), ModelChoice("a-target")
