@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
+from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
 from engines.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from engines.config import EventGptConfig, LlavaConfig, read_config
@@ -26,7 +27,6 @@ from engines.llava import build_llava
 from engines.loading import find_checkpoint, load_model
 from engines.model import VisionLanguageModel
 from engines.naming import LLAVA, VIDEO_LLAVA
-from engines.tiny.tokenizer import PIECES, fast_json, train
 from engines.video_model import VideoLanguageModel
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.request import ModelChoice

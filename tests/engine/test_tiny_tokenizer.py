@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from bundled_pair import tokenizer as tiny
 from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
-from engines.tiny import tokenizer as tiny
 
 MODEL = tiny.train()
 SLOW: sentencepiece.SentencePieceProcessor = tiny.load(MODEL)
