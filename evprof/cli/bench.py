@@ -391,7 +391,7 @@ def arrival_ms() -> float:
 
     recording = Recording()
     ages_ns: list[int] = []
-    process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
+    process = EngineProcess([*engine_argv(), "--synthetic", "200", "2"])
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
         while not any(isinstance(message, RequestEnded) for message in recording.messages()):

@@ -16,7 +16,7 @@ from evprof.core.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
 from evprof.export.report.sections import break_even, clinic, hidden_drafts
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 
 
 @pytest.fixture(scope="module")

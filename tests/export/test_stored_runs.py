@@ -17,8 +17,8 @@ from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.export.stored_runs import StoredRuns
 from evprof.metrics.document import run_document
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder

@@ -32,7 +32,7 @@ from evprof.metrics.payoff import DECODE, SLIP_002, expected_table, prediction_o
 from evprof.metrics.speculation import acceptance
 from evprof.metrics.speculation_text import speculation_sentence
 from evprof.run.session_writer import SessionWriter
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.dialogs.clinic import ClinicDialog
 from ui.main_window import MainWindow
 from ui.models.clinic import around, chance_text, piece_text, round_range

@@ -17,8 +17,8 @@ from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from scripted_engine import ScriptedEngine
 from ui.models.run_text import stage_now
 from ui.run_controller import RunController
 from ui.selection import Selection

@@ -27,9 +27,9 @@ from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationSettings
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
+from scripted_engine import ScriptedEngine
 from ui.models.run_entries import entries
 from ui.run_controller import RunController
 from ui.selection import Selection

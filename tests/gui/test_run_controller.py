@@ -13,7 +13,7 @@ from evprof.core.records import BEGIN, TARGET, SpanRecord
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.housekeeping import Housekeeping
 from ui.run_controller import RunController
 from ui.trace_viewer import TraceViewer

@@ -19,9 +19,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
 from evprof.metrics import kv_cache
-from evprof.run.script import SCRIPTED_TARGET, Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from scripted_engine import ScriptedEngine
+from scripted_pair import SCRIPTED_TARGET, Script
 from ui.models.figures import column_heads
 from ui.models.play_clock import PlayClock
 from ui.models.run_entries import entries

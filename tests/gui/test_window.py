@@ -23,6 +23,7 @@ from evprof.core.sample import Sample
 from evprof.run.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
+from scripted_process import engine_argv
 from ui.app import DefectNet, picture_of, save_screenshot, settle
 from ui.main_window import MainWindow
 from ui.run_controller import Host
@@ -32,7 +33,7 @@ Wait = Callable[..., None]
 
 
 def _engine(speed: float) -> list[str]:
-    return [sys.executable, "-m", "evprof", "_engine", "--synthetic", f"script:{speed:g}"]
+    return engine_argv(f"script:{speed:g}")
 
 
 @pytest.fixture

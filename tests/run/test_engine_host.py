@@ -154,7 +154,7 @@ def test_an_engine_whose_making_raises_says_why(start_host, request_for, wait_un
     host, recording = start_host("no such engine")
     host.submit(request_for())
     wait_until(lambda: not host.is_busy)
-    assert "no synthetic engine is called 'no such engine'" in book_of(recording).runs[1].info.error
+    assert "no engine is called 'no such engine'" in book_of(recording).runs[1].info.error
 
 
 def test_a_program_that_does_not_exist_is_named(request_for, wait_until, book_of):

@@ -14,7 +14,7 @@ from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationSettings
 from evprof.metrics.clinic import per_position
 from evprof.metrics.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 
 
 def play(mode: str, stop: threading.Event | None = None, speed: float = 2000, **asked: Any) -> RunLog:

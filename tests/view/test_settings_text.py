@@ -12,7 +12,6 @@ from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
 from evprof.view.settings_text import (
     SPECULATION_KEYS,
@@ -23,6 +22,7 @@ from evprof.view.settings_text import (
     run_label,
     settings_of,
 )
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
 

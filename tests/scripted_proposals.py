@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evprof.core.records import JudgementRecord
 from evprof.core.request import RunRequest
 from evprof.core.speculation import KV, KV_ADAPTED, MODEL, PARALLEL_PREFILL, SHARED, SpeculationFacts
-from evprof.run.script import Script, token_id_of
+from scripted_pair import Script, token_id_of
 
 _WRONG = " maybe"
 _SHARED_IDS, _TARGET_IDS = 980, 997

@@ -1,26 +1,21 @@
-"""Engines without models: one that only makes records at a rate, for `evprof bench ui`, and one that plays a script.
+"""An engine without models that only makes records at a rate, for the benchmarks of the window and its engine process.
 
-Both are real engines behind the real pipe; what they report is marked as synthetic, so that nobody takes it for a
-measurement.
+What it reports is marked as synthetic, so that nobody takes it for a measurement of a model.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
-from evprof.core.protocols import Engine, Sink, StopFlag
+from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import BEGIN, END, ORIGIN_TARGET, SETTLED, TARGET, KvRecord, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.units import NS_PER_S
-from evprof.run.scripted_engine import ScriptedEngine
-
-__all__ = ["ScriptedEngine", "SyntheticEngine", "engine_of"]
 
 ENVIRONMENT: dict[str, Any] = {"device": "synthetic", "driver": None, "torch": None, "transformers": None, "gpu": None}
 
@@ -30,14 +25,10 @@ _BURST_S = 0.005
 
 @dataclass
 class SyntheticEngine:
-    """Makes `records_per_s` records for `seconds`: of four, one token, one KV length, and a span's begin and end.
-
-    With `is_deaf` it never answers Stop, as a hung kernel would not.
-    """
+    """Makes `records_per_s` records for `seconds`: of four, one token, one KV length, and a span's begin and end."""
 
     records_per_s: float
     seconds: float
-    is_deaf: bool = False
 
     def describe(self) -> dict[str, Any]:
         """A synthetic environment."""
@@ -47,10 +38,10 @@ class SyntheticEngine:
         """One run in mode target, whatever is asked; each record carries the time at which it was made."""
         run_id = request.first_run_id
         start_ns = monotonic_ns()
-        sink.post(RunStarted(run_id, _synthetic_info(request, start_ns)))
+        sink.post(RunStarted(run_id, synthetic_info(request, start_ns)))
         sink.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", start_ns, -1))
         total, made = int(self.records_per_s * self.seconds), 0
-        while made < total and (self.is_deaf or not stop.is_set()):
+        while made < total and not stop.is_set():
             due = min(total, int((monotonic_ns() - start_ns) * self.records_per_s / NS_PER_S))
             for serial in range(made // 4, due // 4):
                 self._make_four(run_id, serial, sink)
@@ -74,7 +65,8 @@ class SyntheticEngine:
         """Nothing is held."""
 
 
-def _synthetic_info(request: RunRequest, start_ns: int) -> RunInfo:
+def synthetic_info(request: RunRequest, start_ns: int) -> RunInfo:
+    """The run of a request, in the synthetic environment."""
     return RunInfo(
         run_id=request.first_run_id,
         group_id=request.group_id,
@@ -86,20 +78,3 @@ def _synthetic_info(request: RunRequest, start_ns: int) -> RunInfo:
         start_ns=start_ns,
         environment=dict(ENVIRONMENT),
     )
-
-
-def engine_of(words: str) -> Engine:
-    """The engine of `evprof _engine --synthetic WORDS`: `rate:RECORDS_PER_S:SECONDS`, `deaf:…`, `script:SPEED`, `die`.
-
-    Raises ValueError for anything else.
-    """
-    kind, _, rest = words.partition(":")
-    match kind, [float(number) for number in rest.split(":") if number]:
-        case "rate" | "deaf", [records_per_s, seconds]:
-            return SyntheticEngine(records_per_s, seconds, is_deaf=kind == "deaf")
-        case "script", [] | [_] as speed:
-            return ScriptedEngine(speed=speed[0] if speed else 1.0)
-        case "die", []:
-            os._exit(3)
-        case _:
-            raise ValueError(f"no synthetic engine is called '{words}'")

@@ -43,9 +43,9 @@ from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, 
 from evprof.core.text import join_pieces
 from evprof.core.units import NS_PER_MS
 from evprof.run.run_order import run_order
-from evprof.run.script import Script, token_id_of
-from evprof.run.scripted_drafts import facts_of, judgements_of, proposal_of
-from evprof.run.scripted_records import ScriptedRecords
+from scripted_pair import Script, token_id_of
+from scripted_proposals import facts_of, judgements_of, proposal_of
+from scripted_records import ScriptedRecords
 
 ENVIRONMENT: dict[str, Any] = {
     "device": "scripted",

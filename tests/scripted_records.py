@@ -24,7 +24,7 @@ from evprof.core.records import (
 )
 from evprof.core.request import RunRequest
 from evprof.core.run_info import ModelFacts
-from evprof.run.script import Script, ScriptedModel, picture_of, token_id_of
+from scripted_pair import Script, ScriptedModel, picture_of, token_id_of
 
 
 @dataclass(kw_only=True)
