@@ -12,7 +12,7 @@ from engines.architecture import describe_model
 from engines.config import EventGptConfig, ModelConfig
 from engines.device import choose_device, choose_dtype, dtype_name
 from engines.loading import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
-from engines.naming import EVENTGPT, naming
+from engines.naming import EVENTGPT
 from engines.networks import Network, build_empty, parameter_shapes
 from engines.random_weights import random_vocabulary
 from engines.shards import StoredTensor, has_weights, read_headers
@@ -78,12 +78,6 @@ def _vocabulary(checkpoint: Checkpoint) -> Vocabulary:
     if checkpoint.folder is None:
         return random_vocabulary(config)
     return read_vocabulary(checkpoint.folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
-
-
-def tensor_names(config: ModelConfig) -> list[str]:
-    """The published names of all tensors a checkpoint of this configuration holds."""
-    names = naming(config.family)
-    return [names.published(name) for name in parameter_shapes(build_empty(config))]
 
 
 def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dict[str, Any]:

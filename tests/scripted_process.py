@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # for environments that evprof is not installed in
+sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, installed or not
 
 from evprof.core.protocols import Engine, Sink, StopFlag
 from evprof.core.request import RunRequest

@@ -10,8 +10,8 @@ from transformers import CLIPVisionModel
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import VIDEO_TOWER_LAYERS, EventReader, VideoReader, tower_config
+from bundled_pair.checkpoint import write_eventgpt, write_video_llava
 from bundled_pair.dataset import VIDEO_SIZE
-from engines.checkpoint import write_eventgpt, write_video_llava
 from engines.config import EventGptConfig, LlavaConfig
 from engines.eventgpt import EventGptModel
 from engines.llava import VideoLlavaModel

@@ -26,7 +26,7 @@ from engines.decoding import DecodeStep, Limits
 from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel, build_llava
 from engines.loading import Checkpoint, model_facts
-from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.networks import finish
 from engines.preprocessing import ClipTransform
 from engines.prompts import SLOT
@@ -37,6 +37,7 @@ from engines.video_model import VideoLanguageModel
 from evprof.core.errors import Cancelled
 from evprof.core.request import GenerationSettings
 from evprof.core.switches import Switches
+from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

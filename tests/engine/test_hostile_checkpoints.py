@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
 from engines import pickled_weights
-from engines.checkpoint import WEIGHTS, write_eventgpt
 from engines.config import EventGptConfig, read_config
 from engines.eventgpt import EventGptModel
 from engines.inspection import inspect_checkpoint

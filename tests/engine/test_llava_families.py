@@ -23,16 +23,16 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
+from bundled_pair.checkpoint import write_video_llava
 from closeness import assert_close
 from engines.answer import Answer
-from engines.checkpoint import write_video_llava
 from engines.config import LlavaConfig, read_config
 from engines.decoding import decode
 from engines.inspection import inspect_checkpoint
 from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel, build_llava
 from engines.loading import Checkpoint, load_model, model_facts
-from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.networks import build_empty, finish, parameter_shapes
 from engines.pipeline import ModelPass
 from engines.preprocessing import CLIP_MEAN, ClipTransform
@@ -45,6 +45,7 @@ from engines.video_model import VideoLanguageModel
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import Switches
+from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -15,9 +15,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
-from engines.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from engines.config import EventGptConfig, LlavaConfig, read_config
 from engines.event_model import EventLanguageModel
 from engines.eventgpt import EventGptModel

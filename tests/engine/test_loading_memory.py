@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoint import write_eventgpt
+from bundled_pair.checkpoint import write_eventgpt
 from engines.config import EventGptConfig
 from engines.networks import build_empty, parameter_shapes, put_parameter
 

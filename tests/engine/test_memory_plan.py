@@ -11,7 +11,7 @@ import torch
 
 from engines import CATALOGUE, FAMILIES, WANTS
 from engines.capacity import batch_capacity
-from engines.inspection import inspect_checkpoint, tensor_names
+from engines.inspection import inspect_checkpoint
 from engines.kv_cache import DynamicKv
 from engines.loading import load_model
 from engines.machine import AssumedMachine, free_bytes
@@ -22,6 +22,7 @@ from engines.random_weights import build_random, random_config
 from evprof.core.errors import Cancelled
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import Switches
+from tensor_names import tensor_names
 
 GIB = 1 << 30
 

@@ -22,7 +22,7 @@ from engines.decoding import decode
 from engines.llama import LlamaDecoder
 from engines.llava import build_llava
 from engines.loading import Checkpoint, model_facts
-from engines.naming import LLAVA, VIDEO_LLAVA, vendor_name
+from engines.naming import LLAVA, VIDEO_LLAVA
 from engines.networks import finish
 from engines.pipeline import ModelPass
 from engines.preprocessing import ClipTransform
@@ -35,6 +35,7 @@ from engines.video_model import VideoLanguageModel
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
 from evprof.core.request import GenerationSettings
+from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

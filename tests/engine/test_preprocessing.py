@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from engines.checkpoint import preprocessor_json
+from bundled_pair.checkpoint import preprocessor_json
 from engines.preprocessing import ClipTransform, thumbnails
 from evprof.core.errors import UserError
 

@@ -17,15 +17,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
-from engines.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
+from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.config import EventGptConfig, edge, read_config
 from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint, tensor_names
+from engines.inspection import inspect_checkpoint
 from engines.loading import find_checkpoint, load_model
 from engines.networks import build_empty, parameter_shapes
 from engines.random_weights import random_config
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
+from tensor_names import tensor_names
 
 NEVER = threading.Event()
 INDEX = "model.safetensors.index.json"

@@ -23,7 +23,7 @@ from engines.config import LlavaConfig
 from engines.kv_cache import DynamicKv
 from engines.llama import LlamaDecoder
 from engines.llava import LlavaModel, build_llava
-from engines.naming import LLAVA, VIDEO_LLAVA, vendor_name
+from engines.naming import LLAVA, VIDEO_LLAVA
 from engines.preprocessing import ClipTransform
 from engines.prompts import SLOT
 from engines.timing import NullClock
@@ -33,6 +33,7 @@ from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from tensor_names import vendor_name
 
 EDGE, PATCH, HIDDEN, ROWS = 28, 14, 48, 32_064
 IMAGE_ID, VIDEO_ID = 32_000, 32_001

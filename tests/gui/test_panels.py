@@ -22,7 +22,7 @@ from evprof.metrics.speculation_text import speculation_sentence
 from evprof.view.columns import Column, columns_of
 from ui.models import figures
 from ui.models.recent import Recent
-from ui.models.run_entries import entries
+from ui.models.run_entries import RunEntries
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder
@@ -188,7 +188,7 @@ def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(control
     controller.recording.post(RunStarted(50, RunInfo(50, 50, 0, "target", "target", {}, {"name": "scene"}, start_ns=0)))
     controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
     controller.pull()
-    found = {entry.run_ids: entry for entry in entries(controller.runs)}
+    found = {entry.run_ids: entry for entry in RunEntries().lines(controller.runs)}
     assert found[(3,)].outcome.endswith("×")
     assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
     assert found[(50,)].sentence == "The device ran out of memory."

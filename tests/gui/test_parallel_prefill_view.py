@@ -30,7 +30,7 @@ from evprof.core.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
-from ui.models.run_entries import entries
+from ui.models.run_entries import RunEntries
 from ui.run_controller import RunController
 from ui.selection import Selection
 from ui.theme import ThemeHolder
@@ -248,7 +248,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert panel.verdict.role == "warn"
     pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
     assert pair.right.head._lossy.isHidden()
-    (line,) = (entry for entry in entries(runs) if entry.run_ids == (LOSSY,))
+    (line,) = (entry for entry in RunEntries().lines(runs) if entry.run_ids == (LOSSY,))
     assert "lossy" in line.title
     assert line.label.startswith("lossy")
 
@@ -285,7 +285,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair.refresh()
     panel = SpeculationPanel(themes)
     panel.show_run(runs[1], runs.values())
-    assert len(entries(runs)) == 1
+    assert len(RunEntries().lines(runs)) == 1
     view = TimelineView(controller, selection, themes)
     selection.set_runs(*pair_for(runs, 1))
     view.grab()

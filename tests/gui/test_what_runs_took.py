@@ -24,7 +24,7 @@ from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_TARGET, Script
 from ui.models.figures import column_heads
 from ui.models.play_clock import PlayClock
-from ui.models.run_entries import entries
+from ui.models.run_entries import RunEntries
 from ui.models.run_summary import summary_sections
 from ui.run_controller import RunController
 from ui.selection import Selection
@@ -89,7 +89,7 @@ def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
 def test_the_run_list_tells_runs_of_one_mode_apart(
     switched: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:
-    labels = {entry.run_ids: entry.label for entry in entries(switched.runs)}
+    labels = {entry.run_ids: entry.label for entry in RunEntries().lines(switched.runs)}
     assert labels == {
         (PLAIN,): "",
         (STATIC,): "static",

@@ -7,12 +7,8 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.formats import HEAD_BYTES, Format, format_of, format_titles
-from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.paths import readable_file, reason
-
-EventSource = EventArray | EventFrames
-"""Events, or event frames that somebody else rendered."""
 
 
 def first_bytes(path: str | Path, count: int = HEAD_BYTES) -> bytes:
@@ -42,10 +38,3 @@ def read_events(path: str | Path) -> EventArray:
     """All events of a file. Raises UserError."""
     with open_recording(path) as recording:
         return recording.read()
-
-
-def open_events(path: str | Path, count: int | None = None) -> EventSource:
-    """All events of a file, or the frames of a folder (with `count`, that many spread evenly). Raises UserError."""
-    if Path(path).is_dir() or is_frame_set(path):
-        return load_event_frames(path, count)
-    return read_events(path)

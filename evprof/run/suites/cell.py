@@ -25,8 +25,6 @@ FILE, PNG = "file", "png"
 EVENT_SOURCES = (FILE, PNG)
 """Where a model that reads events finds them: in the sample's own file, or as event frames drawn from it beforehand."""
 
-_NESTED = ("input", "switches", "speculation")
-
 Wants = Callable[[str], str | None]
 """Model name -> "events" or "video", what its family was made for; None where nobody knows."""
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from bundled_pair.config_json import clip_json, eventgpt_json, llava_json
 from engines.config import EventGptConfig, LlavaConfig, edge
-from engines.config_json import clip_json, eventgpt_json, llava_json
 from engines.eventgpt import EventGptModel
 from engines.llava import LlavaModel
 from engines.naming import EVENTGPT, Naming, naming
