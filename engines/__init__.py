@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engines.library_noise import mute_known_lines
+from engines.libraries.noise import mute_known_lines
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
-    from evprof.run.batch_bench import BatchEngine
+    from evprof.run.switches.batches import BatchEngine
 
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
@@ -92,6 +92,6 @@ def make_engine() -> Engine:
 
 def make_batch_engine() -> BatchEngine:
     """What answers several prompts at once in this process; imports torch."""
-    from engines.batch_engine import LocalBatchEngine
+    from engines.batches.engine import LocalBatchEngine
 
     return LocalBatchEngine()

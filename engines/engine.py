@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from engines.environment import describe_environment
-from engines.loading import load_model
-from engines.measured_run import MeasuredRun
-from engines.room import make_room
-from engines.run_plan import TRACE, RunPlan, RunTools
-from engines.warm_models import Loader, WarmModels
+from engines.fit.making_room import make_room
+from engines.hardware.environment import describe_environment
+from engines.loading.warm_models import Loader, WarmModels
+from engines.loading.weights import load_model
+from engines.modes.measured_run import MeasuredRun
+from engines.modes.run_plan import TRACE, RunPlan, RunTools
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
@@ -62,7 +62,7 @@ class LocalEngine:
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
         if plan.extra == TRACE and request.trace is not None:
-            from engines.torch_profiler import TorchTrace, trace_folder
+            from engines.measuring.torch_profiler import TorchTrace, trace_folder
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)

@@ -21,7 +21,7 @@ def run_in_engine_process(program: list[str]) -> str:
     from evprof.core.recording import Recording
     from evprof.core.run_log import RunBook
     from evprof.run.demo import demo_requests
-    from evprof.run.engine_host import EngineHost
+    from evprof.run.processes.engine_host import EngineHost
 
     recording = Recording()
     book = RunBook(recording)

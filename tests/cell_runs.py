@@ -10,7 +10,7 @@ from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenR
 from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.configurations import Column
+from evprof.metrics.configurations.gathering import Column
 
 MS = 1_000_000
 SCATTER = (1.0, 1.02, 0.98, 1.01, 0.99, 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.preprocessing import ClipTransform
+from engines.stages.pixel_values import ClipTransform
 from evprof.loaders.pictures.render import Picture
 
 

@@ -12,19 +12,19 @@ import torch
 from transformers import DynamicCache, LlamaForCausalLM
 
 from closeness import assert_close
-from engines.answer import Answer
-from engines.decoding import CachedModel, Limits, decode
-from engines.draft_length import DraftLength, Fixed
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import STATIC
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import Law, Sampler, greedy
 from engines.drafters.drafter import Drafter, PromptContext
 from engines.drafters.model_drafter import ModelDrafter
-from engines.judgements import JudgementLog
-from engines.kv_cache import STATIC
-from engines.llama import LlamaDecoder
-from engines.sampling import Law, Sampler, greedy
-from engines.speculation import Rounds
-from engines.timing import Span, StageClock
-from engines.verification import Verifier
-from engines.vocabulary_alignment import first_shared
+from engines.measuring.timing import Span, StageClock
+from engines.speculation.draft_length import DraftLength, Fixed
+from engines.speculation.judgements import JudgementLog
+from engines.speculation.rounds import Rounds
+from engines.speculation.verification import Verifier
+from engines.tokens.answer import Answer
+from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled
 
 PIECES = [f"<{index}>" for index in range(300)]

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, in
 from evprof.core.protocols import Engine, Sink, StopFlag
 from evprof.core.request import RunRequest
 from evprof.run.benches.synthetic_engine import SyntheticEngine
-from evprof.run.engine_server import serve
+from evprof.run.processes.engine_server import serve
 from scripted_engine import ScriptedEngine
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engines.config import ModelConfig
-from engines.naming import EVENTGPT, naming
-from engines.networks import build_empty, parameter_shapes
+from engines.checkpoints.config import ModelConfig
+from engines.checkpoints.naming import EVENTGPT, naming
+from engines.families.networks import build_empty, parameter_shapes
 
 
 def tensor_names(config: ModelConfig) -> list[str]:

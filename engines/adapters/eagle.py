@@ -17,8 +17,8 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.folder import Shapes, check_target, load_tensors, size_of
-from engines.kv_cache import StaticKv
-from engines.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
+from engines.decoder.kv_cache import StaticKv
+from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
 from evprof.core.errors import UserError
 from evprof.core.speculation import EAGLE
 from evprof.loaders.adapters import AdapterInfo

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from engines.llama import LlamaDecoder
-from engines.shards import StoredTensor, read_tensors, safetensors_header
+from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
+from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.core.whole_file import whole_folder

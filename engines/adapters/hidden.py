@@ -13,8 +13,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.folder import check_draft, check_target, load_tensors, size_of
-from engines.kv_cache import KvCache
-from engines.llama import BlockShape, LlamaDecoder
+from engines.decoder.kv_cache import KvCache
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.speculation import HIDDEN
@@ -92,7 +92,7 @@ class HiddenAdapter(nn.Module):
 
 
 class AdaptedDecoder:
-    """An `engines.decoding.Decoder`: the draft's layers, an adapter, then the target's last norm and head.
+    """An `engines.decoder.decoding.Decoder`: the draft's layers, an adapter, then the target's last norm and head.
 
     It shares the weights of both, save that a target on another device lends the draft's a copy of norm and head.
     """

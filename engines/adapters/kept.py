@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from engines.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
 Loaded = TypeVar("Loaded")

@@ -16,8 +16,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.folder import check_draft, check_target, load_tensors, size_of
-from engines.kv_cache import KvCache
-from engines.llama import BlockShape, LlamaDecoder
+from engines.decoder.kv_cache import KvCache
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.speculation import KV, KV_ADAPTED
@@ -94,7 +94,7 @@ class KvMap(nn.Module):
 
 
 class TappedDecoder:
-    """An `engines.decoding.Decoder` that keeps what enters each layer, and what leaves the last, of every pass.
+    """An `engines.decoder.decoding.Decoder` that keeps what enters each layer, and what leaves the last, of every pass.
 
     `levels` are those of all positions so far, [B, S, hidden] each.
     """

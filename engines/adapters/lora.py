@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.folder import check_draft, load_tensors, size_of
-from engines.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.speculation import LORA
 from evprof.loaders.adapters import AdapterInfo

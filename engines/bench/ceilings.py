@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from engines.device import dtype_name
-from engines.machine import free_bytes
+from engines.hardware.device import dtype_name
+from engines.hardware.memory import free_bytes
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import MIB, NS_PER_S
 

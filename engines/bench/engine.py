@@ -21,16 +21,16 @@ from engines.bench.figures import (
 )
 from engines.bench.turns import Series, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
-from engines.device import choose_device, choose_dtype, dtype_name
-from engines.environment import describe_environment
-from engines.gpu_state import gpu_state, gpu_warnings
-from engines.machine import free_bytes
-from engines.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
-from engines.threads import SMALL_PARAMETERS
+from engines.hardware.device import choose_device, choose_dtype, dtype_name
+from engines.hardware.environment import describe_environment
+from engines.hardware.gpu_state import gpu_state, gpu_warnings
+from engines.hardware.memory import free_bytes
+from engines.hardware.threads import SMALL_PARAMETERS
+from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.units import NS_PER_MS
-from evprof.metrics.roofline import vision_flops
+from evprof.metrics.limits.roofline import vision_flops
 
 Note = Callable[[str], None]
 

@@ -12,8 +12,8 @@ from typing import Any
 from engines.bench.ceilings import Ceilings
 from engines.bench.contenders import HF_EAGER, OURS, OURS_COMPILED
 from engines.bench.turns import Series, Spread, agreement, decode_ns, paired_ratios, prefill_ns, spread
-from evprof.metrics import roofline
-from evprof.metrics.roofline import TextShape
+from evprof.metrics.limits import roofline
+from evprof.metrics.limits.roofline import TextShape
 
 VISION = "vision"
 

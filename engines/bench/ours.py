@@ -6,16 +6,16 @@ from threading import Event
 
 import torch
 
-from engines.answer import SilentAnswer
 from engines.bench.ceilings import wait
 from engines.bench.turns import Runner, Turn, UnavailableError
 from engines.bench.workload import Workload
-from engines.cuda_graphs import GraphStep
-from engines.decoding import CachedModel, Limits, decode
-from engines.kv_cache import STATIC, KvCache, make_cache
-from engines.sampling import greedy
-from engines.step_choice import DecodeSteps, StepPlan
-from engines.timing import NullClock
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.measuring.timing import NullClock
+from engines.tokens.answer import SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.records import TARGET

@@ -9,14 +9,14 @@ import torch
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from engines.device import dtype_name
-from engines.llama import LlamaDecoder
-from engines.networks import Network, build_empty
-from engines.random_weights import build_random
-from engines.shapes import SEED, BenchShape, build_language_model, pixel_shape, text_shape, vision_shape
+from engines.decoder.llama import LlamaDecoder
+from engines.families.networks import Network, build_empty
+from engines.hardware.device import dtype_name
+from engines.loading.random_weights import build_random
+from engines.loading.shapes import SEED, BenchShape, build_language_model, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
-from evprof.metrics.roofline import kv_bytes_per_position
+from evprof.metrics.limits.roofline import kv_bytes_per_position
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,9 @@ from engines.adapters.folder import check_target
 from engines.adapters.hidden import load_hidden
 from engines.adapters.kept import kept
 from engines.adapters.ngram import load_ngram
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import Law
 from engines.drafters.drafter import Drafter
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.drafters.hidden_drafter import HiddenDrafter
@@ -20,10 +22,8 @@ from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.drafters.self_drafter import SelfDrafter
-from engines.llama import LlamaDecoder
-from engines.model import VisionLanguageModel
-from engines.sampling import Law
-from engines.vocabulary_alignment import Alignment, align
+from engines.stages.model import VisionLanguageModel
+from engines.tokens.vocabulary_alignment import Alignment, align
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.speculation import (

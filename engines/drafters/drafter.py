@@ -11,7 +11,7 @@ from typing import Protocol
 
 import torch
 
-from engines.answer import Answer
+from engines.tokens.answer import Answer
 
 
 @dataclass(frozen=True, eq=False)

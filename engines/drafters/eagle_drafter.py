@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from engines.adapters.eagle import EagleHead, EaglePass
-from engines.answer import Answer
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import Law, draw
 from engines.drafters.drafter import PromptContext, Proposal, Verified
-from engines.llama import LlamaDecoder
-from engines.sampling import Law, draw
+from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 
 _ROOM = 256

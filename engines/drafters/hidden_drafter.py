@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 
 from engines.adapters.hidden import AdaptedDecoder
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
+from engines.decoder.sampling import Law
 from engines.drafters.drafter import PromptContext
 from engines.drafters.model_drafter import ModelDrafter
-from engines.sampling import Law
-from engines.vocabulary_alignment import Alignment
+from engines.tokens.vocabulary_alignment import Alignment
 
 
 class HiddenDrafter(ModelDrafter):

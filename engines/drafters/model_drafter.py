@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from engines.answer import Answer
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
+from engines.decoder.sampling import Law, draw
 from engines.drafters.drafter import Drafted, PromptContext, Proposal, Verified
-from engines.sampling import Law, draw
-from engines.vocabulary_alignment import Alignment
+from engines.tokens.answer import Answer
+from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
 
 

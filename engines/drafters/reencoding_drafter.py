@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from engines.answer import Answer
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
 from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.lookup_drafter import certain
-from engines.tokenization import Vocabulary
+from engines.tokens.answer import Answer
+from engines.tokens.tokenization import Vocabulary
 from evprof.core.errors import Cancelled
 
 _BROKEN = "\ufffd"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from engines.answer import Answer
-from engines.decoding import CachedModel
+from engines.decoder.decoding import CachedModel
+from engines.decoder.kv_cache import STATIC, make_cache
+from engines.decoder.sampling import Law
 from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
-from engines.kv_cache import STATIC, make_cache
-from engines.sampling import Law
-from engines.vocabulary_alignment import first_shared
+from engines.tokens.answer import Answer
+from engines.tokens.vocabulary_alignment import first_shared
 
 
 class SelfDrafter:

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 import torch
 
-from engines.loading import load_model
-from engines.model import VisionLanguageModel
-from engines.model_identity import content_identity
-from engines.room import make_room
-from engines.threads import use_threads
+from engines.fit.making_room import make_room
+from engines.hardware.threads import use_threads
+from engines.loading.model_identity import content_identity
+from engines.loading.warm_models import Loader, WarmModels
+from engines.loading.weights import load_model
+from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
 from engines.training.observing import Observer
 from engines.training.stored_examples import StoredExamples, nbytes_of, write_shard
-from engines.warm_models import Loader, WarmModels
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET

@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.eagle import EagleHead, EagleShape, unit
-from engines.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures
 from evprof.core.errors import UserError

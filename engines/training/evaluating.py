@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from engines.adapters.folder import description, load_tensors
-from engines.loading import load_model
-from engines.model import VisionLanguageModel
-from engines.threads import use_threads
+from engines.hardware.threads import use_threads
+from engines.loading.warm_models import Loader, free_memory
+from engines.loading.weights import load_model
+from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
 from engines.training.kinds import SIZES, TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import mean_figures
 from engines.training.observing import Observer
 from engines.training.trainee import Figures, Trainee
-from engines.warm_models import Loader, free_memory
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import DRAFT, TARGET

@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.hidden import HiddenAdapter, HiddenSizes
-from engines.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.padded import joined_answers, padded
 from engines.training.trainee import Figures

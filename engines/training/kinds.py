@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from engines.model import VisionLanguageModel
+from engines.stages.model import VisionLanguageModel
+from engines.tokens.vocabulary_alignment import align
 from engines.training.trainee import Trainee
-from engines.vocabulary_alignment import align
 from evprof.core.errors import USAGE, UserError
 from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
 

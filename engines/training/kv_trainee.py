@@ -14,8 +14,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.kv_map import KvMap, KvSizes
-from engines.kv_cache import DynamicKv
-from engines.llama import LlamaDecoder
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.padded import padded
 from engines.training.trainee import Figures

@@ -13,12 +13,12 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.lora import LowRankLinear, projections
-from engines.kv_cache import DynamicKv
-from engines.llama import LlamaDecoder
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.llama import LlamaDecoder
+from engines.tokens.vocabulary_alignment import LACKING, Alignment
 from engines.training.example import Example
 from engines.training.padded import padded
 from engines.training.trainee import Figures
-from engines.vocabulary_alignment import LACKING, Alignment
 from evprof.core.errors import UserError
 from evprof.core.speculation import LORA
 

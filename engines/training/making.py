@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import torch
 
 from engines.adapters.folder import save_adapter
-from engines.loading import load_model
-from engines.model import VisionLanguageModel
-from engines.model_identity import content_identity
-from engines.threads import use_threads
+from engines.hardware.threads import use_threads
+from engines.loading.model_identity import content_identity
+from engines.loading.warm_models import Loader
+from engines.loading.weights import load_model
+from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
 from engines.training.kinds import TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
 from engines.training.stored_examples import StoredExamples
 from engines.training.trainee import Trainee
-from engines.warm_models import Loader
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET

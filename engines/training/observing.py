@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from engines.answer import SilentAnswer
-from engines.decoding import CachedModel, Limits, decode
-from engines.kv_cache import STATIC, KvCache, make_cache
-from engines.llama import LlamaDecoder
-from engines.model import ModelInputs, VisionLanguageModel
-from engines.sampling import greedy
-from engines.timing import NullClock
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.measuring.timing import NullClock
+from engines.stages.model import ModelInputs, VisionLanguageModel
+from engines.tokens.answer import SilentAnswer
+from engines.tokens.vocabulary_alignment import align
 from engines.training.example import Example
-from engines.vocabulary_alignment import align
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET

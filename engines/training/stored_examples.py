@@ -14,7 +14,7 @@ from typing import overload
 import torch
 from safetensors.torch import save
 
-from engines.shards import StoredTensor, read_tensors, safetensors_header
+from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
 from engines.training.example import Example
 from evprof.core.errors import UserError
 from evprof.core.whole_file import whole_binary

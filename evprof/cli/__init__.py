@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else _run(words)
     except UserError as error:
-        from evprof.cli.console import printable
+        from evprof.cli.terminal.console import printable
 
         print(f"evprof: {printable(error.sentence)}", file=sys.stderr)
         return error.exit_code
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _after_broken_pipe()
     except Exception as error:  # noqa: BLE001 - the one crash path
-        from evprof.cli.crash import report_crash
+        from evprof.cli.terminal.crash import report_crash
 
         return report_crash(error, words)
 
@@ -55,7 +55,7 @@ def _report_part(words: list[str]) -> int:
 
 
 def _paint_window(_: list[str]) -> int:
-    from ui.bench import paint_once
+    from ui.bench.window import paint_once
 
     return paint_once()
 
@@ -121,7 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _run(words: list[str]) -> int:
-    from evprof.cli.console import Console
+    from evprof.cli.terminal.console import Console
 
     parser = build_parser()
     options = parser.parse_args(words)

@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
     Raises UserError (exit code 2) when no host did, or for other arguments.
     """
-    from evprof.run.engine_server import serve
+    from evprof.run.processes.engine_server import serve
 
     match list(arguments):
         case []:

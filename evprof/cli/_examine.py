@@ -34,8 +34,8 @@ def _model(text: str) -> dict[str, Any]:
 
     `other_error` says why the other model was left out.
     """
-    from engines.fit import FitQuestion
-    from evprof.cli.inspect import checkpoint_document
+    from engines.fit.verdict import FitQuestion
+    from evprof.cli.inspect.command import checkpoint_document
 
     try:
         asked = json.loads(text)
@@ -87,7 +87,7 @@ def _held_by_the_engine() -> dict[str, int]:
 
 
 def _on_gpus(pid: int) -> dict[str, int]:
-    from engines.gpu_state import bytes_of_process
+    from engines.hardware.gpu_state import bytes_of_process
 
     return bytes_of_process(pid)
 
@@ -125,7 +125,7 @@ def _quantization() -> dict[str, Any]:
     """Whether the optional libraries that are installed load. Raises what the first does that does not."""
     from importlib.util import find_spec
 
-    from engines.optional import LIBRARIES, optional_module
+    from engines.libraries.optional import LIBRARIES, optional_module
 
     there = {name: module for name, module in LIBRARIES.items() if find_spec(name) is not None}
     for name, module in there.items():

@@ -6,7 +6,7 @@ import argparse
 import inspect
 from abc import ABC, abstractmethod
 
-from evprof.cli.console import Console
+from evprof.cli.terminal.console import Console
 
 
 class Command(ABC):

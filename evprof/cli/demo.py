@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
-from evprof.cli.console import Console
+from evprof.cli.terminal.console import Console
 
 PICTURE_TIMEOUT_S = 120
 
@@ -36,7 +36,7 @@ class Demo(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """The window with the demo running, or the demo without it."""
-        from evprof.cli.display import missing_display
+        from evprof.cli.terminal.display import missing_display
 
         reason = missing_display()
         if not (options.headless or options.json or reason or options.output):
@@ -52,7 +52,7 @@ class Demo(Command):
 
 def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
     """Three runs, saved and printed; the exit code follows their status."""
-    from evprof.cli.recorded_session import RecordedSession, conclude, default_session_path, exit_code
+    from evprof.cli.run.recorded_session import RecordedSession, conclude, default_session_path, exit_code
     from evprof.run.demo import demo_requests
 
     path = options.output or default_session_path()
@@ -70,7 +70,7 @@ def run_headless(options: argparse.Namespace, console: Console, *, with_picture:
 
 def draw(session: Path, picture: Path, console: Console) -> bool:
     """Draws the window showing `session` into `picture`, in a process of its own: Qt must not meet torch here."""
-    from evprof.cli.program import program_argv
+    from evprof.cli.terminal.program import program_argv
 
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     argv = program_argv("gui", str(session), "--screenshot", str(picture))

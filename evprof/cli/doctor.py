@@ -14,7 +14,7 @@ from typing import Any
 
 import evprof
 from evprof.cli.command import Command, add_json_option
-from evprof.cli.console import Console
+from evprof.cli.terminal.console import Console
 
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
@@ -50,7 +50,7 @@ class Doctor(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Examines every part, each on its own, so that a broken one hides no other."""
-        from evprof.cli.run_text import facts_lines
+        from evprof.cli.run.text import facts_lines
 
         document = examine()
         if console.is_json:
@@ -121,7 +121,7 @@ def _optional(problems: list[Problem]) -> dict[str, str | None]:
 
 def ask(part: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What `evprof _examine PART` printed, in a process of its own with `variables` set."""
-    from evprof.cli.program import program_argv
+    from evprof.cli.terminal.program import program_argv
 
     return subprocess.run(
         program_argv("_examine", part),
@@ -173,7 +173,7 @@ def _gpu(problems: list[Problem]) -> dict[str, Any] | None:
 
 
 def _window(problems: list[Problem]) -> dict[str, Any]:
-    from evprof.cli.display import missing_display
+    from evprof.cli.terminal.display import missing_display
 
     reason = missing_display()
     # Offscreen always: whether the libraries load is one question, whether somebody looks is another.
@@ -209,8 +209,8 @@ def _models(problems: list[Problem]) -> dict[str, bool]:
 
 
 def _folders(problems: list[Problem]) -> dict[str, dict[str, Any]]:
-    from evprof.cli.crash import log_folder
     from evprof.cli.models import hub_cache_folder
+    from evprof.cli.terminal.crash import log_folder
     from evprof.session.autosave import autosave_folder
 
     found = {}

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from evprof.cli.command import Command
-from evprof.cli.console import Console
+from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
 DEFAULT_SIZE = (1600, 1000)
@@ -48,14 +48,14 @@ class Gui(Command):
 
 def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = False) -> int:
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
-    from evprof.cli.crash import write_report
-    from evprof.cli.display import missing_display
-    from evprof.cli.program import engine_argv, program_argv
+    from evprof.cli.terminal.crash import write_report
+    from evprof.cli.terminal.display import missing_display
+    from evprof.cli.terminal.program import engine_argv, program_argv
 
     reason = missing_display()
     if reason:
         raise UserError(f"The window cannot open: {reason} Try evprof demo --headless, or gui --screenshot OUT.png.")
-    from ui.app import run_window
+    from ui.window.app import run_window
 
     return run_window(
         paths,
@@ -78,7 +78,7 @@ def _draw(options: argparse.Namespace, console: Console) -> int:
         )
     if not options.screenshot.resolve().parent.is_dir():
         raise UserError(f"--screenshot: there is no folder '{options.screenshot.resolve().parent}'; make it first.")
-    from ui.app import save_screenshot
+    from ui.window.app import save_screenshot
 
     save_screenshot(
         [str(Path(path).resolve()) for path in options.paths],

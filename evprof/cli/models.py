@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
-from evprof.cli.console import Console
+from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
 

@@ -102,7 +102,7 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
     Only these few are put together at a time; other runs need none.
     """
     from evprof.export.stored_runs import StoredRuns
-    from evprof.metrics.configurations import sample_of
+    from evprof.metrics.configurations.gathering import sample_of
 
     places: dict[tuple[str, str], list[int]] = {}
     stored = source.runs

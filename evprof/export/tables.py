@@ -15,11 +15,11 @@ from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
 from evprof.core.whole_file import whole_file
-from evprof.metrics import kv_cache, stages
 from evprof.metrics.document import metrics_document
-from evprof.metrics.failure_modes import Rejection, first_rejections
-from evprof.metrics.loading import loading_document
-from evprof.metrics.speculation import acceptance
+from evprof.metrics.figures import kv_cache, stages
+from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.speculation.failure_modes import Rejection, first_rejections
+from evprof.metrics.speculation.outcome import acceptance
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source

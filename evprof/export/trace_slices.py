@@ -13,8 +13,8 @@ from typing import Any
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.export.nesting import nested_tracks
-from evprof.metrics.loading import loading_document
-from evprof.metrics.stages import is_measured
+from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.stages import is_measured
 
 Arguments = dict[str, Any]
 

@@ -14,13 +14,13 @@ from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
-from evprof.metrics import decoding, kv_cache, stages
-from evprof.metrics.baselines import engine_session
-from evprof.metrics.configurations import by_sample, sample_key
-from evprof.metrics.estimates import ProcessSpread
-from evprof.metrics.loading import loading_document
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.speculation_document import speculation_document
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.configurations.gathering import by_sample, sample_key
+from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.speculation.document import speculation_document
+from evprof.metrics.speculation.outcome import acceptance
 
 SCHEMA_VERSION = 1
 

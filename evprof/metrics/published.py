@@ -16,8 +16,8 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog, Span
 from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
-from evprof.metrics import decoding, kv_cache
-from evprof.metrics.stages import covered_ns, settled_intervals, span_ms
+from evprof.metrics.figures import decoding, kv_cache
+from evprof.metrics.figures.stages import covered_ns, settled_intervals, span_ms
 
 
 @dataclass(frozen=True)

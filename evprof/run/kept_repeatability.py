@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.estimates import ProcessSpread
-from evprof.metrics.repeatability import read_repeatability
+from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.estimates.repeatability import read_repeatability
 
 REPEATABILITY = "repeatability"
 """The session fact's name."""

@@ -46,7 +46,7 @@ from evprof.loaders.legacy.rows import (
     LegacyRow,
 )
 from evprof.loaders.legacy.statistics_check import Recomputed
-from evprof.metrics.statistics import warmup_count
+from evprof.metrics.arithmetic.statistics import warmup_count
 from evprof.session.store import Commit, SessionFile
 
 IMPORTS = "imports"

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.metrics.baselines import choose_baselines
+from evprof.metrics.configurations.baselines import choose_baselines
 from evprof.session.store import Commit, SessionFile
 
 

@@ -11,7 +11,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModel, LlamaConfig, LlamaFo
 
 from bundled_pair.dataset import EVENT_SIZE, VIDEO_SIZE
 from bundled_pair.tokenizer import BOS_ID, EOS_ID, PIECES, VIDEO_LLAVA_TOKENS
-from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 
 PATCH = 8
 TOWER_WIDTH = 128

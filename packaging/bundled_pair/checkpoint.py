@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from bundled_pair.config_json import clip_json, eventgpt_json, llava_json
-from engines.config import EventGptConfig, LlavaConfig, edge
-from engines.eventgpt import EventGptModel
-from engines.llava import LlavaModel
-from engines.naming import EVENTGPT, Naming, naming
-from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.checkpoints.config import EventGptConfig, LlavaConfig, edge
+from engines.checkpoints.naming import EVENTGPT, Naming, naming
+from engines.families.eventgpt import EventGptModel
+from engines.families.llava import LlavaModel
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 
 WEIGHTS = "model.safetensors"
 TOWER_FOLDER = "visual_tower"

@@ -6,8 +6,8 @@ from typing import Any
 
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.config import EVENTGPT_MODEL_TYPE, TEXT_KEYS, VISION_KEYS, EventGptConfig, LlavaConfig, patches
-from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.checkpoints.config import EVENTGPT_MODEL_TYPE, TEXT_KEYS, VISION_KEYS, EventGptConfig, LlavaConfig, patches
+from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 
 _ARCHITECTURES = {
     LLAVA: "LlavaForConditionalGeneration",

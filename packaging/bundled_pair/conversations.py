@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bundled_pair.attributes import VALUES, Attributes
 from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual
 from bundled_pair.tokenizer import BOS_ID, EOS_ID
-from engines.prompts import PromptTemplate
+from engines.tokens.prompts import PromptTemplate
 
 Encode = Callable[[str], Sequence[int]]
 IGNORED = -100

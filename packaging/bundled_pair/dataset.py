@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bundled_pair.attributes import draw, draw_balanced
 from bundled_pair.recordings import event_columns, through_h264, video_frame, video_times
 from bundled_pair.scenes import Scene, draw_scene
-from engines.preprocessing import ClipTransform
+from engines.stages.pixel_values import ClipTransform
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.render import render_event_frames
 

@@ -18,14 +18,14 @@ from bundled_pair.dataset import held_out_scenes
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from bundled_pair.held_out import Witness, load, write_scenes
 from bundled_pair.scenes import Scene
-from engines.answer import Round, SilentAnswer
-from engines.decoding import CachedModel, Limits
-from engines.draft_length import Fixed
+from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.model_drafter import ModelDrafter
-from engines.speculation import Rounds
-from engines.timing import NullClock
-from engines.verification import Verifier
-from engines.vocabulary_alignment import align
+from engines.measuring.timing import NullClock
+from engines.speculation.draft_length import Fixed
+from engines.speculation.rounds import Rounds
+from engines.speculation.verification import Verifier
+from engines.tokens.answer import Round, SilentAnswer
+from engines.tokens.vocabulary_alignment import align
 from evprof.core.records import DRAFT, TARGET
 
 GENERAL_QUESTION = "What are the key elements in this scene?"

@@ -12,10 +12,10 @@ from bundled_pair import tokenizer
 from bundled_pair.assembly import VIDEO_TOWER_LAYERS, EventReader, VideoReader, tower_config
 from bundled_pair.checkpoint import write_eventgpt, write_video_llava
 from bundled_pair.dataset import VIDEO_SIZE
-from engines.config import EventGptConfig, LlavaConfig
-from engines.eventgpt import EventGptModel
-from engines.llava import VideoLlavaModel
-from engines.naming import VIDEO_LLAVA
+from engines.checkpoints.config import EventGptConfig, LlavaConfig
+from engines.checkpoints.naming import VIDEO_LLAVA
+from engines.families.eventgpt import EventGptModel
+from engines.families.llava import VideoLlavaModel
 
 EVENTGPT_NAME = "evprof-tiny-eventgpt"
 VIDEO_LLAVA_NAME = "evprof-tiny-video-llava"

@@ -11,11 +11,11 @@ import torch
 
 from bundled_pair.samples import write_scene
 from bundled_pair.scenes import Scene
-from engines.kv_cache import DynamicKv
-from engines.loading import load_model
-from engines.model import VisionLanguageModel, splice
-from engines.prompts import EVENTGPT_V1, SLOT, VIDEO_LLAVA, prompt_ids
-from engines.timing import NullClock
+from engines.decoder.kv_cache import DynamicKv
+from engines.loading.weights import load_model
+from engines.measuring.timing import NullClock
+from engines.stages.model import VisionLanguageModel, splice
+from engines.tokens.prompts import EVENTGPT_V1, SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import DRAFT
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample

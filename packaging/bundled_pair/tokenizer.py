@@ -16,7 +16,7 @@ from tokenizers.models import BPE
 
 from bundled_pair.attributes import VALUES, Attributes
 from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual, concise, detailed
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 
 PIECES = 765
 """Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 768 rows in all."""

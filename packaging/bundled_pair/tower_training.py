@@ -13,7 +13,7 @@ from torch import nn
 from transformers import CLIPVisionModel
 
 from bundled_pair.attributes import VALUES
-from engines.preprocessing import CLIP_MEAN, CLIP_STD
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 
 Report = Callable[[str], None]
 

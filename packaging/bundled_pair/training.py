@@ -28,7 +28,7 @@ from bundled_pair.dataset import SceneSet, load_or_render
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME, export_eventgpt, export_video_llava
 from bundled_pair.language_training import fold_standardisation, train_reader
 from bundled_pair.tower_training import features, train_tower
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA, PromptTemplate
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA, PromptTemplate
 
 SCENES = 6000
 QUESTIONS_PER_SCENE = 4

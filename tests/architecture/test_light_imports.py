@@ -18,8 +18,20 @@ HEAVY = (
 )
 
 LIGHT = (
-    *("evprof", "evprof.cli", "evprof.cli.commands", "evprof.__main__", "evprof.core.run_log", "evprof.run.runner"),
-    *("evprof.session.store", "evprof.session.reading", "evprof.metrics.document", "evprof.metrics.comparison"),
+    *(
+        "evprof",
+        "evprof.cli",
+        "evprof.cli.commands",
+        "evprof.__main__",
+        "evprof.core.run_log",
+        "evprof.run.processes.runner",
+    ),
+    *(
+        "evprof.session.store",
+        "evprof.session.reading",
+        "evprof.metrics.document",
+        "evprof.metrics.comparison.document",
+    ),
     *("evprof.export.chrome_trace", "evprof.loaders.probe", "evprof.loaders.bundled", "evprof.view.lanes", "engines"),
 )
 

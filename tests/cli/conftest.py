@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import main, program, recorded_session
+from evprof.cli import main
+from evprof.cli.run import recorded_session
+from evprof.cli.terminal import program
 from evprof.core.recording import Recording
 from evprof.core.request import GenerationSettings
 from evprof.run.demo import demo_requests

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from evprof.cli import bench, program
-from evprof.cli.console import Console
-from evprof.cli.switch_report import print_markdown, print_switches
+from evprof.cli.bench import command as bench
+from evprof.cli.bench.switch_report import print_markdown, print_switches
+from evprof.cli.terminal import program
+from evprof.cli.terminal.console import Console
 
 OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
 

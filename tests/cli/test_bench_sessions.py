@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import program
+from evprof.cli.terminal import program
 
 CHILD = """
 import json, pathlib, sys

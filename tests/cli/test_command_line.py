@@ -15,8 +15,8 @@ import pytest
 import evprof
 from evprof.cli import build_parser, main
 from evprof.cli.commands import COMMANDS
-from evprof.cli.display import missing_display
-from evprof.cli.show import Show
+from evprof.cli.sessions.show import Show
+from evprof.cli.terminal.display import missing_display
 
 NOT_BUILT = ("trace",)
 

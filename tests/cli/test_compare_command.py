@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.compare import Compare
-from evprof.cli.comparison_text import print_comparison
-from evprof.cli.console import Console
-from evprof.cli.recorded_session import RecordedSession
+from evprof.cli.run.recorded_session import RecordedSession
+from evprof.cli.sessions.compare import Compare
+from evprof.cli.sessions.comparison_text import print_comparison
+from evprof.cli.terminal.console import Console
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.sample import Sample
-from evprof.metrics.stages import BASES
+from evprof.metrics.figures.stages import BASES
 from evprof.session.reading import load_session
 
 Suite = Callable[..., Path]
@@ -50,7 +50,7 @@ def digest(path: Path) -> str:
 
 
 def test_bases_are_those_of_the_metrics() -> None:
-    from evprof.cli import compare
+    from evprof.cli.sessions import compare
 
     assert compare.BASES == BASES
     assert "configuration" in Compare.description()

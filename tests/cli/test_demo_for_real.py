@@ -89,7 +89,7 @@ def test_times_are_in_order(demo) -> None:
 
 
 def test_the_session_says_the_same(demo) -> None:
-    from evprof.cli.recorded_session import read_runs
+    from evprof.cli.run.recorded_session import read_runs
     from evprof.metrics.document import session_document
 
     saved = json.loads(json.dumps(session_document(read_runs(str(demo[1])))["runs"]))

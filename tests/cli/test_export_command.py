@@ -69,7 +69,7 @@ def test_chosen_runs_alone(evprof: Any, session: Path, tmp_path: Path) -> None:
 
 
 def test_chosen_configurations_alone(evprof: Any, session: Path, tmp_path: Path) -> None:
-    from evprof.cli.recorded_session import read_runs
+    from evprof.cli.run.recorded_session import read_runs
     from evprof.session.store import Commit, SessionFile
 
     infos = [run.info for run in read_runs(str(session))]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.recorded_session import read_runs
+from evprof.cli.run.recorded_session import read_runs
 from evprof.core.errors import UserError
 from evprof.session.reading import read_session
 
 DRIVER = """
 import sys
 from evprof.__main__ import main
-from evprof.cli import recorded_session
+from evprof.cli.run import recorded_session
 sys.path.append({tests!r})
 from scripted_process import engine_of
 recorded_session.make_engine = lambda: engine_of("{engine}:200:3600")

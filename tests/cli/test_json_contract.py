@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from evprof.cli import main, recorded_session
+from evprof.cli import main
+from evprof.cli.run import recorded_session
 
 
 @dataclass(frozen=True)

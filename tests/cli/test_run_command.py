@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import recorded_session
+from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.run.benches.synthetic_engine import ENVIRONMENT, SyntheticEngine
@@ -153,7 +153,7 @@ def test_what_was_switched_is_said(evprof, inputs, tmp_path) -> None:
 
 def test_a_run_without_room_is_told_in_two_lines(evprof, inputs, tmp_path, monkeypatch) -> None:
     pytest.importorskip("torch")
-    from engines import machine
+    from engines.hardware import memory as machine
 
     monkeypatch.setattr(machine, "free_bytes", lambda device: 1_000_000)
     found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof")

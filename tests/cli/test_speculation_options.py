@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evprof.cli import build_parser
-from evprof.cli.run_options import request_of
+from evprof.cli.run.options import request_of
 from evprof.core.request import RunRequest
 from evprof.core.speculation import SpeculationSettings
 
@@ -105,7 +105,7 @@ def counted(tmp_path: Path) -> Path:
     import torch
 
     from engines.adapters.folder import save_adapter
-    from engines.loading import load_model
+    from engines.loading.weights import load_model
     from engines.training.example import Example
     from engines.training.ngram_trainee import NgramTrainee
     from evprof.core.request import ModelChoice

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.speculation_lines import clinic_lines, rejection_text, round_lines
+from evprof.cli.run.speculation_lines import clinic_lines, rejection_text, round_lines
 from evprof.core.records import RoundRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.failure_modes import Rejection
+from evprof.metrics.speculation.failure_modes import Rejection
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import recorded_session
-from evprof.cli import suite as command
-from evprof.cli.console import Console
-from evprof.cli.suite_progress import Pace, SuiteProgress, time_text
+from evprof.cli.run import recorded_session
+from evprof.cli.suite import command
+from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
@@ -166,7 +166,7 @@ class Breaking(ScriptedEngine):
         if request.mode != "target":
             super().run(request, sink, stop)
             return
-        from evprof.run.open_runs import OpenRuns
+        from evprof.run.processes.open_runs import OpenRuns
 
         opened = OpenRuns()
         opened.begin(request)

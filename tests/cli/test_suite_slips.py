@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evprof.cli import suite as command
+from evprof.cli.suite import command
 from evprof.loaders.toml_text import parse_toml
 
 

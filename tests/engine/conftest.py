@@ -105,13 +105,13 @@ class TinyModels:
     def __call__(self, choice: Any, role: str, progress: Any, stop: Any) -> Any:
         from transformers import CLIPVisionConfig
 
-        from engines.config import EventGptConfig, LlavaConfig
-        from engines.event_model import EventLanguageModel
-        from engines.llama import LlamaDecoder
-        from engines.loading import Checkpoint, model_facts
-        from engines.preprocessing import ClipTransform
-        from engines.random_weights import build_random, random_vocabulary
-        from engines.video_model import VideoLanguageModel
+        from engines.checkpoints.config import EventGptConfig, LlavaConfig
+        from engines.decoder.llama import LlamaDecoder
+        from engines.families.event_model import EventLanguageModel
+        from engines.families.video_model import VideoLanguageModel
+        from engines.loading.random_weights import build_random, random_vocabulary
+        from engines.loading.weights import Checkpoint, model_facts
+        from engines.stages.pixel_values import ClipTransform
 
         self.loaded.append(role)
         vision = CLIPVisionConfig(
@@ -183,16 +183,16 @@ def make_model() -> Callable[..., Any]:
     """Makes a model of any family with random weights of wide spread: 16 patches of 14 pixels to a frame, fp32."""
     from transformers import CLIPVisionConfig
 
-    from engines.config import EventGptConfig, LlavaConfig
-    from engines.event_model import EventLanguageModel
-    from engines.eventgpt import EventGptModel
-    from engines.llama import LlamaDecoder
-    from engines.llava import build_llava
-    from engines.loading import Checkpoint, model_facts
-    from engines.networks import finish
-    from engines.preprocessing import ClipTransform
-    from engines.random_weights import random_vocabulary
-    from engines.video_model import VideoLanguageModel
+    from engines.checkpoints.config import EventGptConfig, LlavaConfig
+    from engines.decoder.llama import LlamaDecoder
+    from engines.families.event_model import EventLanguageModel
+    from engines.families.eventgpt import EventGptModel
+    from engines.families.llava import build_llava
+    from engines.families.networks import finish
+    from engines.families.video_model import VideoLanguageModel
+    from engines.loading.random_weights import random_vocabulary
+    from engines.loading.weights import Checkpoint, model_facts
+    from engines.stages.pixel_values import ClipTransform
 
     def make(
         family: str, *, seed: int = 0, limit: int = 512, dtype: torch.dtype = torch.float32, device: str = "cpu"

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from engines.architecture import describe_model
-from engines.inspection import inspect_checkpoint
-from engines.loading import find_checkpoint
+from engines.inspection.architecture import describe_model
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.weights import find_checkpoint
 from evprof.core.request import GenerationSettings
 
 SETTINGS = GenerationSettings(max_new_tokens=101, frames=8, event_frames=5)

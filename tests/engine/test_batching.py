@@ -20,20 +20,20 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from engines.batching import BatchAnswer, decode_batch, generate_batch
-from engines.config import LlavaConfig
-from engines.decoding import DecodeStep, Limits
-from engines.llama import LlamaDecoder
-from engines.llava import LlavaModel, build_llava
-from engines.loading import Checkpoint, model_facts
-from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-from engines.networks import finish
-from engines.preprocessing import ClipTransform
-from engines.prompts import SLOT
-from engines.random_weights import random_vocabulary
-from engines.step_choice import DecodeSteps, StepPlan
-from engines.timing import NullClock
-from engines.video_model import VideoLanguageModel
+from engines.batches.batching import BatchAnswer, decode_batch, generate_batch
+from engines.checkpoints.config import LlavaConfig
+from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.decoder.decoding import DecodeStep, Limits
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.families.llava import LlavaModel, build_llava
+from engines.families.networks import finish
+from engines.families.video_model import VideoLanguageModel
+from engines.loading.random_weights import random_vocabulary
+from engines.loading.weights import Checkpoint, model_facts
+from engines.measuring.timing import NullClock
+from engines.stages.pixel_values import ClipTransform
+from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.request import GenerationSettings
 from evprof.core.switches import Switches

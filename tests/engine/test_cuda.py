@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from engines.answer import Answer
-from engines.batching import decode_batch
-from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
-from engines.cuda_graphs import GraphStep
-from engines.decoding import CachedModel, LateReader, Limits, decode
-from engines.kv_cache import StaticKv
-from engines.llama import LlamaDecoder
-from engines.sampling import greedy
-from engines.step_choice import DecodeSteps, StepPlan
-from engines.timing import NullClock, StageClock, make_timers
+from engines.batches.batching import decode_batch
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, LateReader, Limits, decode
+from engines.decoder.kv_cache import StaticKv
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.measuring.timing import NullClock, StageClock, make_timers
+from engines.tokens.answer import Answer
 from evprof.core.records import RoundRecord, SpanRecord
 from evprof.core.switches import Switches
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from engines import kv_cache
-from engines.answer import Answer
-from engines.decoding import CachedModel, Limits, decode
-from engines.kv_cache import DYNAMIC, STATIC
-from engines.llama import LlamaDecoder
-from engines.sampling import greedy
-from engines.timing import StageClock
+from engines.decoder import kv_cache
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import DYNAMIC, STATIC
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.measuring.timing import StageClock
+from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.records import KvRecord, TokenRecord
 

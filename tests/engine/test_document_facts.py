@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engines.batch_sizes import batch_rows, requests_for
-from engines.document_facts import document_facts
+from engines.batches.batch_sizes import batch_rows, requests_for
+from engines.suites.document_facts import document_facts
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples

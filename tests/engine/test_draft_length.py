@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.decoding import Limits
-from engines.draft_length import MOST_DRAFTED, Budgeted, Fixed, Heuristic, draft_length
+from engines.decoder.decoding import Limits
+from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, Fixed, Heuristic, draft_length
 from evprof.core.records import RoundRecord
 from evprof.core.speculation import DRAFT_LENGTHS
 

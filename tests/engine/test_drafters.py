@@ -17,15 +17,15 @@ from safetensors.torch import save_file
 
 from engines.adapters.folder import save_adapter
 from engines.adapters.ngram import ABSENT, BEGIN, MOST_CONTEXTS, Following, NgramCounts, load_ngram
-from engines.decoding import Limits
-from engines.draft_length import Budgeted
+from engines.decoder.decoding import Limits
+from engines.decoder.sampling import draw
 from engines.drafters.drafter import PromptContext
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
-from engines.sampling import draw
+from engines.speculation.draft_length import Budgeted
+from engines.speculation.verification import Verifier
 from engines.training.example import Example
 from engines.training.ngram_trainee import NgramTrainee
-from engines.verification import Verifier
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
 from evprof.core.speculation import KV, NGRAM

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from engines.adapters.ngram import NgramCounts
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Drafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.reencoding_drafter import ReencodingDrafter
-from engines.timing import StageClock, make_timers
-from engines.tokenization import SyntheticVocabulary
-from engines.vocabulary_alignment import Alignment
+from engines.measuring.timing import StageClock, make_timers
+from engines.tokens.tokenization import SyntheticVocabulary
+from engines.tokens.vocabulary_alignment import Alignment
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

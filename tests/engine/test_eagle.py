@@ -14,14 +14,14 @@ from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
 from engines.adapters.folder import save_adapter
 from engines.adapters.kept import kept
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import distribution
 from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.llama import LlamaDecoder
-from engines.sampling import distribution
+from engines.speculation.verification import Verifier
 from engines.training.eagle_trainee import EagleTrainee, _Batch
 from engines.training.example import Example
-from engines.verification import Verifier
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import RoundRecord
 from evprof.core.request import GenerationSettings

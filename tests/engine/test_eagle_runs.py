@@ -14,10 +14,10 @@ import torch
 import assets
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import save_adapter
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.engine import LocalEngine
-from engines.llama import LlamaDecoder
 from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoding import CachedModel
-from engines.early_exit import EarlyExitStep
-from engines.kv_cache import DYNAMIC, STATIC, DynamicKv, make_cache
-from engines.llama import LlamaDecoder
-from engines.sampling import greedy
-from engines.step_choice import DecodeSteps, StepPlan
+from engines.decoder.decoding import CachedModel
+from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError
 from evprof.core.messages import RunWarned
 from evprof.core.records import TokenRecord

@@ -16,9 +16,9 @@ from evprof.core.recording import Recording
 from evprof.core.records import STAGES
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
-from evprof.metrics.baselines import engine_session
-from evprof.metrics.kv_cache import formula_bytes
-from evprof.metrics.stages import unattributed_ms, wall_ms
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.figures.kv_cache import formula_bytes
+from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
 

@@ -18,11 +18,11 @@ from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
 from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
 from engines.bench.workload import check_room, make_workload, workload_need
-from engines.config import LlavaConfig
-from engines.llama import LlamaDecoder
-from engines.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
+from engines.checkpoints.config import LlavaConfig
+from engines.decoder.llama import LlamaDecoder
+from engines.loading.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
-from evprof.metrics.roofline import vision_flops
+from evprof.metrics.limits.roofline import vision_flops
 
 CPU = torch.device("cpu")
 SUMMARY_KEYS = {"ours_vs_hf_eager", "ours_compiled_vs_hf_eager", "decode_mbu", "prefill_mfu", "vision_mfu"}
@@ -154,7 +154,7 @@ def test_the_compiled_step_of_transformers_is_really_compiled() -> None:
 
 
 def test_our_compiled_step_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines.step_choice.CompiledStep", _PlainStep)
+    monkeypatch.setattr("engines.decoder.step_choice.CompiledStep", _PlainStep)
     bench = EngineBench(
         shape="tiny",
         tokens=6,
@@ -175,7 +175,7 @@ def test_a_step_that_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
             self.problem = "the compiler found a symbol it did not like"
             return super().__call__(ids, cache, keep)
 
-    monkeypatch.setattr("engines.step_choice.CompiledStep", GivesUp)
+    monkeypatch.setattr("engines.decoder.step_choice.CompiledStep", GivesUp)
     workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
     runner = ours.stepping(workload, "compiled")
     with pytest.raises(UnavailableError, match="did not like"):

@@ -16,16 +16,16 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from clip_pixels import pixel_values
 from closeness import assert_close
-from engines.config import EventGptConfig
-from engines.event_model import EventLanguageModel
-from engines.eventgpt import EventGptModel
-from engines.kv_cache import make_cache
-from engines.llama import LlamaDecoder
-from engines.model import splice
-from engines.preprocessing import CLIP_MEAN, CLIP_STD, ClipTransform
-from engines.prompts import EVENTGPT_V1, SLOT
-from engines.timing import NullClock, StageClock
-from engines.tokenization import SyntheticVocabulary
+from engines.checkpoints.config import EventGptConfig
+from engines.decoder.kv_cache import make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.families.event_model import EventLanguageModel
+from engines.families.eventgpt import EventGptModel
+from engines.measuring.timing import NullClock, StageClock
+from engines.stages.model import splice
+from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD, ClipTransform
+from engines.tokens.prompts import EVENTGPT_V1, SLOT
+from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.request import GenerationSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.feature_alignment import (
+from engines.suites.feature_alignment import (
     ENCODER,
     LANGUAGE_MODEL,
     compare_features,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from engines.advice import Plan, find_ways
-from engines.capacity import batch_capacity
-from engines.fit import FitQuestion, describe_fit, memory_size
-from engines.machine import AssumedMachine, ThisMachine
-from engines.memory import MemoryNeed, memory_need, model_shape
-from engines.placement import BOTH, IN_TURN, REFUSED, demand, place
+from engines.fit.advice import Plan, find_ways
+from engines.fit.batch_capacity import batch_capacity
+from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
+from engines.fit.requirements import MemoryNeed, memory_need, model_shape
+from engines.fit.verdict import FitQuestion, describe_fit, memory_size
+from engines.hardware.memory import AssumedMachine, ThisMachine
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import Switches
@@ -111,7 +111,9 @@ def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> Non
 def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """On this machine's CPU, with room for the weights only in fewer bytes than they have."""
     plan = Plan({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
-    monkeypatch.setattr("engines.machine.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB)
+    monkeypatch.setattr(
+        "engines.hardware.memory.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB
+    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     there = replace(plan, choices={"draft": ModelChoice(DRAFT.name, "cuda:0", "bfloat16")})

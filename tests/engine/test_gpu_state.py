@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
 from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 
@@ -148,7 +148,7 @@ def test_shared() -> None:
 
 def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     states = iter([state(), state(), state(throttle_reasons=["power cap"], clocks_mhz=900), state()])
-    monkeypatch.setattr("engines.gpu_state.gpu_state", lambda _: next(states))
+    monkeypatch.setattr("engines.hardware.gpu_state.gpu_state", lambda _: next(states))
     watch = GpuWatch([GPU, torch.device("cpu"), GPU, torch.device("cuda", 1)])
     now, said = watch.look_again()
     assert now[GPU] is not None
@@ -165,7 +165,7 @@ def test_a_run_says_how_the_gpu_fared(
         def look_again(self) -> Any:
             return {torch.device("cpu"): state(temperature_c=90)}, ["The GPU was slowed down by power cap."]
 
-    monkeypatch.setattr("engines.measured_run.GpuWatch", Throttled)
+    monkeypatch.setattr("engines.modes.measured_run.GpuWatch", Throttled)
     request = RunRequest("draft", sample, ModelChoice("tiny-draft"), None, GenerationSettings(max_new_tokens=2))
     engine.run(request, sink, never)
     warned = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]

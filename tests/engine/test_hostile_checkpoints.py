@@ -22,13 +22,13 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
-from engines import pickled_weights
-from engines.config import EventGptConfig, read_config
-from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint
-from engines.loading import load_model
-from engines.pickled_weights import open_bin
-from engines.shards import read_headers, read_tensors
+from engines.checkpoints import pickled_weights
+from engines.checkpoints.config import EventGptConfig, read_config
+from engines.checkpoints.pickled_weights import open_bin
+from engines.checkpoints.shards import read_headers, read_tensors
+from engines.families.eventgpt import EventGptModel
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
 

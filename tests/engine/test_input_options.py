@@ -17,11 +17,11 @@ from PIL import Image
 
 from clip_pixels import pixel_values
 from closeness import assert_close
-from engines.event_model import SEQUENCE_LIMIT
-from engines.image_grid import grid_columns, tile_frames
-from engines.preprocessing import ClipTransform
-from engines.prompts import SLOT
-from engines.timing import NullClock
+from engines.families.event_model import SEQUENCE_LIMIT
+from engines.measuring.timing import NullClock
+from engines.stages.image_grid import grid_columns, tile_frames
+from engines.stages.pixel_values import ClipTransform
+from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted, RunWarned
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
@@ -280,11 +280,11 @@ def test_positions_past_2048_are_cut_off_as_in_the_released_code(
 def test_a_cut_can_reach_the_frames(
     make_model: Callable[..., Any], sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.event_model.SEQUENCE_LIMIT", 100)
+    monkeypatch.setattr("engines.families.event_model.SEQUENCE_LIMIT", 100)
     model = make_model("eventgpt")
     inputs = prepared(model, sample, asked(event_frames=5))
     before = inputs.token_ids.index(SLOT)
-    monkeypatch.setattr("engines.event_model.SEQUENCE_LIMIT", before + 3)
+    monkeypatch.setattr("engines.families.event_model.SEQUENCE_LIMIT", before + 3)
     cut = prepared(model, sample, asked(event_frames=5))
     visual = model.encode_vision(cut, CLOCK)
     prompt = model.embed_prompt(cut, visual)

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.sampling import distribution
 from engines.drafters.drafter import Proposal
-from engines.judgements import JudgementLog
-from engines.sampling import distribution
-from engines.verification import Judged, Verifier
+from engines.speculation.judgements import JudgementLog
+from engines.speculation.verification import Judged, Verifier
 from evprof.core.clock import monotonic_ns
 from evprof.core.recording import Recording
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord

@@ -9,10 +9,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
-from engines.decoding import CachedModel
-from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
-from engines.llama import LlamaDecoder
-from engines.sampling import greedy
+from engines.decoder.decoding import CachedModel
+from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
 from evprof.core.errors import Cancelled, UserError
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from engines.prompts import EVENTGPT_V1, SLOT, prompt_ids
-from engines.tokenization import SentencePieceVocabulary
+from engines.tokens.prompts import EVENTGPT_V1, SLOT, prompt_ids
+from engines.tokens.tokenization import SentencePieceVocabulary
 
 MODEL = (Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model").read_bytes()
 PROCESSOR = sentencepiece.SentencePieceProcessor(model_proto=MODEL)

@@ -25,23 +25,23 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from bundled_pair.checkpoint import write_video_llava
 from closeness import assert_close
-from engines.answer import Answer
-from engines.config import LlavaConfig, read_config
-from engines.decoding import decode
-from engines.inspection import inspect_checkpoint
-from engines.llama import LlamaDecoder
-from engines.llava import LlavaModel, build_llava
-from engines.loading import Checkpoint, load_model, model_facts
-from engines.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-from engines.networks import build_empty, finish, parameter_shapes
-from engines.pipeline import ModelPass
-from engines.preprocessing import CLIP_MEAN, ClipTransform
-from engines.prompts import SLOT
-from engines.random_weights import random_vocabulary
-from engines.sampling import greedy
-from engines.stage_memory import StageMemory
-from engines.timing import StageClock
-from engines.video_model import VideoLanguageModel
+from engines.checkpoints.config import LlavaConfig, read_config
+from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.decoder.decoding import decode
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.families.llava import LlavaModel, build_llava
+from engines.families.networks import build_empty, finish, parameter_shapes
+from engines.families.video_model import VideoLanguageModel
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.random_weights import random_vocabulary
+from engines.loading.weights import Checkpoint, load_model, model_facts
+from engines.measuring.stage_memory import StageMemory
+from engines.measuring.timing import StageClock
+from engines.stages.pipeline import ModelPass
+from engines.stages.pixel_values import CLIP_MEAN, ClipTransform
+from engines.tokens.answer import Answer
+from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import Switches

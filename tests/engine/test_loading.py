@@ -18,16 +18,16 @@ from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditional
 from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
-from engines.config import EventGptConfig, LlavaConfig, read_config
-from engines.event_model import EventLanguageModel
-from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint
-from engines.kv_cache import DynamicKv
-from engines.llava import build_llava
-from engines.loading import find_checkpoint, load_model
-from engines.model import VisionLanguageModel
-from engines.naming import LLAVA, VIDEO_LLAVA
-from engines.video_model import VideoLanguageModel
+from engines.checkpoints.config import EventGptConfig, LlavaConfig, read_config
+from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
+from engines.decoder.kv_cache import DynamicKv
+from engines.families.event_model import EventLanguageModel
+from engines.families.eventgpt import EventGptModel
+from engines.families.llava import build_llava
+from engines.families.video_model import VideoLanguageModel
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.weights import find_checkpoint, load_model
+from engines.stages.model import VisionLanguageModel
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.request import ModelChoice
 

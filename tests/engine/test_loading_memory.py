@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from bundled_pair.checkpoint import write_eventgpt
-from engines.config import EventGptConfig
-from engines.networks import build_empty, parameter_shapes, put_parameter
+from engines.checkpoints.config import EventGptConfig
+from engines.families.networks import build_empty, parameter_shapes, put_parameter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 
@@ -25,7 +25,7 @@ BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgp
 MEASURE = """
 import json, sys, threading
 from pathlib import Path
-from engines.loading import load_model
+from engines.loading.weights import load_model
 from evprof.core.request import ModelChoice
 
 def load(name, dtype):

@@ -14,20 +14,20 @@ import torch
 from closeness import assert_close, is_close
 from engines.adapters.folder import save_adapter
 from engines.adapters.lora import load_lora, lora_shapes, merge, projections
-from engines.answer import Answer
-from engines.decoding import CachedModel, Limits, decode
-from engines.draft_length import Fixed
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
 from engines.drafters.model_drafter import ModelDrafter
-from engines.kv_cache import DynamicKv
-from engines.llama import LlamaDecoder
-from engines.loading import load_model
-from engines.sampling import greedy
-from engines.speculation import Rounds
-from engines.timing import StageClock
+from engines.loading.weights import load_model
+from engines.measuring.timing import StageClock
+from engines.speculation.draft_length import Fixed
+from engines.speculation.rounds import Rounds
+from engines.speculation.verification import Verifier
+from engines.tokens.answer import Answer
+from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.example import Example
 from engines.training.lora_trainee import LoraTrainee
-from engines.verification import Verifier
-from engines.vocabulary_alignment import Alignment, first_shared
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.sample import Sample

@@ -12,14 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.decoder.kv_cache import make_cache
+from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
-from engines.kv_cache import make_cache
-from engines.llama import LlamaDecoder
-from engines.loading import load_model
-from engines.machine import AssumedMachine
-from engines.memory import ModelShape, memory_need
-from engines.random_weights import build_random
+from engines.fit.requirements import ModelShape, memory_need
+from engines.hardware.memory import AssumedMachine
+from engines.loading.random_weights import build_random
+from engines.loading.weights import load_model
 from evprof.core.recording import Recording
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from engines import CATALOGUE, FAMILIES, WANTS
-from engines.capacity import batch_capacity
-from engines.inspection import inspect_checkpoint
-from engines.kv_cache import DynamicKv
-from engines.loading import load_model
-from engines.machine import AssumedMachine, free_bytes
-from engines.memory import MemoryNeed, memory_need, model_shape, stored_weights
-from engines.placement import BOTH, IN_TURN, REFUSED, place, shortage
-from engines.quantized_size import weight_bytes
-from engines.random_weights import build_random, random_config
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.quantized_size import weight_bytes
+from engines.fit.batch_capacity import batch_capacity
+from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, shortage
+from engines.fit.requirements import MemoryNeed, memory_need, model_shape, stored_weights
+from engines.hardware.memory import AssumedMachine, free_bytes
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.random_weights import build_random, random_config
+from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import Switches

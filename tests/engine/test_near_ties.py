@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoding import Limits
-from engines.llama import LlamaDecoder
-from engines.near_ties import Divergence, divergence, gap_ulps, ulp
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
+from engines.speculation.near_ties import Divergence, divergence, gap_ulps, ulp
 from evprof.core.records import RoundRecord
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

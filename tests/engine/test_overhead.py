@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from engines.answer import Answer
-from engines.overhead import Triple, measure_overhead, median_interval, summarise
-from engines.shapes import LANGUAGE_SHAPES
+from engines.bench.overhead import Triple, measure_overhead, median_interval, summarise
+from engines.loading.shapes import LANGUAGE_SHAPES
+from engines.tokens.answer import Answer
 from evprof.core.errors import UserError
 
 KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}

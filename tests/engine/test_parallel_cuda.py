@@ -15,7 +15,7 @@ from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import Switches
-from evprof.metrics.stages import unattributed_ms
+from evprof.metrics.figures.stages import unattributed_ms
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

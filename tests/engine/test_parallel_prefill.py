@@ -16,22 +16,22 @@ from hypothesis import strategies as st
 from transformers import DynamicCache
 
 from closeness import assert_close
-from engines.answer import Answer
-from engines.concurrency import Concurrency, LinkedStop, SharedSink
-from engines.decoding import CachedModel, Limits, decode
-from engines.draft_length import draft_length
-from engines.draft_thread import NAME, DraftThread
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import DYNAMIC, STATIC
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
 from engines.drafters.model_drafter import ModelDrafter
-from engines.hidden_block import LAST_CHUNK, HiddenBlock
-from engines.kv_cache import DYNAMIC, STATIC
-from engines.llama import LlamaDecoder
-from engines.parallel_prefill import ParallelPrefill, Window, last_apart
-from engines.sampling import greedy
-from engines.speculation import Rounds
-from engines.threads import split_threads
-from engines.timing import StageClock
-from engines.verification import Verifier
-from engines.vocabulary_alignment import first_shared
+from engines.hardware.threads import split_threads
+from engines.measuring.timing import StageClock
+from engines.modes.concurrency import Concurrency, LinkedStop, SharedSink
+from engines.modes.draft_thread import NAME, DraftThread
+from engines.modes.hidden_block import LAST_CHUNK, HiddenBlock
+from engines.modes.parallel_prefill import ParallelPrefill, Window, last_apart
+from engines.speculation.draft_length import draft_length
+from engines.speculation.rounds import Rounds
+from engines.speculation.verification import Verifier
+from engines.tokens.answer import Answer
+from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.speculation import SpeculationSettings
@@ -326,7 +326,7 @@ def test_the_end_of_the_answer_inside_the_block(
 ) -> None:
     """Every token as the end in turn; nothing is drafted behind it, nothing emitted."""
     if reads_late:
-        monkeypatch.setattr("engines.draft_thread.make_reader", lambda device: Late())
+        monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
     pair = make_pair(1, 0.0, 10, 10)
     free = pair.plain(Limits(9))
     for place, end in enumerate(free):
@@ -342,7 +342,7 @@ def test_the_end_of_the_answer_inside_the_block(
 
 
 def test_ids_that_are_read_late_change_nothing(make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines.draft_thread.make_reader", lambda device: Late())
+    monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
     pair = make_pair(2, 0.02, 10, 10)
     for hidden in (None, 0, 1, 2, 7):
         sink.records.clear()

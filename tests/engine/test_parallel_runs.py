@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 
-from engines.draft_thread import NAME
 from engines.drafters.model_drafter import ModelDrafter
 from engines.engine import LocalEngine
-from engines.vocabulary_alignment import Alignment
+from engines.modes.draft_thread import NAME
+from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, STAGES
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.speculation import SpeculationSettings
-from evprof.metrics.stages import unattributed_ms, wall_ms
+from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
 
@@ -149,7 +149,7 @@ def test_a_target_that_cannot_read_its_input_fails_the_run(engine: Any, sample: 
 def test_memory_that_runs_out_in_the_draft_fails_the_run(
     engine: Any, sample: Any, tiny_models: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engines.event_model import EventLanguageModel
+    from engines.families.event_model import EventLanguageModel
 
     def full(*_: Any) -> Any:
         raise torch.OutOfMemoryError("no more")

@@ -16,22 +16,22 @@ from transformers import (
 from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from engines.answer import Answer
-from engines.config import LlavaConfig
-from engines.decoding import decode
-from engines.llama import LlamaDecoder
-from engines.llava import build_llava
-from engines.loading import Checkpoint, model_facts
-from engines.naming import LLAVA, VIDEO_LLAVA
-from engines.networks import finish
-from engines.pipeline import ModelPass
-from engines.preprocessing import ClipTransform
-from engines.prompts import SLOT
-from engines.random_weights import random_vocabulary
-from engines.sampling import greedy
-from engines.stage_memory import StageMemory
-from engines.timing import StageClock
-from engines.video_model import VideoLanguageModel
+from engines.checkpoints.config import LlavaConfig
+from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
+from engines.decoder.decoding import decode
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.families.llava import build_llava
+from engines.families.networks import finish
+from engines.families.video_model import VideoLanguageModel
+from engines.loading.random_weights import random_vocabulary
+from engines.loading.weights import Checkpoint, model_facts
+from engines.measuring.stage_memory import StageMemory
+from engines.measuring.timing import StageClock
+from engines.stages.pipeline import ModelPass
+from engines.stages.pixel_values import ClipTransform
+from engines.tokens.answer import Answer
+from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
 from evprof.core.request import GenerationSettings

@@ -16,7 +16,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from bundled_pair.checkpoint import preprocessor_json
 from clip_pixels import pixel_values
-from engines.preprocessing import ClipTransform, thumbnails
+from engines.stages.pixel_values import ClipTransform, thumbnails
 from evprof.core.errors import UserError
 
 

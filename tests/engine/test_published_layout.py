@@ -18,12 +18,12 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
 from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
-from engines.config import EventGptConfig, edge, read_config
-from engines.eventgpt import EventGptModel
-from engines.inspection import inspect_checkpoint
-from engines.loading import find_checkpoint, load_model
-from engines.networks import build_empty, parameter_shapes
-from engines.random_weights import random_config
+from engines.checkpoints.config import EventGptConfig, edge, read_config
+from engines.families.eventgpt import EventGptModel
+from engines.families.networks import build_empty, parameter_shapes
+from engines.inspection.checkpoint import inspect_checkpoint
+from engines.loading.random_weights import random_config
+from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
 from evprof.core.request import ModelChoice
 from tensor_names import tensor_names

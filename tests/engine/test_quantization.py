@@ -15,13 +15,13 @@ import torch
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from engines.kv_cache import DYNAMIC, make_cache
-from engines.llama import LlamaDecoder
-from engines.loading import load_model
-from engines.memory import model_shape, stored_weights
-from engines.optional import optional_module
-from engines.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
-from engines.quantized_size import weight_bytes
+from engines.decoder.kv_cache import DYNAMIC, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
+from engines.decoder.quantized_size import weight_bytes
+from engines.fit.requirements import model_shape, stored_weights
+from engines.libraries.optional import optional_module
+from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.request import ModelChoice
 
@@ -179,7 +179,7 @@ def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_libraries_load_without_a_word(kind: str) -> None:
     """What they write while they are imported would stand among our own lines."""
     script = (
-        "from engines.quantization import check_quantization; import torch; "
+        "from engines.decoder.quantization import check_quantization; import torch; "
         f"check_quantization({kind!r}, torch.device('cpu'), torch.float32)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)

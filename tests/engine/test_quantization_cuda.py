@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.kv_cache import STATIC, make_cache, weigh
-from engines.llama import LlamaDecoder
-from engines.quantization import PROJECTIONS, held_bytes, packer, quantize_weights
-from engines.quantized_size import cached_bytes, weight_bytes
+from engines.decoder.kv_cache import STATIC, make_cache, weigh
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantization import PROJECTIONS, held_bytes, packer, quantize_weights
+from engines.decoder.quantized_size import cached_bytes, weight_bytes
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

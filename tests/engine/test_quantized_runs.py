@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from engines.engine import LocalEngine
-from engines.loading import load_model
+from engines.loading.weights import load_model
 from evprof.core.recording import Recording
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.switches import Switches
-from evprof.metrics.kv_cache import bytes_by_origin, formula_bytes
+from evprof.metrics.figures.kv_cache import bytes_by_origin, formula_bytes
 
 HQQ = ("hqq8", "hqq4")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.disk_reads import bytes_since, disk_bytes
-from engines.reading import import_readers, read_input
-from engines.timing import StageClock
+from engines.measuring.disk_reads import bytes_since, disk_bytes
+from engines.measuring.timing import StageClock
+from engines.stages.reading import import_readers, read_input
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
@@ -138,7 +138,7 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
     import shutil
     import threading
 
-    from engines import measured_run
+    from engines.modes import measured_run
     from evprof.core.recording import Recording
     from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
     from evprof.core.run_log import RunBook

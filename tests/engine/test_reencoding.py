@@ -13,14 +13,14 @@ import pytest
 import sentencepiece
 import torch
 
-from engines import vocabulary_alignment
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.engine import LocalEngine
-from engines.loading import load_model
-from engines.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
-from engines.vocabulary_alignment import align
+from engines.loading.weights import load_model
+from engines.tokens import vocabulary_alignment
+from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
+from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import Cancelled
 from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord

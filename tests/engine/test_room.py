@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.config import EventGptConfig
+from engines.checkpoints.config import EventGptConfig
 from engines.engine import LocalEngine
-from engines.memory import ModelShape, projection_shapes
-from engines.room import make_room
-from engines.warm_models import WarmModels
+from engines.fit.making_room import make_room
+from engines.fit.requirements import ModelShape, projection_shapes
+from engines.loading.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
@@ -58,8 +58,8 @@ def warm(monkeypatch: pytest.MonkeyPatch, loaded: list[str]) -> WarmModels:
 
     held = WarmModels(load)
     free = lambda _: UNIT * (101 - sum(SIZES[choice.name] for choice, _ in held._held))  # noqa: E731 - short
-    monkeypatch.setattr("engines.machine.free_bytes", free)
-    monkeypatch.setattr("engines.room.model_shape", sized)
+    monkeypatch.setattr("engines.hardware.memory.free_bytes", free)
+    monkeypatch.setattr("engines.fit.making_room.model_shape", sized)
     return held
 
 

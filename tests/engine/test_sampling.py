@@ -14,7 +14,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from engines.sampling import distribution, greedy, make_sampler
+from engines.decoder.sampling import distribution, greedy, make_sampler
 from evprof.core.request import GenerationSettings
 
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from engines import kv_cache
-from engines.decoding import CachedModel, Limits
+from engines.decoder import kv_cache
+from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.self_drafter import SelfDrafter
 from evprof.core.records import KvRecord, RoundRecord, SpanRecord, TokenRecord
 

@@ -13,14 +13,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.decoding import CachedModel, Limits
-from engines.draft_length import draft_length
+from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.kv_cache import DYNAMIC, STATIC
+from engines.decoder.quantized_kv import FP8
+from engines.decoder.sampling import distribution, make_generator
 from engines.drafters.drafter import Verified
 from engines.drafters.self_drafter import SelfDrafter
-from engines.kv_cache import DYNAMIC, STATIC
-from engines.quantized_kv import FP8
-from engines.sampling import distribution, make_generator
-from engines.verification import Verifier
+from engines.speculation.draft_length import draft_length
+from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
 from evprof.core.request import GenerationSettings
 from evprof.core.speculation import DRAFT_LENGTHS

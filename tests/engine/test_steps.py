@@ -19,17 +19,17 @@ from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
-from engines import bucket_pass as buckets
-from engines.answer import Answer
-from engines.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
-from engines.compiled_step import CompiledStep, compiled, keep_compilations
-from engines.cuda_graphs import GraphStep
-from engines.decoding import CachedModel, Limits, decode
-from engines.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
-from engines.llama import LlamaDecoder
-from engines.sampling import greedy
-from engines.step_choice import DecodeSteps, StepPlan
-from engines.timing import NullClock
+from engines.decoder import bucket_pass as buckets
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
+from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.measuring.timing import NullClock
+from engines.tokens.answer import Answer
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunWarned
 from evprof.core.records import TokenRecord
@@ -165,8 +165,8 @@ def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
 WITHOUT_COMPILER = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from engines.llama import LlamaDecoder
-from engines.step_choice import DecodeSteps, StepPlan
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.switches import Switches
 
 torch._inductor.config.cpp.cxx = ("no-such-compiler",)
@@ -258,7 +258,7 @@ class Uncaptured(GraphStep):
                 for held, made in zip((logits, hidden), body(decoder, ids, begin, cache, bucket, way=way), strict=True):
                     held.copy_(made)
 
-        from engines.cuda_graphs import _Captured
+        from engines.decoder.cuda_graphs import _Captured
 
         return _Captured(Replay(), ids, begin, logits, hidden, ())
 

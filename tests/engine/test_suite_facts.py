@@ -7,13 +7,13 @@ import json
 import pytest
 import torch
 
-from engines import suite_facts as suite_facts_module
-from engines.suite_facts import CARD_BYTES, suite_facts
-from engines.threads import SMALL_PARAMETERS, thread_count
+from engines.hardware.threads import SMALL_PARAMETERS, thread_count
+from engines.suites import facts as suite_facts_module
+from engines.suites.facts import CARD_BYTES, suite_facts
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.switches import InputSettings
 from evprof.core.units import MIB
-from evprof.metrics.roofline import TextShape, kv_bytes_per_position
+from evprof.metrics.limits.roofline import TextShape, kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=8, event_frames=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engines.machine import AssumedMachine
-from engines.suite_room import SuiteRoom
+from engines.fit.suite_check import SuiteRoom
+from engines.hardware.memory import AssumedMachine
 from evprof.core.units import MIB
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.spec import parse_suite

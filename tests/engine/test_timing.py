@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engines.timing import NullClock, StageClock, describe_tensor
+from engines.measuring.timing import NullClock, StageClock, describe_tensor
 from evprof.core.events import EventArray
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
 
@@ -223,7 +223,7 @@ def test_the_null_clock_measures_nothing() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_events_are_on_the_hosts_clock(sink: Any) -> None:
-    from engines.timing import make_timers
+    from engines.measuring.timing import make_timers
     from evprof.core.clock import monotonic_ns
 
     pools: dict[str, list[Any]] = {}

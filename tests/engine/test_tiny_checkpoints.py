@@ -19,9 +19,9 @@ from bundled_pair.captions import parse
 from bundled_pair.dataset import held_out_scenes
 from bundled_pair.evaluation import evaluate
 from bundled_pair.held_out import Witness, load
-from engines.kv_cache import DynamicKv
-from engines.prompts import SLOT, VIDEO_LLAVA, prompt_ids
-from engines.timing import NullClock
+from engines.decoder.kv_cache import DynamicKv
+from engines.measuring.timing import NullClock
+from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import TARGET
 from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample

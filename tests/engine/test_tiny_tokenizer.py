@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bundled_pair import tokenizer as tiny
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 
 MODEL = tiny.train()
 SLOW: sentencepiece.SentencePieceProcessor = tiny.load(MODEL)

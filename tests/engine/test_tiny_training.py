@@ -19,7 +19,7 @@ from bundled_pair.held_out import Witness, load, write_scenes
 from bundled_pair.language_training import fold_standardisation
 from bundled_pair.tower_training import features, normalise
 from closeness import assert_close
-from engines.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 from evprof.core.records import DRAFT, TARGET
 
 VOCABULARY = tokenizer.train()

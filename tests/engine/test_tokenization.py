@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
-from engines.prompts import EVENTGPT_V1, LLAVA_V1_5, SLOT, VIDEO_LLAVA, prompt_ids
-from engines.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
-from engines.vocabulary_alignment import align
+from engines.tokens.prompts import EVENTGPT_V1, LLAVA_V1_5, SLOT, VIDEO_LLAVA, prompt_ids
+from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
+from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import UserError
 from evprof.core.text import join_pieces
 

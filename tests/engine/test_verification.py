@@ -17,10 +17,10 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.sampling import distribution, draw
 from engines.drafters.drafter import Proposal
-from engines.sampling import distribution, draw
-from engines.verification import Verifier, reject
+from engines.speculation.verification import Verifier, reject
 from evprof.core.request import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -31,7 +31,7 @@ WORST = 1e-4
 """Chance of a right sampler being refused by one test; seeds are fixed, so that it happens now or never."""
 
 Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
-"""As `engines.verification.reject`."""
+"""As `engines.speculation.verification.reject`."""
 
 
 def seeded(seed: int) -> torch.Generator:

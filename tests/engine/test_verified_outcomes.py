@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from engines.decoder.sampling import distribution, make_generator
 from engines.drafters.drafter import Proposal
-from engines.sampling import distribution, make_generator
-from engines.verification import Judged, Verifier, reject
+from engines.speculation.verification import Judged, Verifier, reject
 from evprof.core.request import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -19,16 +19,16 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from closeness import assert_close, is_close
-from engines.config import LlavaConfig
-from engines.kv_cache import DynamicKv
-from engines.llama import LlamaDecoder
-from engines.llava import LlavaModel, build_llava
-from engines.naming import LLAVA, VIDEO_LLAVA
-from engines.preprocessing import ClipTransform
-from engines.prompts import SLOT
-from engines.timing import NullClock
-from engines.tokenization import SyntheticVocabulary
-from engines.video_model import VideoLanguageModel
+from engines.checkpoints.config import LlavaConfig
+from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.llama import LlamaDecoder
+from engines.families.llava import LlavaModel, build_llava
+from engines.families.video_model import VideoLanguageModel
+from engines.measuring.timing import NullClock
+from engines.stages.pixel_values import ClipTransform
+from engines.tokens.prompts import SLOT
+from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts

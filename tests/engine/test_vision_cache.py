@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from engines.model import VisionRecipe
-from engines.preprocessing import ClipTransform
-from engines.timing import NullClock, StageClock
-from engines.vision_cache import DiskCache, MemoryCache, checkpoint_identity, vision_key
+from engines.measuring.timing import NullClock, StageClock
+from engines.stages.model import VisionRecipe
+from engines.stages.pixel_values import ClipTransform
+from engines.stages.vision_cache import DiskCache, MemoryCache, checkpoint_identity, vision_key
 from evprof.core.messages import RunEnded
 from evprof.core.records import SpanRecord
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
@@ -29,7 +29,7 @@ FAMILIES = ("eventgpt", "llava", "video_llava", "llava_next_video")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where disk caches go."""
-    monkeypatch.setattr("engines.vision_cache._default_folder", lambda: tmp_path / "vision")
+    monkeypatch.setattr("engines.stages.vision_cache._default_folder", lambda: tmp_path / "vision")
     return tmp_path / "vision"
 
 

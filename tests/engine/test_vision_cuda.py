@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.timing import NullClock
+from engines.measuring.timing import NullClock
 from evprof.core.request import GenerationSettings
 from evprof.core.switches import Switches
 
@@ -78,7 +78,7 @@ def test_nothing_waits_for_the_device(
 def test_a_disk_gives_back_what_the_device_made(
     make_model: Callable[..., Any], sample: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.vision_cache._default_folder", lambda: tmp_path)
+    monkeypatch.setattr("engines.stages.vision_cache._default_folder", lambda: tmp_path)
     model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
     inputs = prepared(model, sample, asked(vision_cache="disk"))
     fresh = model.encode_vision(inputs, CLOCK)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close, is_close
-from engines.clip_tower import class_attention, run_tower
-from engines.timing import NullClock, StageClock
-from engines.visual_pruning import choose_tokens, gather_tokens, kept_count, most_attended, most_diverse
-from engines.visual_tokens import framewise_counts, pooled_counts
+from engines.families.clip_tower import class_attention, run_tower
+from engines.measuring.timing import NullClock, StageClock
+from engines.stages.visual_pruning import choose_tokens, gather_tokens, kept_count, most_attended, most_diverse
+from engines.stages.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.records import SpanRecord
 from evprof.core.request import GenerationSettings
 from evprof.core.switches import InputSettings, Switches

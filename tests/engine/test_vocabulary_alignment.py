@@ -14,13 +14,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.decoding import Limits
+from engines.decoder.decoding import Limits
+from engines.decoder.sampling import greedy
 from engines.drafters.model_drafter import ModelDrafter
-from engines.inspection import inspect_vocabularies
-from engines.random_weights import random_config, random_vocabulary
-from engines.sampling import greedy
-from engines.verification import Verifier
-from engines.vocabulary_alignment import LACKING, LEAST_COVERAGE, UNKNOWN_ID, align, vocabulary_facts
+from engines.inspection.checkpoint import inspect_vocabularies
+from engines.loading.random_weights import random_config, random_vocabulary
+from engines.speculation.verification import Verifier
+from engines.tokens.vocabulary_alignment import LACKING, LEAST_COVERAGE, UNKNOWN_ID, align, vocabulary_facts
 from evprof.core.records import RoundRecord
 from evprof.core.speculation import REENCODED, SAME, SHARED
 

@@ -17,18 +17,11 @@ from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
-from evprof.export.report.sections import (
-    acceptance,
-    break_even,
-    capacity,
-    claims,
-    contributions,
-    generation,
-    scaling,
-    theory,
-    what_if,
-)
 from evprof.export.report.sections.evidence import pairs_of
+from evprof.export.report.sections.imported import claims
+from evprof.export.report.sections.runs import contributions, generation
+from evprof.export.report.sections.sizes import capacity, scaling, theory
+from evprof.export.report.sections.speculation import acceptance, break_even, what_if
 
 MODULES = (contributions, generation, scaling, theory, capacity, acceptance, what_if, claims)
 VICUNA = {

@@ -18,7 +18,7 @@ from evprof.core.run_info import FAILED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.files import STEPS_NAME, write_export
 from evprof.export.report.data import Source
-from evprof.metrics.stages import unattributed_ms, wall_ms
+from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 
 pytestmark = [
     pytest.mark.leaves_threads,

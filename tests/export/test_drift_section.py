@@ -8,8 +8,8 @@ import pytest
 
 from evprof.export.report.data import Source, gather
 from evprof.export.report.parts import Paragraph, Plot, Table
-from evprof.export.report.sections import drift
 from evprof.export.report.sections.evidence import pairs_of
+from evprof.export.report.sections.runs import drift
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Paragraph, Report, Table
-from evprof.export.report.sections.loading import section
+from evprof.export.report.sections.runs.loading import section
 
 MS = 1_000_000
 ZERO = 10**12

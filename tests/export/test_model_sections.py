@@ -14,18 +14,9 @@ from evprof.core.records import SETTLED, SpanRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Paragraph, Plot, Section, Table, Verbatim
-from evprof.export.report.sections import (
-    alignment,
-    answer_lengths,
-    both_models,
-    memory,
-    models,
-    overview,
-    pipeline,
-    sample_list,
-    scaling,
-    switches,
-)
+from evprof.export.report.sections.runs import answer_lengths, overview, pipeline, sample_list, switches
+from evprof.export.report.sections.sizes import alignment, memory, models, scaling
+from evprof.export.report.sections.speculation import both_models
 
 MakeData = Callable[..., ReportData]
 

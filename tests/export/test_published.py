@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.recorded_session import saved_runs
+from evprof.cli.run.recorded_session import saved_runs
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
-from evprof.export.report.sections import generation, overview, stage_breakdown
-from evprof.export.report.sections.published import section
+from evprof.export.report.sections.imported.published import section
+from evprof.export.report.sections.runs import generation, overview, stage_breakdown
 from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files

@@ -19,7 +19,7 @@ from evprof.export.report.figures import (
     spread_text,
 )
 from evprof.export.report.parts import Badge
-from evprof.metrics.statistics import summarize
+from evprof.metrics.arithmetic.statistics import summarize
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from types import ModuleType
 
 from evprof.export.report import readings
 from evprof.export.report.data import Source, gather
-from evprof.metrics.stages import END_TO_END
-from evprof.metrics.statistics import mean_interval
+from evprof.metrics.arithmetic.statistics import mean_interval
+from evprof.metrics.figures.stages import END_TO_END
 
 
 def test_asking_the_same_samples_again_makes_no_mean_surer(cell_runs: ModuleType) -> None:

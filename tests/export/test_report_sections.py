@@ -18,9 +18,11 @@ from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Section, Table
-from evprof.export.report.sections import distributions, environment, failures, overview, shapes, stage_breakdown
+from evprof.export.report.sections.runs import distributions, environment, overview, stage_breakdown
+from evprof.export.report.sections.sizes import shapes
+from evprof.export.report.sections.speculation import failures
 from evprof.export.report.writing import build_report
-from evprof.metrics.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 MS = 1_000_000
 ZERO = 5_000 * MS

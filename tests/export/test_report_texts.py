@@ -16,7 +16,7 @@ from evprof.core.run_log import RunBook
 from evprof.export.report import contents
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
-from evprof.export.report.sections.texts import MISSING, generation_text, section
+from evprof.export.report.sections.runs.texts import MISSING, generation_text, section
 
 Answer = tuple[str, str, str, str | None]
 """Cell, sample, text, reference."""

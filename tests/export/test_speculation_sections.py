@@ -15,7 +15,7 @@ from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
-from evprof.export.report.sections import break_even, clinic, hidden_drafts
+from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts
 from scripted_engine import ScriptedEngine
 
 

@@ -25,9 +25,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture(scope="session")

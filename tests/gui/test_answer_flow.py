@@ -10,7 +10,7 @@ from evprof.core.records import TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
-from ui.models.answer import AnswerFlow
+from ui.columns.answer import AnswerFlow
 
 
 def empty_run() -> RunLog:

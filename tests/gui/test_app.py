@@ -10,11 +10,11 @@ from PySide6.QtCore import QEvent, QSettings, QTimer
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.run_info import FINISHED
-from evprof.run.engine_host import EngineHost
+from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
-from ui.app import run_window
-from ui.main_window import MainWindow
+from ui.window.app import run_window
+from ui.window.main_window import MainWindow
 
 
 @pytest.fixture

@@ -21,14 +21,14 @@ from evprof.core.recording import Recording
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.sample import Sample
-from evprof.run.engine_host import EngineHost
+from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.session.schema import FORMAT
-from ui.app import settle
-from ui.main_window import MainWindow
-from ui.run_controller import Host
-from ui.theme import ThemeHolder
+from ui.state.run_controller import Host
+from ui.style.theme import ThemeHolder
+from ui.window.app import settle
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 

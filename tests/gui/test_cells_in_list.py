@@ -14,20 +14,20 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import Recording
 from evprof.core.run_info import FAILED
-from evprof.metrics.comparison import Column as Repeats
-from evprof.metrics.comparison import typical_run
+from evprof.metrics.comparison.document import Column as Repeats
+from evprof.metrics.comparison.document import typical_run
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import columns_of
-from ui.main_window import MainWindow
-from ui.models.cells import cell_counts, cell_runs, typical_pair
-from ui.models.distributions import pools
-from ui.models.run_entries import RunEntries
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
-from ui.views import run_list
-from ui.views.line_list import LINE, Line, _LineDelegate
-from ui.views.run_list import RunList
+from ui.distributions.figures import pools
+from ui.runs import run_list
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_list import RunList
+from ui.state.cells import cell_counts, cell_runs, typical_pair
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.widgets.line_list import LINE, Line, _LineDelegate
+from ui.window.main_window import MainWindow
 
 AddRow = Callable[..., None]
 Wait = Callable[..., None]

@@ -26,21 +26,29 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts, SpeculationSettings
-from evprof.metrics.clinic import DRAFT_RATE, LENGTH, LENGTH_WITHOUT, TOKEN_RATE, definitions, per_position, warning
-from evprof.metrics.failure_modes import KINDS, counts, first_rejections
-from evprof.metrics.payoff import DECODE, SLIP_002, expected_table, prediction_of
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.speculation.clinic import (
+    DRAFT_RATE,
+    LENGTH,
+    LENGTH_WITHOUT,
+    TOKEN_RATE,
+    definitions,
+    per_position,
+    warning,
+)
+from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
+from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, prediction_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
-from ui.dialogs.clinic import ClinicDialog
-from ui.main_window import MainWindow
-from ui.models.clinic import around, chance_text, piece_text, round_range
-from ui.models.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder, light
-from ui.views.speculation_panel import SpeculationPanel
+from ui.clinic.figures import around, chance_text, piece_text, round_range
+from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
+from ui.clinic.window import ClinicDialog
+from ui.runs.speculation_panel import SpeculationPanel
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder, light
+from ui.window.main_window import MainWindow
 
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
 """Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
@@ -441,10 +449,10 @@ def test_pieces_and_chances_are_told_apart() -> None:
 
 _PROBE = """
 import sys
-import ui.app, ui.main_window
-from ui.theme import ThemeHolder
-application = ui.app._application()
-window = ui.main_window.MainWindow(ThemeHolder())
+import ui.window.app, ui.window.main_window
+from ui.style.theme import ThemeHolder
+application = ui.window.app._application()
+window = ui.window.main_window.MainWindow(ThemeHolder())
 window.painted.connect(application.quit)
 window.show()
 application.exec()

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
-from ui.models.clip_choice import (
+from ui.players.clip_range import LEAST_US, ClipRange, duration_words, moment_words
+from ui.players.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
+from ui.samples.clip_choice import (
     MOST_CLIPS,
     clip_of,
     clips_of,
@@ -23,9 +25,7 @@ from ui.models.clip_choice import (
     too_long_sentence,
     with_clip,
 )
-from ui.models.clip_range import LEAST_US, ClipRange, duration_words, moment_words
-from ui.models.request_form import RequestForm
-from ui.models.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
+from ui.settings.request_form import RequestForm
 
 SAMPLE = Sample("/data/drive.h5", "/data/drive.mp4", name="drive", video_offset_us=1_200_000)
 WHOLE = ClipRange(12_000_000)

@@ -19,13 +19,13 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.view.columns import Column, columns_of
 from scripted_engine import ScriptedEngine
-from ui.models.run_text import stage_now
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder, light
-from ui.views.frame_strip import best_grid
-from ui.views.model_pair import ModelPair
-from ui.views.stage_strip import StageStrip
+from ui.columns.model_pair import ModelPair
+from ui.columns.stage_strip import StageStrip
+from ui.players.frame_strip import best_grid
+from ui.run_facts.run_text import stage_now
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder, light
 
 
 @pytest.fixture

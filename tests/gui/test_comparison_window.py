@@ -17,13 +17,13 @@ from evprof.core.recording import Recording
 from evprof.core.run_info import FAILED
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from ui.dialogs.comparison import ComparisonDialog
-from ui.main_window import MainWindow
-from ui.models.comparison_book import Place
-from ui.models.comparison_sheet import BAD, GOOD, FigureCell, delta_text
-from ui.theme import ThemeHolder
-from ui.views.comparison_table import HEAD_PX, NAME_PX
-from ui.views.contribution_bars import ContributionBars
+from ui.comparison.book import Place
+from ui.comparison.contribution_bars import ContributionBars
+from ui.comparison.sheet import BAD, GOOD, FigureCell, delta_text
+from ui.comparison.table import HEAD_PX, NAME_PX
+from ui.comparison.window import ComparisonDialog
+from ui.style.theme import ThemeHolder
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 AddRow = Callable[..., None]

@@ -12,22 +12,22 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import Recording
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.configurations.settings_text import told_settings
 from evprof.view.columns import Column
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
 from evprof.view.lanes import Track
-from evprof.view.settings_text import told_settings
-from ui.models.figures import compare
-from ui.models.provenance import lacking, provenance_lines
-from ui.models.run_details import span_sections
-from ui.models.run_summary import summary_sections
-from ui.models.run_text import stage_now, stages_in_order
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import Theme, ThemeHolder, dark, light
-from ui.views.model_pair import ModelPair
-from ui.views.stage_fill import stage_brush
-from ui.views.stage_strip import HEIGHT, StageStrip
-from ui.views.timeline.timeline_view import TimelineView
+from ui.columns.model_pair import ModelPair
+from ui.columns.stage_strip import HEIGHT, StageStrip
+from ui.run_facts.figures import compare
+from ui.run_facts.provenance import lacking, provenance_lines
+from ui.run_facts.run_text import stage_now, stages_in_order
+from ui.runs.run_details import span_sections
+from ui.runs.run_summary import summary_sections
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import Theme, ThemeHolder, dark, light
+from ui.timeline.timeline_view import TimelineView
+from ui.widgets.stage_fill import stage_brush
 
 FILE = ImportedFacts("/data/rows.json", "per_sample_rows", 7, output_tokens=41, notes=["Two parts are one here."])
 STAGES = {"load+preprocess": 40.0, "vision": 20.0, "prefill+decode": 300.0}

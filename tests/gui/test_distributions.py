@@ -23,17 +23,17 @@ from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
-from evprof.metrics.decoding import token_gaps_ms
-from evprof.metrics.speculation import acceptance
+from evprof.metrics.figures.decoding import token_gaps_ms
+from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import Column, columns_of
-from ui.dialogs.distributions import DistributionsDialog
-from ui.dialogs.following_dialog import INTERVAL_MS
-from ui.main_window import MainWindow
-from ui.models.distributions import figures, pools
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder, dark, light
+from ui.distributions.figures import figures, pools
+from ui.distributions.window import DistributionsDialog
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder, dark, light
+from ui.widgets.following_dialog import INTERVAL_MS
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 
@@ -296,10 +296,10 @@ def test_the_menu_opens_one_and_closing_frees_it(
 
 _PROBE = """
 import sys
-import ui.app, ui.main_window
-from ui.theme import ThemeHolder
-application = ui.app._application()
-window = ui.main_window.MainWindow(ThemeHolder())
+import ui.window.app, ui.window.main_window
+from ui.style.theme import ThemeHolder
+application = ui.window.app._application()
+window = ui.window.main_window.MainWindow(ThemeHolder())
 window.painted.connect(application.quit)
 window.show()
 application.exec()

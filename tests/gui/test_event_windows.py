@@ -16,10 +16,10 @@ from evprof.loaders.events.recording import EventsInMemory, Recording, Recording
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
-from ui.models import event_windows
-from ui.models.event_look import BY_THEME, EventArtist, EventLook
-from ui.models.event_windows import BLOCK_EVENTS, BlockedEvents, HeldEvents, open_windows
-from ui.models.picture_feed import EventPictures, PictureFeed, PlayerInput
+from ui.players import event_windows
+from ui.players.event_look import BY_THEME, EventArtist, EventLook
+from ui.players.event_windows import BLOCK_EVENTS, BlockedEvents, HeldEvents, open_windows
+from ui.players.picture_feed import EventPictures, PictureFeed, PlayerInput
 
 ZERO_US = 1_700_000_000_000_000
 

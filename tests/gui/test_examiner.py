@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ui.examiner import Examiner
+from ui.settings.examiner import Examiner
 
 PROGRAM = """
 import json, os, sys, time

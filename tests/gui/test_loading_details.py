@@ -13,12 +13,12 @@ from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.switches import FRAME_CACHES, InputSettings
 from evprof.view.columns import Column
-from ui.models.controls import controls
-from ui.models.run_details import Section, span_sections
-from ui.models.run_summary import summary_sections
-from ui.models.setting_limits import Circumstances, obstacle
-from ui.theme import dark
-from ui.views.timeline.stage_lane import color_name
+from ui.runs.run_details import Section, span_sections
+from ui.runs.run_summary import summary_sections
+from ui.settings.controls import controls
+from ui.settings.setting_limits import Circumstances, obstacle
+from ui.style.theme import dark
+from ui.timeline.stage_lane import color_name
 
 EVENTS = LoadingFacts(1_048_576, 262_144, events=500_000, decoder="dsec-h5")
 FRAMES = LoadingFacts(2_097_152, 0, frames=8, decoder="pyav", frame_cache="miss")

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
 from evprof.loaders.bundled import bundled_samples
-from ui.main_window import MainWindow
-from ui.manifest_opening import MOST_LISTED
-from ui.theme import ThemeHolder
+from ui.samples.manifest_opening import MOST_LISTED
+from ui.style.theme import ThemeHolder
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 

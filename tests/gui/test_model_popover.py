@@ -10,12 +10,12 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.request import GenerationSettings, ModelChoice
-from ui.dialogs.model_popover import OWN_CLIP, ModelPopover
-from ui.examiner import Examiner
-from ui.models.model_report import LOOKING, WAITING, change_text, model_report, pending_report
-from ui.models.recent import Recent
-from ui.theme import ThemeHolder
-from ui.toolbar import Toolbar
+from ui.settings.examiner import Examiner
+from ui.settings.model_popover import OWN_CLIP, ModelPopover
+from ui.settings.model_report import LOOKING, WAITING, change_text, model_report, pending_report
+from ui.settings.toolbar import Toolbar
+from ui.state.recent import Recent
+from ui.style.theme import ThemeHolder
 
 GIB = 1 << 30
 

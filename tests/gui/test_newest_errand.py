@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from ui.newest_errand import NewestErrand
+from ui.state.newest_errand import NewestErrand
 
 Wait = Callable[..., None]
 

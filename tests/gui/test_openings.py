@@ -10,9 +10,9 @@ import pytest
 
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
-from ui.models import openings
-from ui.models.file_filters import event_filters, video_filters
-from ui.models.openings import Finder, Found, look_at, opening_of
+from ui.samples import openings
+from ui.samples.openings import Finder, Found, look_at, opening_of
+from ui.widgets.file_filters import event_filters, video_filters
 
 EVENTS, VIDEO = Found("/d/drive.raw", "events"), Found("/d/drive.mp4", "video")
 OTHER = Found("/d/other.npy", "events")

@@ -15,23 +15,23 @@ from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.metrics.comparison import Column as Repeats
-from evprof.metrics.comparison import comparison_rows, token_match
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.comparison.document import Column as Repeats
+from evprof.metrics.comparison.document import comparison_rows, token_match
+from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.view.columns import Column, columns_of
-from ui.models import figures
-from ui.models.recent import Recent
-from ui.models.run_entries import RunEntries
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
-from ui.views.comparison import ComparisonPanel
-from ui.views.inspector import Inspector
-from ui.views.message_bar import INFO, MessageBar
-from ui.views.run_list import RunList
-from ui.views.sample_list import SampleList
-from ui.views.speculation_panel import SpeculationPanel
+from ui.run_facts import figures
+from ui.runs.inspector import Inspector
+from ui.runs.pair_figures import ComparisonPanel
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_list import RunList
+from ui.runs.speculation_panel import SpeculationPanel
+from ui.samples.sample_list import SampleList
+from ui.state.recent import Recent
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.widgets.message_bar import INFO, MessageBar
 
 
 def cells(panel: ComparisonPanel) -> dict[str, tuple[str, ...]]:

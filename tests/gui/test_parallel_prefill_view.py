@@ -30,15 +30,15 @@ from evprof.core.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
-from ui.models.run_entries import RunEntries
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
-from ui.views.model_pair import ModelPair
-from ui.views.speculation_panel import SpeculationPanel
-from ui.views.timeline.overlap_lane import shown_overlap, wordings
-from ui.views.timeline.timeline_view import TimelineView
-from ui.views.token_text import _pen
+from ui.columns.model_pair import ModelPair
+from ui.columns.token_text import _pen
+from ui.runs.run_entries import RunEntries
+from ui.runs.speculation_panel import SpeculationPanel
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.timeline.overlap_lane import shown_overlap, wordings
+from ui.timeline.timeline_view import TimelineView
 
 MS = 1_000_000
 
@@ -260,7 +260,7 @@ def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Sele
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
     controller = RunController(recording)
     controller.pull()
-    from ui.views.token_text import TokenText
+    from ui.columns.token_text import TokenText
 
     text = TokenText(selection, themes)
     text.show_column(columns_of(controller.runs, (1, 1))[1])

@@ -18,14 +18,14 @@ from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.file import VideoFile
-from ui.models.event_look import EventLook
-from ui.models.picture_feed import PictureFeed, PlayerInput, event_pictures, video_pictures
-from ui.models.play_clock import InputSpan, PlayClock
-from ui.theme import ThemeHolder
-from ui.views.event_player import EventPlayer
-from ui.views.frame_player import FramePlayer
-from ui.views.scrubber import Scrubber
-from ui.views.video_player import VideoPlayer
+from ui.players.event_look import EventLook
+from ui.players.event_player import EventPlayer
+from ui.players.frame_player import FramePlayer
+from ui.players.picture_feed import PictureFeed, PlayerInput, event_pictures, video_pictures
+from ui.players.play_clock import InputSpan, PlayClock
+from ui.players.scrubber import Scrubber
+from ui.players.video_player import VideoPlayer
+from ui.style.theme import ThemeHolder
 
 Wait = Callable[..., None]
 

@@ -14,11 +14,11 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import Recording
 from evprof.run.session_writer import SessionWriter
-from ui import results as results_module
-from ui.app import save_screenshot
-from ui.main_window import MainWindow
-from ui.session_shelf import read_any
-from ui.theme import ThemeHolder
+from ui.comparison.session_shelf import read_any
+from ui.style.theme import ThemeHolder
+from ui.window import results as results_module
+from ui.window.app import save_screenshot
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 

@@ -14,10 +14,10 @@ from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from scripted_engine import ScriptedEngine
-from ui.housekeeping import Housekeeping
-from ui.run_controller import RunController
-from ui.trace_viewer import TraceViewer
-from ui.window_session import WindowSession
+from ui.state.run_controller import RunController
+from ui.state.window_session import WindowSession
+from ui.window.housekeeping import Housekeeping
+from ui.window.trace_viewer import TraceViewer
 
 
 class Host:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ui.selection import Selection, SpanRef, TokenRef
+from ui.state.selection import Selection, SpanRef, TokenRef
 
 
 def _listen(selection: Selection) -> list[tuple[str, object]]:

@@ -25,12 +25,12 @@ from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
-from ui.clips import TAKE
-from ui.look_choice import LookChoice
-from ui.main_window import MainWindow
-from ui.models.event_look import EventLook
-from ui.models.scrub_scale import ScrubScale
-from ui.theme import ThemeHolder
+from ui.players.event_look import EventLook
+from ui.players.look_choice import LookChoice
+from ui.players.scrub_scale import ScrubScale
+from ui.style.theme import ThemeHolder
+from ui.window.clips import TAKE
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 
@@ -203,7 +203,7 @@ def test_words_that_are_dragged_are_not_taken(window: MainWindow) -> None:
 def test_looking_never_happens_on_the_windows_thread(
     window: MainWindow, wait_until: Wait, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ui.models import openings
+    from ui.samples import openings
 
     asked: list[threading.Thread] = []
     look_at = openings.look_at

@@ -19,16 +19,16 @@ from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.loaders.bundled import bundled_sample
-from evprof.view.settings_text import flat
-from ui.dialogs.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
-from ui.dialogs.settings_popover import SettingsPopover
-from ui.models.checkpoint_folder import family_named
-from ui.models.controls import MEASURING, controls, default_of, value_of
-from ui.models.recent import Recent
-from ui.models.request_form import BUNDLED_DRAFT, BUNDLED_TARGET, RequestForm
-from ui.theme import ThemeHolder
-from ui.toolbar import Toolbar
-from ui.views.choice_box import ChoiceBox
+from evprof.metrics.configurations.settings_text import flat
+from ui.settings.checkpoint_folder import family_named
+from ui.settings.controls import MEASURING, controls, default_of, value_of
+from ui.settings.request_form import BUNDLED_DRAFT, BUNDLED_TARGET, RequestForm
+from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
+from ui.settings.settings_popover import SettingsPopover
+from ui.settings.toolbar import Toolbar
+from ui.state.recent import Recent
+from ui.style.theme import ThemeHolder
+from ui.widgets.choice_box import ChoiceBox
 
 TIP = Qt.ItemDataRole.ToolTipRole
 CONTROLS = {control.key: control for control in controls()}
@@ -363,7 +363,7 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
 def test_the_mode_of_maps_needs_one(
     popover: SettingsPopover, form: RequestForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.models.request_form.bundled_map", lambda: None)
+    monkeypatch.setattr("ui.settings.request_form.bundled_map", lambda: None)
     assert form.mode_problem("kv-adapted") == "needs a trained map of caches"
     form.choose_mode("kv-adapted")
     assert form.mode == "side-by-side"
@@ -399,7 +399,7 @@ def test_a_button_asks_for_the_folder_of_an_adapter(
         asked.append(title)
         return picked.pop(0)
 
-    monkeypatch.setattr("ui.dialogs.settings_popover.QFileDialog.getExistingDirectory", pick)
+    monkeypatch.setattr("ui.settings.settings_popover.QFileDialog.getExistingDirectory", pick)
     row = popover.rows["drafter"]
     assert isinstance(row, DrafterRow)
     # It can be pressed in every mode: a map of caches makes its own mode possible.

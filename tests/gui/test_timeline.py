@@ -14,13 +14,13 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, KvRecord, MemoryRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
-from ui.run_controller import RunController
-from ui.selection import Selection, SpanRef
-from ui.theme import ThemeHolder, light
-from ui.views.timeline.round_lane import RoundLane
-from ui.views.timeline.scene import GUTTER_PX
-from ui.views.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
-from ui.views.timeline.timeline_view import TimelineView
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, SpanRef
+from ui.style.theme import ThemeHolder, light
+from ui.timeline.round_lane import RoundLane
+from ui.timeline.scene import GUTTER_PX
+from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
+from ui.timeline.timeline_view import TimelineView
 
 MS = 1_000_000
 
@@ -137,7 +137,7 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
 
 def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a French keyboard the key left of S is Q: it pans all the same."""
-    monkeypatch.setattr("ui.views.timeline.keys.QGuiApplication.platformName", lambda: "xcb")
+    monkeypatch.setattr("ui.timeline.keys.QGuiApplication.platformName", lambda: "xcb")
     view.zoom(4.0, 300.0)
     before = view.scene.scale
     event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")

@@ -14,10 +14,10 @@ from evprof.core.records import TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.view.columns import Column
-from ui.models.text_blocks import CHUNK, TextBlocks
-from ui.selection import Selection
-from ui.theme import ThemeHolder
-from ui.views.token_text import TokenText
+from ui.columns.text_blocks import CHUNK, TextBlocks
+from ui.columns.token_text import TokenText
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
 
 
 def line_texts(blocks: TextBlocks) -> list[str]:

@@ -15,12 +15,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
-from ui.models.checkpoint_folder import family_of
-from ui.models.recent import Recent
-from ui.models.request_form import RequestForm
-from ui.theme import ThemeHolder
-from ui.toolbar import Toolbar
-from ui.views.tool_buttons import ModelButton
+from ui.settings.checkpoint_folder import family_of
+from ui.settings.request_form import RequestForm
+from ui.settings.tool_buttons import ModelButton
+from ui.settings.toolbar import Toolbar
+from ui.state.recent import Recent
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.session.training import TRAINING as FACT
 from evprof.session.training import TrainingEntry
-from ui.dialogs.training import TrainingDialog
-from ui.main_window import MainWindow
-from ui.models.training_curves import training_curves
-from ui.theme import ThemeHolder
-from ui.window_session import WindowSession
+from ui.state.window_session import WindowSession
+from ui.style.theme import ThemeHolder
+from ui.training.curves import training_curves
+from ui.training.window import TrainingDialog
+from ui.window.main_window import MainWindow
 
 
 def training(name: str = "tiny-eagle", **changes: Any) -> dict[str, Any]:

@@ -18,24 +18,24 @@ from evprof.core.run_info import KvFacts, LengthFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.switches import InputSettings, Switches
-from evprof.metrics import kv_cache
+from evprof.metrics.figures import kv_cache
 from evprof.view.columns import Column, columns_of
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_TARGET, Script
-from ui.models.figures import column_heads
-from ui.models.play_clock import PlayClock
-from ui.models.run_entries import RunEntries
-from ui.models.run_summary import summary_sections
-from ui.run_controller import RunController
-from ui.selection import Selection
-from ui.theme import ThemeHolder
-from ui.views.comparison import ComparisonPanel
-from ui.views.event_player import EventPlayer
-from ui.views.figure_table import FigureTable, TableRow
-from ui.views.inspector import Inspector
-from ui.views.model_column import ModelColumn
-from ui.views.run_list import RunList
-from ui.views.video_player import VideoPlayer
+from ui.columns.model_column import ModelColumn
+from ui.players.event_player import EventPlayer
+from ui.players.play_clock import PlayClock
+from ui.players.video_player import VideoPlayer
+from ui.run_facts.figures import column_heads
+from ui.runs.inspector import Inspector
+from ui.runs.pair_figures import ComparisonPanel
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_list import RunList
+from ui.runs.run_summary import summary_sections
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.widgets.figure_table import FigureTable, TableRow
 
 PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
 

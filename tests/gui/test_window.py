@@ -20,14 +20,14 @@ from evprof.core.records import TARGET
 from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
-from evprof.run.engine_host import EngineHost
+from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
-from ui.app import DefectNet, picture_of, save_screenshot, settle
-from ui.main_window import MainWindow
-from ui.run_controller import Host
-from ui.theme import ThemeHolder
+from ui.state.run_controller import Host
+from ui.style.theme import ThemeHolder
+from ui.window.app import DefectNet, picture_of, save_screenshot, settle
+from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 

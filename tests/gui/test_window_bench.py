@@ -45,7 +45,7 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
 
 def test_a_window_that_never_paints_is_told() -> None:
     from evprof.core.errors import UserError
-    from ui.bench import first_paint_ms
+    from ui.bench.window import first_paint_ms
 
     with pytest.raises(UserError, match="no Qt here"):
         first_paint_ms([sys.executable, "-c", "raise SystemExit('no Qt here')"])

@@ -8,10 +8,10 @@ import sys
 
 _PROBE = """
 import sys
-import ui.app, ui.main_window
-from ui.theme import ThemeHolder
-application = ui.app._application()
-window = ui.main_window.MainWindow(ThemeHolder())
+import ui.window.app, ui.window.main_window
+from ui.style.theme import ThemeHolder
+application = ui.window.app._application()
+window = ui.window.main_window.MainWindow(ThemeHolder())
 window.painted.connect(application.quit)
 window.show()
 application.exec()

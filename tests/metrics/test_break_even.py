@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from evprof.core.records import RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.metrics import break_even, payoff
-from evprof.metrics.break_even import Costs
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.speculation import break_even, payoff
+from evprof.metrics.speculation.break_even import Costs
+from evprof.metrics.speculation.verdicts import speculation_sentence
 
 MS = 1_000_000
 GAMMAS = st.integers(1, 12)

@@ -13,7 +13,7 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.claims import memory, speculation, speed
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding
 from evprof.metrics.claims.table import CLAIMS, answer_claims
-from evprof.metrics.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
+from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
 
 GPU = {"device": "cuda:0"}
 

@@ -13,8 +13,8 @@ from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics import clinic
-from evprof.metrics.speculation import acceptance, draft_depth
+from evprof.metrics.speculation import clinic
+from evprof.metrics.speculation.outcome import acceptance, draft_depth
 
 ROUNDS = st.lists(
     st.integers(0, 6).flatmap(

@@ -10,7 +10,7 @@ import pytest
 
 from evprof.core.run_info import SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison import columns
+from evprof.metrics.comparison.document import columns
 from evprof.metrics.document import run_document
 
 MakeRun = Callable[..., RunLog]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from evprof.core.run_log import RunLog
-from evprof.metrics import comparison, decoding, stages
-from evprof.metrics.statistics import mean_interval, ratio_interval
+from evprof.metrics.arithmetic.statistics import mean_interval, ratio_interval
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.figures import decoding, stages
 
 SAMPLES = ("a", "b", "c", "d", "e")
 Cell = Callable[..., list[RunLog]]

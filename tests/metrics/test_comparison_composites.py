@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from evprof.core.records import STAGES
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics import comparison, stages
-from evprof.metrics.partition import Shape, answers, composites, partition
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.figures import stages
+from evprof.metrics.figures.partition import Shape, answers, composites, partition
 
 FACTS = {"path": "old.json", "family": "old", "row": 1}
 

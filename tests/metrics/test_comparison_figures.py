@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.metrics import comparison, stages
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.figures import stages
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.run_info import ImportedFacts
-from evprof.metrics import decoding, kv_cache, stages
 from evprof.metrics.document import run_document
+from evprof.metrics.figures import decoding, kv_cache, stages
 
 FACTS = ImportedFacts("rows.json", "rows", 0, output_tokens=6, decode_steps=5, figures={"kv_cache_bytes": 100.0})
 

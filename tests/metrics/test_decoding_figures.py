@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.run_info import LengthFacts
-from evprof.metrics import decoding, kv_cache
+from evprof.metrics.figures import decoding, kv_cache
 
 
 def test_figures_of_a_plain_run(plain_run) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evprof.core.run_info import REFERENCE
-from evprof.metrics import comparison
-from evprof.metrics.drift import drift_of, without_reference
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.estimates.drift import drift_of, without_reference
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.metrics.estimates import Observation, difference_of, mean_of, observe, ratio_of
-from evprof.metrics.statistics import mean_interval, ratio_interval
+from evprof.metrics.arithmetic.statistics import mean_interval, ratio_interval
+from evprof.metrics.estimates.estimates import Observation, difference_of, mean_of, observe, ratio_of
 
 
 def scenes(values: list[float], session: str = "") -> list[Observation]:

@@ -8,7 +8,7 @@ from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.failure_modes import (
+from evprof.metrics.speculation.failure_modes import (
     CONTENT,
     SHIFTED,
     SURFACE,

@@ -7,7 +7,7 @@ import pytest
 from evprof.core.run_info import LoadingFacts, RunInfo
 from evprof.export.trace_slices import slices_of
 from evprof.metrics.document import run_document
-from evprof.metrics.loading import Loading, loading_of
+from evprof.metrics.figures.loading import Loading, loading_of
 from exported import tables
 
 

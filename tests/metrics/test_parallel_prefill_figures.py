@@ -9,10 +9,10 @@ import pytest
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics import payoff
-from evprof.metrics.parallel_prefill import window_of
-from evprof.metrics.speculation import preparation_ms
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.speculation import payoff
+from evprof.metrics.speculation.outcome import preparation_ms
+from evprof.metrics.speculation.parallel_prefill import window_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
 
 TOKENS = 10
 STEP = 10.0

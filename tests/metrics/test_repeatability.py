@@ -7,8 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from evprof.metrics.estimates import ProcessSpread
-from evprof.metrics.repeatability import components, read_repeatability
+from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.estimates.repeatability import components, read_repeatability
 
 
 def test_components_are_those_of_the_textbook() -> None:

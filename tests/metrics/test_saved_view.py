@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.metrics import comparison
-from evprof.metrics.saved_view import ColumnName, SavedView, view_of
+from evprof.metrics.comparison import document as comparison
+from evprof.metrics.configurations.saved_view import ColumnName, SavedView, view_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

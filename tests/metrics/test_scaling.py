@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics.scaling import Line, fit_line, fit_power
-from evprof.metrics.statistics import student_quantile
+from evprof.metrics.arithmetic.scaling import Line, fit_line, fit_power
+from evprof.metrics.arithmetic.statistics import student_quantile
 
 _REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))
 _POINTS = st.lists(st.tuples(st.integers(1, 64), _REAL), min_size=3, max_size=40)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evprof.metrics.estimates import ratio_of
-from evprof.metrics.observations import Observation, shared
+from evprof.metrics.estimates.estimates import ratio_of
+from evprof.metrics.estimates.observations import Observation, shared
 
 
 def _side(folder: str, factor: float) -> list[Observation]:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from evprof.core.records import RoundRecord
 from evprof.core.run_info import RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics import speculation
-from evprof.metrics.baselines import baseline_of
-from evprof.metrics.payoff import payoff_of, step_ms_of
-from evprof.metrics.speculation_text import speculation_sentence
+from evprof.metrics.configurations.baselines import baseline_of
+from evprof.metrics.speculation import outcome as speculation
+from evprof.metrics.speculation.payoff import payoff_of, step_ms_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
 
 ROUNDS = st.lists(
     st.integers(0, 8).flatmap(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import STAGES
-from evprof.metrics import stages
+from evprof.metrics.figures import stages
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics import statistics
-from evprof.metrics.statistics import mean_interval, outliers, ratio_interval, summarize, warmup_count
+from evprof.metrics.arithmetic import statistics
+from evprof.metrics.arithmetic.statistics import mean_interval, outliers, ratio_interval, summarize, warmup_count
 
 TIMES = st.lists(st.floats(0.01, 1e4), min_size=3, max_size=60)
 

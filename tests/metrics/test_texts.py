@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.metrics.texts import (
+from evprof.metrics.figures.texts import (
     common_subsequence,
     jaccard,
     rouge_l,

@@ -8,8 +8,8 @@ import pytest
 
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.speculation_document import speculation_document
-from evprof.metrics.widths import FEWEST_ROUNDS, fastest, measured_widths, width_sentence
+from evprof.metrics.speculation.document import speculation_document
+from evprof.metrics.speculation.widths import FEWEST_ROUNDS, fastest, measured_widths, width_sentence
 
 STEP = 10.0
 WOBBLE = (1.0, 1.03, 0.97, 1.02, 0.98)

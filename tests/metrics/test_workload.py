@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations import Column
-from evprof.metrics.decoding import decode_steps
-from evprof.metrics.generation import DECODE, Generation, fewer_or_faster, generation_stages, is_mostly_cut_off
-from evprof.metrics.pace import pace_of
-from evprof.metrics.paired import Compared, by_sample, compare, mean_of, values_of
-from evprof.metrics.roofline import prefill_flops
-from evprof.metrics.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
-from evprof.metrics.stages import stage_ms
-from evprof.metrics.what_if import Pace
-from evprof.metrics.workload import (
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.generation import (
+    DECODE,
+    Generation,
+    fewer_or_faster,
+    generation_stages,
+    is_mostly_cut_off,
+)
+from evprof.metrics.estimates.paired import Compared, by_sample, compare, mean_of, values_of
+from evprof.metrics.figures.decoding import decode_steps
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.limits.roofline import prefill_flops
+from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
+from evprof.metrics.limits.workload import (
     COMPUTE,
     MEMORY,
     Work,
@@ -28,6 +32,8 @@ from evprof.metrics.workload import (
     vision_weights,
     vision_work,
 )
+from evprof.metrics.speculation.pace import pace_of
+from evprof.metrics.speculation.what_if import Pace
 
 EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, VISION_7B["eventgpt"])
 LLAVA = ModelSizes("llava", "llava", VICUNA_7B, VISION_7B["llava"])

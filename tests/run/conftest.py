@@ -11,8 +11,8 @@ from evprof.core.recording import Recording
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
-from evprof.run.engine_host import EngineHost
-from evprof.run.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineHost
+from evprof.run.processes.engine_process import EngineProcess
 from scripted_process import engine_argv
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from evprof.metrics.estimates import ProcessSpread, ratio_of
+from evprof.metrics.estimates.estimates import ProcessSpread, ratio_of
 from evprof.run.benches.coverage import Question, binomial_interval, covered, measure_coverage, questions
 from evprof.run.benches.simulated_runs import Scenario, simulated
 

@@ -14,8 +14,8 @@ from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.run_log import RunBook
-from evprof.run import engine_host
-from evprof.run.engine_host import EngineHost
+from evprof.run.processes import engine_host
+from evprof.run.processes.engine_host import EngineHost
 
 
 def test_two_requests_on_one_warm_process(start_host, request_for, wait_until, book_of):
@@ -223,8 +223,8 @@ def test_a_run_book_over_a_live_run_sees_it_grow(start_host, request_for, wait_u
 
 _FLOOD = """
 import sys
-from evprof.run.channel import connect_to_host
-from evprof.run.wire import greeting
+from evprof.run.processes.channel import connect_to_host
+from evprof.run.processes.wire import greeting
 connection = connect_to_host()
 connection.send(greeting(0))
 sys.stderr.write("x" * 5_000_000 + "\\n")
@@ -246,8 +246,8 @@ def test_an_engine_that_talks_without_end_is_neither_blocked_nor_kept(request_fo
 
 
 _NONSENSE = """
-from evprof.run.channel import connect_to_host
-from evprof.run.wire import Batch, greeting
+from evprof.run.processes.channel import connect_to_host
+from evprof.run.processes.wire import Batch, greeting
 connection = connect_to_host()
 connection.send(greeting(0))
 connection.recv()

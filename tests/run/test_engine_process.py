@@ -17,9 +17,9 @@ from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded
 from evprof.core.recording import Recording
 from evprof.core.run_log import RunBook
-from evprof.run.channel import ListeningChannel, connect_to_host
-from evprof.run.engine_process import TAIL_BYTES, EngineGone, EngineProcess
-from evprof.run.wire import Stop, Submit, apply_part
+from evprof.run.processes.channel import ListeningChannel, connect_to_host
+from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
+from evprof.run.processes.wire import Stop, Submit, apply_part
 from scripted_process import engine_argv
 
 RATE, SECONDS, PAUSE_S = 10_000, 6.0, 5.0
@@ -90,8 +90,8 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
 
 _HOST = """
 import sys, time
-from evprof.run.engine_process import EngineProcess
-from evprof.run.wire import Submit
+from evprof.run.processes.engine_process import EngineProcess
+from evprof.run.processes.wire import Submit
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 process = EngineProcess(sys.argv[1:])
@@ -176,7 +176,7 @@ def test_a_program_that_is_no_engine_is_noticed():
 
 
 _OTHER_VERSION = """
-from evprof.run.channel import connect_to_host
+from evprof.run.processes.channel import connect_to_host
 connection = connect_to_host()
 connection.send(("evprof-engine", 999, 1))
 connection.recv()

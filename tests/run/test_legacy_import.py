@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.recorded_session import saved_runs
+from evprof.cli.run.recorded_session import saved_runs
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics import decoding, kv_cache, stages
-from evprof.metrics.comparison import columns
-from evprof.metrics.differences import column_token_match
+from evprof.metrics.comparison.differences import column_token_match
+from evprof.metrics.comparison.document import columns
 from evprof.metrics.document import session_document
-from evprof.metrics.partition import measured_ms, shape_of
-from evprof.metrics.speculation import acceptance
+from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.partition import measured_ms, shape_of
+from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import Session, load_session
 

@@ -14,7 +14,7 @@ from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
 from evprof.core.run_info import RunInfo
 from evprof.run.benches.synthetic_engine import SyntheticEngine
-from evprof.run.runner import LocalRunner
+from evprof.run.processes.runner import LocalRunner
 from scripted_engine import ScriptedEngine
 from scripted_process import DeafEngine
 

@@ -11,7 +11,7 @@ from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
-from evprof.metrics.baselines import choose_baseline, choose_baselines
+from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
 from evprof.metrics.document import run_document
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.session_writer import SessionWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.run_info import RunInfo
-from evprof.run.open_runs import OpenRuns
+from evprof.run.processes.open_runs import OpenRuns
 
 
 def started(run_id: int) -> RunStarted:

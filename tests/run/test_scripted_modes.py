@@ -12,8 +12,8 @@ from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationSettings
-from evprof.metrics.clinic import per_position
-from evprof.metrics.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
+from evprof.metrics.speculation.clinic import per_position
+from evprof.metrics.speculation.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
 from scripted_engine import ScriptedEngine
 
 

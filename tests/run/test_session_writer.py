@@ -17,7 +17,7 @@ from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStart
 from evprof.core.recording import Recording
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
-from evprof.run.engine_host import EngineHost
+from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
 from evprof.session.reading import load_session, read_session
 
@@ -244,7 +244,7 @@ from pathlib import Path
 from evprof.core.recording import Recording
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
-from evprof.run.runner import EngineHost
+from evprof.run.processes.runner import EngineHost
 from evprof.run.session_writer import SessionWriter
 recording = Recording()
 writer = SessionWriter(recording, Path(sys.argv[1]))

@@ -22,7 +22,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.metrics.attempts import last_attempts
+from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, plan_suite
 from evprof.run.suites.record import PATIENCE, SUITE, Progress, suite_fact

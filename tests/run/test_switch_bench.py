@@ -26,10 +26,10 @@ from evprof.core.run_info import (
 )
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
-from evprof.run.batch_bench import BatchModel, BatchTurn, agreement_of_rows
-from evprof.run.switch_bench import SwitchPlan, measure_switches
-from evprof.run.switch_figures import pair_ratio, verdict
-from evprof.run.switch_variants import (
+from evprof.run.switches.batches import BatchModel, BatchTurn, agreement_of_rows
+from evprof.run.switches.bench import SwitchPlan, measure_switches
+from evprof.run.switches.figures import pair_ratio, verdict
+from evprof.run.switches.variants import (
     BATCHING,
     LLM,
     NOTHING,

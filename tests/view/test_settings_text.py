@@ -12,8 +12,7 @@ from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
-from evprof.view.columns import Column
-from evprof.view.settings_text import (
+from evprof.metrics.configurations.settings_text import (
     SPECULATION_KEYS,
     difference_sentence,
     differences,
@@ -22,6 +21,7 @@ from evprof.view.settings_text import (
     run_label,
     settings_of,
 )
+from evprof.view.columns import Column
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from evprof.metrics.comparison import Column
-from evprof.view.settings_text import run_label
+from evprof.metrics.comparison.document import Column
+from evprof.metrics.configurations.settings_text import run_label
 
 SEPARATOR = " · "
 """Between the parts of a name."""

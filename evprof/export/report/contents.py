@@ -6,35 +6,30 @@ from collections.abc import Callable
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Section
-from evprof.export.report.sections import (
-    acceptance,
-    alignment,
+from evprof.export.report.sections.imported import claims, published
+from evprof.export.report.sections.runs import (
     answer_lengths,
-    both_models,
-    break_even,
-    capacity,
-    claims,
-    clinic,
     contributions,
     distributions,
     drift,
     environment,
-    failures,
     generation,
-    hidden_drafts,
     loading,
-    memory,
-    models,
     overview,
     pipeline,
-    published,
     sample_list,
-    scaling,
-    shapes,
     stage_breakdown,
     switches,
     texts,
-    theory,
+)
+from evprof.export.report.sections.sizes import alignment, capacity, memory, models, scaling, shapes, theory
+from evprof.export.report.sections.speculation import (
+    acceptance,
+    both_models,
+    break_even,
+    clinic,
+    failures,
+    hidden_drafts,
     what_if,
 )
 

@@ -13,12 +13,12 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
-from evprof.metrics.attempts import last_attempts
-from evprof.metrics.comparison import Column, columns
-from evprof.metrics.estimates import ProcessSpread, mean_of, observe
-from evprof.metrics.repeatability import read_repeatability
-from evprof.metrics.stages import BASES, END_TO_END, total_ms
-from evprof.metrics.statistics import Summary, summarize
+from evprof.metrics.arithmetic.statistics import Summary, summarize
+from evprof.metrics.comparison.document import Column, columns
+from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
+from evprof.metrics.estimates.repeatability import read_repeatability
+from evprof.metrics.figures.stages import BASES, END_TO_END, total_ms
 
 _LONGEST_ERROR = 300
 

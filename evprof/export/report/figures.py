@@ -13,7 +13,7 @@ from evprof.core.units import bytes_text
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
 if TYPE_CHECKING:
-    from evprof.metrics.statistics import Summary
+    from evprof.metrics.arithmetic.statistics import Summary
 
 MOST_DECIMALS = 3
 """Of a millisecond: no clock of ours tells less than a µs."""

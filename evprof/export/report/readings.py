@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
-from evprof.metrics import decoding, kv_cache, stages
-from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD
+from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD
 
 UNATTRIBUTED = "unattributed"
 

@@ -16,7 +16,7 @@ from evprof.export.report.head import facts_of, summary_of
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
-from evprof.metrics.stages import BASES
+from evprof.metrics.figures.stages import BASES
 
 SUFFIXES = (".md", ".html")
 

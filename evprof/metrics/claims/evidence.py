@@ -12,9 +12,9 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import PAIRED_MODES
-from evprof.metrics.configurations import Column
-from evprof.metrics.sizes import Ceiling, ModelSizes, is_7b
-from evprof.view.settings_text import flat
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.settings_text import flat
+from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 

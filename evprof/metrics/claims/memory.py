@@ -22,10 +22,10 @@ from evprof.metrics.claims.evidence import (
     on_others,
     within,
 )
-from evprof.metrics.configurations import Column
-from evprof.metrics.decoding import answer_text, decode_ms_per_token, input_length
-from evprof.metrics.paired import compare, mean_of
-from evprof.metrics.stages import stage_ms
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.paired import compare, mean_of
+from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
+from evprof.metrics.figures.stages import stage_ms
 
 CACHE_HIT = "vision cache hit"
 """The part of stage vision that stands for a hit."""

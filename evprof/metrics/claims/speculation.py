@@ -18,17 +18,17 @@ from evprof.core.speculation import (
     SPECULATIVE,
     SPECULATIVE_MODES,
 )
-from evprof.metrics.baselines import baseline_over, is_counted, runs_text
+from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
-from evprof.metrics.configurations import Column, SampleKey
-from evprof.metrics.decoding import decode_ms_per_token, input_length
-from evprof.metrics.estimates import Estimate, observe, ratio_of
-from evprof.metrics.pace import pace_of
-from evprof.metrics.paired import compare, mean_of
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
-from evprof.metrics.statistics import FEWEST, Interval, ratio_interval
-from evprof.metrics.what_if import ParallelPrefill, parallel_prefill
+from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
+from evprof.metrics.configurations.gathering import Column, SampleKey
+from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
+from evprof.metrics.estimates.paired import compare, mean_of
+from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
+from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
+from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.pace import pace_of
+from evprof.metrics.speculation.what_if import ParallelPrefill, parallel_prefill
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
 ADAPTER_SPEEDUP, PARALLEL_SPEEDUP, ADAPTER_RATE = (2.7, math.inf), (1.9, math.inf), 0.8

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.claims.evidence import (
     CONFIRMED,
     REFUTED,
@@ -21,16 +22,15 @@ from evprof.metrics.claims.evidence import (
     models_text,
     nothing,
 )
-from evprof.metrics.configurations import Column
-from evprof.metrics.decoding import decode_ms_per_token, input_length
-from evprof.metrics.generation import fewer_or_faster, is_mostly_cut_off
-from evprof.metrics.kv_cache import bytes_per_position
-from evprof.metrics.paired import Compared, compare, mean_of, values_of
-from evprof.metrics.roofline import prefill_flops
-from evprof.metrics.sizes import ModelSizes, ceiling_of, sizes_of
-from evprof.metrics.stages import stage_ms
-from evprof.metrics.statistics import FEWEST
-from evprof.metrics.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.generation import fewer_or_faster, is_mostly_cut_off
+from evprof.metrics.estimates.paired import Compared, compare, mean_of, values_of
+from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
+from evprof.metrics.figures.kv_cache import bytes_per_position
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.limits.roofline import prefill_flops
+from evprof.metrics.limits.sizes import ModelSizes, ceiling_of, sizes_of
+from evprof.metrics.limits.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
 
 EXPLAINED = 0.8
 """The part of a ratio's logarithm that a cause must give to be its cause."""

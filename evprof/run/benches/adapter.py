@@ -17,10 +17,10 @@ from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.speculation import draft_depth
+from evprof.metrics.speculation.outcome import draft_depth
 from evprof.run.benches.drafting import Contender, contenders, plain_request
 from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match
-from evprof.run.single_run import finished_run
+from evprof.run.processes.single_run import finished_run
 
 
 @dataclass(frozen=True)

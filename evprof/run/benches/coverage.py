@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from evprof.core.protocols import StopFlag
-from evprof.metrics.drift import trend_of
-from evprof.metrics.estimates import Observation, ProcessSpread, difference_of, mean_of, ratio_of
-from evprof.metrics.scaling import fit_line
-from evprof.metrics.statistics import Interval, student_quantile
+from evprof.metrics.arithmetic.scaling import fit_line
+from evprof.metrics.arithmetic.statistics import Interval, student_quantile
+from evprof.metrics.estimates.drift import trend_of
+from evprof.metrics.estimates.estimates import Observation, ProcessSpread, difference_of, mean_of, ratio_of
 from evprof.run.benches.simulated_runs import Scenario, oracle_error, oracle_error_of_mean, simulated
 
 NOMINAL = 0.95

@@ -24,9 +24,9 @@ from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
-from evprof.metrics.comparison import columns, compare_document
-from evprof.metrics.statistics import ratio_interval
-from evprof.metrics.texts import rouge_l
+from evprof.metrics.arithmetic.statistics import ratio_interval
+from evprof.metrics.comparison.document import columns, compare_document
+from evprof.metrics.figures.texts import rouge_l
 from evprof.run.benches.moving_edges import HEIGHT, WIDTH, moving_edges
 from evprof.run.benches.part_files import write_manifest, write_results
 from evprof.run.conversion.plan import plan_rows

@@ -14,10 +14,10 @@ from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.metrics.baselines import engine_session
-from evprof.metrics.repeatability import Components, components
-from evprof.metrics.stages import wall_ms
-from evprof.run.process_runner import ProcessRunner
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.estimates.repeatability import Components, components
+from evprof.metrics.figures.stages import wall_ms
+from evprof.run.processes.process_runner import ProcessRunner
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evprof.metrics.observations import Observation
-from evprof.metrics.statistics import Values
+from evprof.metrics.arithmetic.statistics import Values
+from evprof.metrics.estimates.observations import Observation
 
 
 @dataclass(frozen=True)

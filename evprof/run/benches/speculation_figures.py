@@ -12,11 +12,11 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
-from evprof.metrics.decoding import decode_ms_per_token
-from evprof.metrics.estimates import observe, ratio_of
-from evprof.metrics.observations import question_of, scene_of
-from evprof.metrics.speculation import acceptance
-from evprof.metrics.stages import stage_ms, wall_ms
+from evprof.metrics.estimates.estimates import observe, ratio_of
+from evprof.metrics.estimates.observations import question_of, scene_of
+from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.stages import stage_ms, wall_ms
+from evprof.metrics.speculation.outcome import acceptance
 
 PREPARING = "prepare draft"
 """The span in which a drafter takes the prompt in, inside stage decode."""

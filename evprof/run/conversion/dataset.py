@@ -26,7 +26,7 @@ from evprof.run.conversion.recipe import SUFFIXES
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written, stamp
 from evprof.run.conversion.workers import Outcome, Workers
-from evprof.run.interrupts import first_interrupt
+from evprof.run.processes.interrupts import first_interrupt
 from evprof.session.presence import is_alive, name_tag
 
 MANIFEST, LOCK = "manifest.csv", "conversion.lock"

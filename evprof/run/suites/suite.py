@@ -18,10 +18,10 @@ from evprof.core.protocols import Engine
 from evprof.core.recording import Recording
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.run.interrupts import first_interrupt
 from evprof.run.noted_baselines import note_baselines
-from evprof.run.process_runner import ProcessRunner
-from evprof.run.runner import LocalRunner
+from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, Row, SuitePlan, WarmUps
 from evprof.run.suites.record import PATIENCE, SUITE, Progress

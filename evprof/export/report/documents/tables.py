@@ -7,31 +7,27 @@ from collections.abc import Callable, Sequence
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.item import Shows
 from evprof.export.report.parts import Block, Section, Table
-from evprof.export.report.sections import (
-    acceptance,
-    alignment,
+from evprof.export.report.sections.imported import claims
+from evprof.export.report.sections.runs import (
     answer_lengths,
-    both_models,
-    break_even,
-    capacity,
-    claims,
-    clinic,
     contributions,
     environment,
     generation,
-    hidden_drafts,
     loading,
-    memory,
-    models,
     overview,
     pipeline,
     sample_list,
-    scaling,
-    shapes,
     stage_breakdown,
     switches,
     texts,
-    theory,
+)
+from evprof.export.report.sections.sizes import alignment, capacity, memory, models, scaling, shapes, theory
+from evprof.export.report.sections.speculation import (
+    acceptance,
+    both_models,
+    break_even,
+    clinic,
+    hidden_drafts,
     what_if,
 )
 

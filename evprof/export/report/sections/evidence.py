@@ -14,12 +14,12 @@ from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_text, ms_cell, number_text
 from evprof.export.report.parts import Badge, Cell
-from evprof.metrics.baselines import baseline_over
 from evprof.metrics.claims.evidence import Evidence
-from evprof.metrics.configurations import Column
-from evprof.metrics.drift import without_reference
-from evprof.metrics.payoff import Payoff
-from evprof.metrics.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.configurations.baselines import baseline_over
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.drift import without_reference
+from evprof.metrics.limits.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.speculation.payoff import Payoff
 
 SIDE_BY_SIDE = "side-by-side"
 

@@ -12,8 +12,8 @@ from evprof.core.sample import Sample, ms_number
 from evprof.core.speculation import ADAPTER_KINDS, SpeculationSettings
 from evprof.core.switches import InputSettings, Switches
 from evprof.export.report.data import ReportData, Source
-from evprof.metrics.baselines import engine_session
-from evprof.view.settings_text import flat
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.configurations.settings_text import flat
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
 

@@ -1,0 +1,1 @@
+"""Several prompts answered at once."""

@@ -1,0 +1,1 @@
+"""Checkpoint folders: their configuration, names of tensors, files of weights."""

@@ -1,0 +1,199 @@
+"""The weight files of a checkpoint folder: which tensors they hold, of which shape, and one tensor at a time.
+
+Headers are read without weights, and weights straight from the file into the tensor that keeps them. Old `.bin` files
+are `pickled_weights`'.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import RawIOBase
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engines.checkpoints.json_file import parse_json, read_json
+from engines.checkpoints.pickled_weights import open_bin
+from evprof.core.errors import UserError
+
+_HEADER_LIMIT = 25_000_000
+_READ_BYTES = 1 << 30
+"""Asked of the file at once; systems give no more than 2 GiB a call."""
+
+_TORCH_OF: dict[str, torch.dtype] = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+}
+"""safetensors' names of types; a tensor of any other is refused by its name."""
+
+STAGE_FILES = ("mm_projector.bin", "feature_adaptor.bin", "non_lora_trainables.bin", "adapter_model.bin")
+"""What EventGPT's training stages save: parts of a model, useless by themselves."""
+
+_SINGLE_PATTERNS = ("model*.safetensors", "*.safetensors", "pytorch_model*.bin")
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """One tensor as a file describes it; `dtype` as torch spells it, `offset` its first byte in a safetensors file."""
+
+    name: str
+    path: Path
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    offset: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of scalars."""
+        return prod(self.shape)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The folder's weight files: those of the index, a single model file, else old `.bin` files.
+
+    Raises UserError when there are none, or when the index names one that is missing.
+    """
+    for index_name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        index = folder / index_name
+        if index.is_file():
+            return _indexed(index)
+    found = _single_files(folder)
+    if found:
+        return found
+    parts = [name for name in STAGE_FILES if (folder / name).is_file()]
+    if parts:
+        raise UserError(
+            f"{folder} holds {', '.join(parts)}, which a training stage saved of a model's parts; name the folder of "
+            "the whole model."
+        )
+    raise UserError(f"{folder} holds no weights (*.safetensors or pytorch_model*.bin); download the checkpoint again.")
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether the folder holds weight files at all."""
+    return bool(_single_files(folder))
+
+
+def _single_files(folder: Path) -> list[Path]:
+    for pattern in _SINGLE_PATTERNS:
+        found = sorted(path for path in folder.glob(pattern) if path.name not in ("adapter_model.safetensors",))
+        if found:
+            return found
+    return []
+
+
+def _indexed(index: Path) -> list[Path]:
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise UserError(f"{index} has no weight_map; download the checkpoint again.")
+    # Names alone: an index has no business outside its own folder.
+    names = sorted({Path(name).name if isinstance(name, str) else "" for name in weight_map.values()})
+    paths = [index.parent / name for name in names]
+    unfit = [name for name in names if not name.endswith((".safetensors", ".bin"))]
+    if unfit:
+        raise UserError(f"{index} names '{unfit[0]}', which is no weight file; download the checkpoint again.")
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise UserError(f"{index} names {', '.join(missing)}, which is not beside it; download the missing file.")
+    return paths
+
+
+def read_headers(folder: Path) -> dict[str, StoredTensor]:
+    """Stored name -> tensor description for a whole folder, without reading weights (`.bin` files are mapped)."""
+    tensors: dict[str, StoredTensor] = {}
+    for path in weight_files(folder):
+        for tensor in safetensors_header(path) if path.suffix == ".safetensors" else _bin_header(path):
+            if tensor.name in tensors:
+                raise UserError(f"{path} and {tensors[tensor.name].path.name} both hold '{tensor.name}'.")
+            tensors[tensor.name] = tensor
+    return tensors
+
+
+def safetensors_header(path: Path) -> list[StoredTensor]:
+    """What one file says it holds, held against its size. Raises UserError for a file that cannot be that."""
+    size = path.stat().st_size
+    damaged = f"{path} is truncated or no safetensors file"
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else _HEADER_LIMIT + 1
+        if length > min(_HEADER_LIMIT, size - 8):
+            raise UserError(f"{damaged} ({size} bytes); download it again.")
+        try:
+            header: Any = parse_json(file.read(length))
+            header.pop("__metadata__", None)
+            found = [_stored(name, path, entry, 8 + length) for name, entry in header.items()]
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+            raise UserError(f"{damaged} (its header is unreadable); download it again.") from None
+    # Tensors lie one behind the other to the end of the file, so no two can claim the same bytes.
+    end = 8 + length
+    for tensor in sorted(found, key=lambda tensor: (tensor.offset, tensor.nbytes)):
+        if tensor.offset != end:
+            raise UserError(f"{path} is damaged: '{tensor.name}' does not begin where the one before it ends.")
+        end += tensor.nbytes
+    if end != size:
+        raise UserError(f"{path} is damaged: {end} bytes expected, {size} found; download it again.")
+    return found
+
+
+def _stored(name: str, path: Path, entry: dict[str, Any], data_start: int) -> StoredTensor:
+    kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+    if kind not in _TORCH_OF:
+        raise UserError(f"{path}: the tensor '{name}' is of type {kind[:20]}, which evprof cannot read.")
+    start, stop = (int(offset) for offset in entry["data_offsets"])
+    dtype = _TORCH_OF[kind]
+    tensor = StoredTensor(name, path, shape, str(dtype).removeprefix("torch."), stop - start, data_start + start)
+    if any(size < 0 for size in shape) or tensor.count * dtype.itemsize != tensor.nbytes:
+        raise ValueError(name)
+    return tensor
+
+
+def _bin_header(path: Path) -> list[StoredTensor]:
+    return [
+        StoredTensor(name, path, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.nbytes)
+        for name, tensor in open_bin(path).items()
+    ]
+
+
+def read_tensors(tensors: Sequence[StoredTensor], device: torch.device) -> Iterator[tuple[StoredTensor, torch.Tensor]]:
+    """Each tensor on `device`, in the file's own dtype, file by file; only one is held at a time.
+
+    What comes on a CPU is a tensor of its own, no window into a file.
+    """
+    for path in dict.fromkeys(tensor.path for tensor in tensors):
+        chosen = [tensor for tensor in tensors if tensor.path == path]
+        if path.suffix == ".safetensors":
+            with path.open("rb", buffering=0) as file:
+                for tensor in sorted(chosen, key=lambda tensor: tensor.offset):
+                    yield tensor, _read(file, tensor).to(device)
+        else:
+            values = open_bin(path)
+            for tensor in chosen:
+                stored = values.pop(tensor.name)
+                yield tensor, stored.clone() if device.type == "cpu" else stored.to(device)
+
+
+def _read(file: RawIOBase, tensor: StoredTensor) -> torch.Tensor:
+    content = torch.empty(tensor.nbytes, dtype=torch.uint8)
+    target, done = memoryview(content.numpy().data), 0
+    file.seek(tensor.offset)
+    while done < tensor.nbytes:
+        count = file.readinto(target[done : done + _READ_BYTES])
+        if not count:
+            raise UserError(f"{tensor.path} ends inside '{tensor.name}'; it was changed while it was read.")
+        done += count
+    return content.view(getattr(torch, tensor.dtype)).view(tensor.shape)

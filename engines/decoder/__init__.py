@@ -1,0 +1,1 @@
+"""The language model: its forward pass, KV caches, decode steps, quantization."""

@@ -1,0 +1,159 @@
+"""A forward pass whose shapes do not depend on the position: what a CUDA graph can hold.
+
+The position is a number on the device. Keys and values are written by index; every pass looks at a bucket of the
+cache: a `front` that all new positions see whole, and behind it a window in which a mask says what is seen. The two
+parts are computed apart and joined by their log-sum-exps (arXiv 2205.14135), so the front, where nearly all keys are,
+needs no mask and goes to the flash kernel, which splits it over the processors. It knows no graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from engines.decoder.attention import EAGER, attend
+from engines.decoder.kv_cache import StaticKv
+from engines.decoder.llama import LlamaDecoder
+
+STRIDE = 512
+"""Positions from one bucket to the next."""
+
+_ALIGNED = 16
+"""Masks whose rows are so long need no padding by the kernels that take them."""
+
+JOINED, MASKED = "joined", "masked"
+"""Front and window apart, or one masked attention over both."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """`front` positions seen whole, then a window of `window` positions under a mask."""
+
+    front: int
+    window: int
+
+    @property
+    def end(self) -> int:
+        """Positions a pass looks at."""
+        return self.front + self.window
+
+
+def bucket_of(start: int, new: int, capacity: int) -> Bucket:
+    """The bucket for `new` positions from `start` on, in a cache of `capacity`; it holds until the next STRIDE."""
+    front = start // STRIDE * STRIDE
+    window = -(-(STRIDE + new) // _ALIGNED) * _ALIGNED
+    return Bucket(front, min(window, capacity - front))
+
+
+def bucket_states(
+    decoder: LlamaDecoder,
+    ids: torch.Tensor,
+    start: torch.Tensor,
+    cache: StaticKv,
+    bucket: Bucket,
+    *,
+    way: str = JOINED,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V] and the last hidden
+    states [B, S, hidden] before the last norm.
+
+    Writes into the cache but does not count: its length is the caller's. `way` is JOINED or MASKED; rows of a padded
+    batch are always MASKED. Rotary positions must have been reached by the caller.
+    """
+    new, padding, device = ids.shape[1], cache.padding, ids.device
+    places = start + torch.arange(new, device=device)
+    cos, sin = _rotation(decoder, places, padding)
+    is_joined = way == JOINED and padding is None and decoder.attention != EAGER
+    first = bucket.front if is_joined else 0
+    mask = _mask(places, first, bucket.end, padding)
+
+    def over_bucket(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        held_keys, held_values = cache.keys[index], cache.values[index]
+        held_keys.index_copy_(2, places, keys)
+        held_values.index_copy_(2, places, values)
+        if is_joined:
+            return joined_attention(queries, held_keys, held_values, mask, bucket)
+        keys, values = held_keys[:, :, : bucket.end], held_values[:, :, : bucket.end]
+        return attend(queries, keys, values, mask, is_causal=False, kind=decoder.attention)
+
+    hidden = decoder.run_layers(decoder.embed(ids), cos, sin, over_bucket)
+    return decoder.head(hidden), hidden
+
+
+def _rotation(
+    decoder: LlamaDecoder, places: torch.Tensor, padding: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    table = decoder.rotary
+    if padding is None:
+        return table.cos.index_select(0, places), table.sin.index_select(0, places)
+    own = (places - padding[:, None]).clamp(min=0)
+    return table.cos[own].unsqueeze(1), table.sin[own].unsqueeze(1)
+
+
+def _mask(places: torch.Tensor, first: int, end: int, padding: torch.Tensor | None) -> torch.Tensor:
+    """Which of the positions `first` to `end` each new one sees: [1 or B, 1, S, end - first]."""
+    seen = torch.arange(first, end, device=places.device)
+    mask = seen <= places[:, None]
+    if padding is None:
+        return mask[None, None]
+    mask = mask & (seen >= padding[:, None, None]) | (seen == places[:, None])
+    return mask[:, None]
+
+
+def joined_attention(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, bucket: Bucket
+) -> torch.Tensor:
+    """Queries [B, H, S, D] over a cache's keys and values [B, kv_heads, capacity, D] -> [B, H, S, D].
+
+    `mask` [1, 1, S, window] is for the window alone. Heads that share keys are turned into rows of one head.
+    """
+    batch, heads, new, width = queries.shape
+    kv_heads = keys.shape[1]
+    shared = heads // kv_heads
+    rows = queries.reshape(batch, kv_heads, shared * new, width)
+    near, near_weight = _masked_part(
+        rows,
+        keys[:, :, bucket.front : bucket.end],
+        values[:, :, bucket.front : bucket.end],
+        mask.repeat(1, 1, shared, 1) if shared > 1 else mask,
+    )
+    if bucket.front == 0:
+        return near.to(queries.dtype).view(batch, heads, new, width)
+    far, far_weight = _whole_part(rows, keys[:, :, : bucket.front], values[:, :, : bucket.front])
+    # Softmax over both parts is each part's own, weighted by its share of the exponentials' sum.
+    share = torch.sigmoid(far_weight - near_weight).unsqueeze(-1)
+    return torch.lerp(near, far, share).to(queries.dtype).view(batch, heads, new, width)
+
+
+def _masked_part(
+    rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention under a mask and the log-sum-exp of its scores: [B, h, R, D] and [B, h, R], in float32."""
+    scores = (rows @ keys.transpose(-1, -2)).float() * rows.shape[-1] ** -0.5
+    scores = scores.masked_fill(~mask, -torch.inf)
+    return (scores.softmax(dim=-1).to(values.dtype) @ values).float(), scores.logsumexp(dim=-1)
+
+
+def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same without a mask; in half precision on CUDA by the flash kernel, which hands out its log-sum-exp."""
+    if rows.is_cuda and rows.dtype in (torch.float16, torch.bfloat16) and rows.shape[-1] % 8 == 0:
+        found = torch.ops.aten._scaled_dot_product_flash_attention(rows, keys, values, 0.0, False, False)
+        return found[0].float(), found[1].float()[..., : rows.shape[2]]
+    scores = (rows @ keys.transpose(-1, -2)).float() * rows.shape[-1] ** -0.5
+    return (scores.softmax(dim=-1).to(values.dtype) @ values).float(), scores.logsumexp(dim=-1)
+
+
+def attention_alone(
+    queries: torch.Tensor, cache: StaticKv, places: torch.Tensor, bucket: Bucket, way: str
+) -> torch.Tensor:
+    """One layer's attention of a pass, for choosing between the two ways by the clock: [B, H, S, D]."""
+    keys, values = cache.keys[0], cache.values[0]
+    if way == JOINED:
+        return joined_attention(queries, keys, values, _mask(places, bucket.front, bucket.end, None), bucket)
+    mask = _mask(places, 0, bucket.end, None)
+    shares = queries.shape[1] != keys.shape[1]
+    return F.scaled_dot_product_attention(
+        queries, keys[:, :, : bucket.end], values[:, :, : bucket.end], attn_mask=mask, enable_gqa=shares
+    )

@@ -1,0 +1,186 @@
+"""A decode step compiled by torch.compile over the static cache: one pure function of ids, position, keys and values.
+
+Positions and capacities are symbols, so one compilation serves every length. A block of several tokens (a verified one)
+is a compilation of its own. What inductor made is kept in the user's cache folder, where the next process finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import torch
+
+from engines.decoder.attention import attend, causal_mask, choosing_kernel
+from engines.decoder.kv_cache import KvCache, StaticKv
+from engines.decoder.llama import LlamaDecoder
+from evprof.core.clock import monotonic_ns
+from evprof.core.units import ms_from_ns
+
+_SCRATCH_CAPACITY = 37
+_SCRATCH_START = 11
+"""Sizes nothing else has: equal numbers would be taken for one symbol when a step is compiled."""
+
+Made = TypeVar("Made")
+
+_FOLDER_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+_BLOCK = 3
+"""Tokens of the block compiled for; every count from 2 on shares its code."""
+
+
+class CompiledStep:
+    """The step of one decoder, compiled on first use. `problem` says why it no longer compiles, once that happened."""
+
+    kind = "compiled"
+    gives_features = True
+
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self._decoder = decoder
+        self._compiled = compiled(_pure_step(decoder))
+        self._ready: set[tuple[str, int, bool, int]] = set()
+        self.problem: str | None = None
+        self.features: torch.Tensor | None = None
+
+    def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
+        """Compiles for steps of so many tokens each, over rows of a padded batch if `batch` is more than 1.
+
+        Returns the ms it took, None where everything was there. Raises RuntimeError when it cannot be compiled.
+        """
+        # What is generated for a CPU is for so many threads.
+        threads = torch.get_num_threads()
+        wanted = {(self._decoder.attention, min(block, 2), batch > 1, threads) for block in blocks} - self._ready
+        if not wanted:
+            return None
+        check_headers()
+        keep_compilations()
+        began_ns = monotonic_ns()
+        device, dtype = self._decoder.device, self._decoder.embed_tokens.weight.dtype
+        with torch.inference_mode():
+            for _, block, is_batch, _ in sorted(wanted):
+                rows = max(batch, 2) if is_batch else 1
+                scratch = StaticKv(self._decoder.config, _SCRATCH_CAPACITY, batch=rows, device=device, dtype=dtype)
+                scratch.length = _SCRATCH_START
+                scratch.padding = torch.arange(rows, device=device) if is_batch else None
+                self._run(torch.zeros(rows, 1 if block == 1 else _BLOCK, device=device, dtype=torch.long), scratch)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        self._ready |= wanted
+        return ms_from_ns(monotonic_ns() - began_ns)
+
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Falls back to the decoder's own pass."""
+        # A position of 0 or 1 would be compiled for by itself.
+        if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
+            try:
+                logits, self.features = self._run(ids, cache)
+            except torch._dynamo.exc.TorchDynamoException as problem:
+                self.problem = first_line(problem)
+            else:
+                return logits[:, -keep:]
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        return self._decoder.head(hidden[:, -keep:])
+
+    def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
+        start, new = cache.length, ids.shape[1]
+        # One position to spare: a view of a whole cache would be compiled for by itself.
+        cache.reserve(start + new + 1)
+        rotation = self._decoder.rotation(start, new, cache.padding)
+        with choosing_kernel(self._decoder.attention, cache.padding if new == 1 else ids):
+            told = self._compiled(ids, rotation, start, keys=cache.keys, values=cache.values, padding=cache.padding)
+        cache.advance(new)
+        return told
+
+
+def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    def step(
+        ids: torch.Tensor,
+        rotation: tuple[torch.Tensor, torch.Tensor],
+        start: int,
+        *,
+        keys: list[torch.Tensor],
+        values: list[torch.Tensor],
+        padding: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        end = start + ids.shape[1]
+        mask = causal_mask(start, ids.shape[1], padding, ids.device)
+
+        def over_cache(index: int, queries: torch.Tensor, new: torch.Tensor, values_new: torch.Tensor) -> torch.Tensor:
+            held_keys, held_values = keys[index], values[index]
+            held_keys[:, :, start:end] = new
+            held_values[:, :, start:end] = values_new
+            return attend(
+                queries,
+                held_keys[:, :, :end],
+                held_values[:, :, :end],
+                mask,
+                is_causal=False,
+                kind=decoder.attention,
+            )
+
+        hidden = decoder.run_layers(decoder.embed(ids), *rotation, over_cache)
+        return decoder.head(hidden), hidden
+
+    return step
+
+
+def compiled(function: Callable[..., Made]) -> Callable[..., Made]:
+    """A function to be compiled as one graph, sizes as symbols, when it is first called."""
+    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
+    return made
+
+
+def _own_code(function: Callable[..., Any]) -> Any:
+    """The same function with a code object of its own: Dynamo counts recompilations per code object, and the steps of
+    many models in one process would exhaust a shared one's limit."""
+    if not isinstance(function, FunctionType):
+        raise TypeError("a plain function is expected")
+    return FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+def check_headers() -> None:
+    """Raises RuntimeError where Python's headers are not, as in an installed program: what inductor generates includes
+    them, and its compiler's own complaint would be pages long."""
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        raise RuntimeError("Python's headers (Python.h) are not installed, and compiled code needs them")
+
+
+def keep_compilations() -> Path:
+    """Where inductor keeps what it compiled: as the user's TORCHINDUCTOR_CACHE_DIR says, else in their cache folder.
+
+    On a CPU there is one kernel source after the other, so no pool of compiling processes is started.
+    """
+    import platformdirs
+    import torch._inductor.config as inductor
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    if getattr(sys, "frozen", False) or not torch.cuda.is_available():
+        # A pool's processes are started as `sys.executable`, which in a frozen program is that program.
+        inductor.compile_threads = 1
+    # torch writes its own default, a temporary folder, into the variable as soon as it is imported.
+    named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
+    if named is not None and Path(named) != Path(default):
+        return Path(named)
+    folder = platformdirs.user_cache_path("evprof", appauthor=False) / "inductor"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(default)
+    os.environ[_FOLDER_VARIABLE] = str(folder)
+    return folder
+
+
+def first_line(problem: BaseException) -> str:
+    """What an exception says first, without its full stop."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(". ")

@@ -1,0 +1,275 @@
+"""Our own decode loop: one forward pass per token over a cache, greedy or sampled.
+
+Greedy output equals transformers' `generate` token for token in fp32. On CUDA token ids reach the host one step late
+through a pinned copy, so the host never keeps the device waiting. It knows language models only: pictures have become
+embeddings before this begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from transformers import LlamaConfig
+
+from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.sampling import Sampler
+from engines.measuring.timing import StageClock
+from engines.tokens.answer import Answer
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
+
+
+class Decoder(Protocol):
+    """A causal language model as the loops here call it; `engines.decoder.llama.LlamaDecoder` is one."""
+
+    config: LlamaConfig
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """[B, S] -> [B, S, hidden]."""
+
+    def __call__(
+        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
+    ) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, keep, V]; the cache grows by S."""
+
+    def trunk(
+        self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
+    ) -> torch.Tensor:
+        """[B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S."""
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, S, V]."""
+
+
+class DecodeStep(Protocol):
+    """A way of computing decode steps other than the decoder's own pass; `problem` is set once it no longer works.
+
+    One that `gives_features` leaves the last hidden states [B, S, hidden], before the last norm, of its latest call in
+    `features`, good until the next one.
+    """
+
+    kind: str
+    problem: str | None
+    gives_features: bool
+    features: torch.Tensor | None
+
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S."""
+
+
+@dataclass
+class CachedModel:
+    """A language model, its cache and how many positions of that are the prompt's.
+
+    `cache` is made by `open`, once a prompt's length is known. `rolled_back` counts positions cut off again;
+    `prefill_chunk` is how many positions one prefill pass takes (0: all). `own_step` computes what follows the prompt,
+    where that is not the decoder's own pass.
+
+    With `keeps_features`, `features` are the decoder's last hidden states [1, S, hidden], before the last norm, of the
+    latest pass, the prompt's after `prefill`, whose embeddings [1, S, hidden] then are `prompt_embeddings`.
+    """
+
+    decoder: Decoder
+    role: str
+    device: torch.device
+    vocabulary_size: int
+    bytes_per_position: int = 0
+    cache: KvCache | None = None
+    prompt_length: int = 0
+    rolled_back: int = 0
+    prefill_chunk: int = 0
+    own_step: DecodeStep | None = None
+    prompt_embeddings: torch.Tensor | None = None
+    features: torch.Tensor | None = None
+    keeps_features: bool = False
+
+    @classmethod
+    def over(cls, decoder: LlamaDecoder, role: str, *, kind: str = STATIC, bytes_per_position: int = 0) -> CachedModel:
+        """A decoder with an empty cache of a kind, for when no run decides about it."""
+        device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
+        cache = make_cache(kind, decoder.config, capacity=256, device=device, dtype=dtype)
+        return cls(decoder, role, device, decoder.rows, bytes_per_position, cache)
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache, by host arithmetic."""
+        return self.cache.length if self.cache is not None else 0
+
+    @property
+    def opened(self) -> KvCache:
+        """The cache. Raises RuntimeError before `open`."""
+        if self.cache is None:
+            raise RuntimeError("a cached model is opened before it is used")
+        return self.cache
+
+    def prefill(self, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
+        """[B, S, hidden] -> logits [B, V] of the next token. Raises Cancelled when stopped between two layers."""
+        size = self.prefill_chunk or embeddings.shape[1]
+        states = [self.decoder.trunk(chunk, self.opened, stop=stop) for chunk in embeddings.split(size, dim=1)]
+        self.prompt_length = self.length
+        if self.keeps_features:
+            self.prompt_embeddings, self.features = embeddings, torch.cat(states, dim=1)
+        return self.decoder.head(states[-1][:, -1:])[:, -1]
+
+    def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
+        """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
+        step = self.own_step
+        if step is not None and not self.keeps_features:
+            return step(ids, self.opened, keep)
+        if step is not None and step.gives_features:
+            logits = step(ids, self.opened, keep)
+            self.features = step.features
+            return logits
+        if self.keeps_features:
+            return self.block(ids)[:, -keep:]
+        return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
+
+    def block(self, ids: torch.Tensor, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [1, S] -> logits [1, S, V] by the decoder's own pass, as a tree where there is a `shape`.
+
+        The cache grows by S, and by all nodes of a tree: `keep_path` then leaves one branch.
+        """
+        hidden = self.decoder.trunk(self.decoder.embed(ids), self.opened, shape=shape)
+        if self.keeps_features:
+            self.features = hidden
+        return self.decoder.head(hidden)
+
+    def keep_path(self, size: int, path: Sequence[int]) -> None:
+        """Of the last `size` positions leaves those of `path`, in its order, as if nothing else had been fed."""
+        start = self.length - size
+        if list(path) != list(range(len(path))):
+            self.opened.gather(start, path)
+        self.crop(start + len(path))
+
+    def crop(self, length: int) -> int:
+        """Cuts the cache to `length` positions if it is longer. Returns how many went."""
+        surplus = self.length - length
+        if surplus <= 0:
+            return 0
+        self.opened.crop(length)
+        return surplus
+
+    def crop_to(self, answer: Answer) -> int:
+        """Cuts off all but the prompt and the answer's tokens save the last, which was never fed."""
+        return self.crop(self.prompt_length + len(answer.ids) - 1)
+
+    def note_length(self, answer: Answer, length: int | None = None) -> None:
+        """Writes the cache's length (or the given one) into the records."""
+        count = self.length if length is None else length
+        answer.note_cache(self.role, count, count * self.bytes_per_position)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When generation ends: after `max_new_tokens`, or with one of `eos_ids` (empty: never)."""
+
+    max_new_tokens: int
+    eos_ids: frozenset[int] = frozenset()
+
+    def is_over(self, answer: Answer) -> bool:
+        """Whether the answer is complete."""
+        ids = answer.ids
+        return len(ids) >= self.max_new_tokens or (bool(ids) and ids[-1] in self.eos_ids)
+
+
+class TokenReader(Protocol):
+    """Brings chosen token ids to the host."""
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """Takes the ids [B, 1] just chosen; returns those of one step that are on the host by now, or none."""
+
+    def flush(self) -> list[int]:
+        """The rest, after waiting for them."""
+
+
+class ImmediateReader:
+    """For a CPU, where reading is free."""
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """The ids themselves."""
+        ids: list[int] = token.flatten().tolist()
+        return ids
+
+    def flush(self) -> list[int]:
+        """Nothing is ever left."""
+        return []
+
+
+class LateReader:
+    """For CUDA: copies into pinned memory and reads one step later, while the device works on the next token."""
+
+    def __init__(self, device: torch.device, rows: int = 1) -> None:
+        self._device = device
+        self._slots = [
+            (torch.empty((rows, 1), dtype=torch.int64, pin_memory=True), torch.cuda.Event()) for _ in range(2)
+        ]
+        self._turn = 0
+        self._waiting: tuple[torch.Tensor, torch.cuda.Event] | None = None
+
+    def push(self, token: torch.Tensor) -> list[int]:
+        """Starts this token's copy and returns the previous one, which the device finished a step ago."""
+        slot, arrived = self._slots[self._turn]
+        self._turn = 1 - self._turn
+        slot.copy_(token, non_blocking=True)
+        arrived.record(torch.cuda.current_stream(self._device))
+        ready = self.flush()
+        self._waiting = (slot, arrived)
+        return ready
+
+    def flush(self) -> list[int]:
+        """The ids still under way, if there are any."""
+        if self._waiting is None:
+            return []
+        slot, arrived = self._waiting
+        arrived.synchronize()
+        self._waiting = None
+        ids: list[int] = slot.flatten().tolist()
+        return ids
+
+
+def make_reader(device: torch.device, rows: int = 1) -> TokenReader:
+    """The reader that suits a device, for ids of so many rows."""
+    return LateReader(device, rows) if device.type == "cuda" else ImmediateReader()
+
+
+def decode(
+    model: CachedModel,
+    first: torch.Tensor,
+    answer: Answer,
+    limits: Limits,
+    *,
+    sampler: Sampler,
+    clock: StageClock,
+    stop: StopFlag,
+    reader: TokenReader | None = None,
+) -> None:
+    """Tokens 2…n into `answer`, which holds the first already; `first` is that token [1, 1] on the device.
+
+    Leaves exactly prompt + answer - 1 positions in the cache. Raises Cancelled when stopped, after taking in what
+    the device had finished.
+    """
+    reader = reader or make_reader(model.device)
+    token, chosen = first, len(answer.ids)
+    while chosen < limits.max_new_tokens and not limits.is_over(answer) and not stop.is_set():
+        clock.begin_step()
+        token = sampler(model.step(token)[:, -1])
+        chosen += 1
+        _take(reader.push(token), model, answer, limits)
+        clock.end_step()
+    _take(reader.flush(), model, answer, limits)
+    model.crop_to(answer)
+    if stop.is_set() and not limits.is_over(answer):
+        raise Cancelled
+
+
+def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) -> None:
+    """Adds ids that reached the host; what was computed behind the answer's end is dropped."""
+    for token_id in ids:
+        if limits.is_over(answer):
+            return
+        answer.add(token_id)
+        model.note_length(answer, model.prompt_length + len(answer.ids) - 1)

@@ -1,0 +1,285 @@
+"""KV caches: keys and values of every layer, appended, cut back and weighed by walking their tensors.
+
+Lengths are host arithmetic; the walk happens once, at a run's end, and reads no number from a device. Quantized kinds
+are `quantized_kv`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from transformers import LlamaConfig
+
+from engines.decoder.quantized_size import cached_bytes
+from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
+
+DYNAMIC, STATIC = "dynamic", "static"
+
+
+class KvCache(Protocol):
+    """Keys and values of a decoder's layers, [B, kv_heads, L, D] each.
+
+    `length` counts the positions in use; `padding` [B] says how many on the left of each row are nothing.
+    """
+
+    kind: str
+    length: int
+    padding: torch.Tensor | None
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """New [B, kv_heads, S, D] of one layer -> all visible [B, kv_heads, length + S, D]."""
+
+    def advance(self, count: int) -> None:
+        """Called when every layer has been given `count` positions."""
+
+    def crop(self, length: int) -> None:
+        """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions `start + path[i]` to `start + i`; what lies behind them then is to be cropped.
+
+        Raises UserError when this kind cannot.
+        """
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """The tensors in use of one layer: views of the positions that count, not of what is set aside."""
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers hold something."""
+
+
+class DynamicKv:
+    """Grows by concatenation, as transformers' default: every step copies what is there already."""
+
+    kind = DYNAMIC
+
+    def __init__(self, layers: int) -> None:
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        self._keys: list[torch.Tensor | None] = [None] * layers
+        self._values: list[torch.Tensor | None] = [None] * layers
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self._keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Concatenates."""
+        old_keys, old_values = self._keys[layer], self._values[layer]
+        if old_keys is not None and old_values is not None:
+            keys, values = torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
+        else:
+            # Copies: what comes in are views of one tensor that holds the queries too, and would be held with them.
+            keys = keys.clone(memory_format=torch.contiguous_format)
+            values = values.clone(memory_format=torch.contiguous_format)
+        self._keys[layer], self._values[layer] = keys, values
+        return keys, values
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Keeps views of the first `length`; their storage stays until the next pass."""
+        if length >= self.length:
+            return
+        for held in (self._keys, self._values):
+            for layer, tensor in enumerate(held):
+                held[layer] = None if tensor is None else tensor[:, :, :length]
+        self.length = length
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions; copies first, since what is held may be a view."""
+        for held in (self._keys, self._values):
+            for layer, tensor in enumerate(held):
+                if tensor is not None:
+                    held[layer] = torch.cat([tensor[:, :, :start], *_picked(tensor, start, path)], dim=2)
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """Keys and values of a layer, once there are any."""
+        for tensor in (self._keys[layer], self._values[layer]):
+            if tensor is not None:
+                yield tensor
+
+
+class StaticKv:
+    """Set aside once for `capacity` positions and written in place; forgetting is a smaller length, nothing else.
+
+    Asked for more than it has, it moves to twice the room: right, but paid for in the middle of a run.
+    """
+
+    kind = STATIC
+
+    def __init__(
+        self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        heads, head_dim = head_shape(config)
+        shape = (batch, heads, capacity, head_dim)
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        self.capacity = capacity
+        # Zeros, not whatever was there: a kernel that looks at masked positions must not meet a NaN.
+        self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+        self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self.keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes in place; returns views."""
+        start, end = self.length, self.length + keys.shape[2]
+        self.reserve(end)
+        held_keys, held_values = self.keys[layer], self.values[layer]
+        held_keys[:, :, start:end] = keys
+        held_values[:, :, start:end] = values
+        return held_keys[:, :, :end], held_values[:, :, :end]
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Forgets by counting."""
+        self.length = min(self.length, length)
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves positions in place."""
+        chosen = torch.tensor(path, device=self.keys[0].device) + start
+        for held in (self.keys, self.values):
+            for tensor in held:
+                tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
+
+    def clear(self) -> None:
+        """Ready for the next run, in the same memory."""
+        self.length, self.padding = 0, None
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """The filled part of a layer's keys and values."""
+        yield self.keys[layer][:, :, : self.length]
+        yield self.values[layer][:, :, : self.length]
+
+    def reserve(self, needed: int) -> None:
+        """Sees to it that so many positions have room; moves everything to more of it when they have not."""
+        if needed <= self.capacity:
+            return
+        self.capacity = max(2 * self.capacity, needed)
+        for held in (self.keys, self.values):
+            for layer, old in enumerate(held):
+                room = old.new_zeros((*old.shape[:2], self.capacity, old.shape[3]))
+                room[:, :, : old.shape[2]] = old
+                held[layer] = room
+
+
+def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of a path behind `start`, and as many others as there were, to be cropped."""
+    chosen = torch.tensor(path, device=tensor.device) + start
+    return tensor.index_select(2, chosen), tensor[:, :, start + len(path) :]
+
+
+def head_shape(config: LlamaConfig) -> tuple[int, int]:
+    """Heads of keys and values, and their width."""
+    heads = config.num_key_value_heads or config.num_attention_heads
+    return heads, config.head_dim or config.hidden_size // config.num_attention_heads
+
+
+def make_cache(
+    kind: str,
+    config: LlamaConfig,
+    *,
+    capacity: int,
+    batch: int = 1,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> KvCache:
+    """An empty cache of a kind; `capacity` is what a static or fp8 one sets aside.
+
+    Raises UserError when the kind's library is missing.
+    """
+    if kind == DYNAMIC:
+        return DynamicKv(config.num_hidden_layers)
+    if kind == STATIC:
+        return StaticKv(config, capacity, batch=batch, device=device, dtype=dtype)
+    from engines.decoder.quantized_kv import FP8, QUANTIZED, Fp8Kv, HqqKv
+
+    if kind == FP8:
+        return Fp8Kv(config, capacity, batch=batch, device=device, dtype=dtype)
+    if kind in QUANTIZED:
+        return HqqKv(kind, config, dtype=dtype)
+    raise ValueError(f"unknown kind of cache: {kind}")
+
+
+def bytes_per_position(facts: ModelFacts, kind: str = DYNAMIC) -> int:
+    """One position's share by configuration: 2 (keys, values) · layers · kv_heads · head_dim · element bytes.
+
+    For a quantized kind the packed elements' bytes, whatever waits unpacked in a cache for a while.
+    """
+    elements = 2 * facts.layers * facts.kv_heads * facts.head_dim
+    return round(cached_bytes(kind, elements, facts.kv_element_bytes))
+
+
+@dataclass(frozen=True)
+class CacheWeight:
+    """Bytes of a cache: `per_layer` as the tensors in use say, `stored` as the storages they lie in; and its layout."""
+
+    per_layer: list[int]
+    stored: int
+    layout: KvLayout | None = None
+
+    @property
+    def logical(self) -> int:
+        """Bytes in use, of all layers."""
+        return sum(self.per_layer)
+
+    def facts(self, rolled_back: int = 0) -> KvFacts:
+        """The same for a run's record."""
+        return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back, self.stored, self.layout)
+
+
+def weigh(cache: KvCache) -> CacheWeight:
+    """Walks the cache's layers: every tensor in use, and the storage behind it.
+
+    Within a layer a tensor met twice counts once; storage shared by layers is stored once.
+    """
+    per_layer: list[int] = []
+    storages: dict[tuple[str, int], int] = {}
+    for layer in range(cache.layer_count):
+        seen: dict[tuple[Any, ...], int] = {}
+        for tensor in leaves(cache.tensors(layer)):
+            seen[(tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)] = tensor.nbytes
+            storage = tensor.untyped_storage()
+            storages[(str(tensor.device), storage.data_ptr())] = storage.nbytes()
+        per_layer.append(sum(seen.values()))
+    return CacheWeight(per_layer, sum(storages.values()), layout_of(cache))
+
+
+def layout_of(cache: KvCache) -> KvLayout | None:
+    """How the first layer's keys lie; None of a cache without layers or positions."""
+    keys = next(leaves(cache.tensors(0)), None) if cache.layer_count else None
+    if keys is None:
+        return None
+    dtype = str(keys.dtype).removeprefix("torch.")
+    return KvLayout(list(keys.shape), list(keys.stride()), dtype, keys.is_contiguous())
+
+
+def leaves(value: Any) -> Iterator[torch.Tensor]:
+    """The plain tensors of something nested: tuples, lists, dictionaries, iterators and tensor subclasses."""
+    if isinstance(value, torch.Tensor):
+        if type(value) is not torch.Tensor and hasattr(value, "__tensor_flatten__"):
+            names, _ = value.__tensor_flatten__()
+            for name in names:
+                yield from leaves(getattr(value, name))
+        elif value.dim() > 0:
+            yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from leaves(part)
+    elif isinstance(value, list | tuple | Iterator):
+        for part in value:
+            yield from leaves(part)

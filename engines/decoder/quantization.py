@@ -1,0 +1,116 @@
+"""Weights of a language model in eight or four bits: the projections of its layers, and nothing else.
+
+Embeddings, head, norms and the vision tower stay as they are: small beside the projections, and the text suffers most
+where they are coarse. Each layer is packed on its way to the device, which so never holds the full model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from engines.decoder.kv_cache import leaves
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_size import GROUP
+from engines.libraries.optional import LIBRARIES, optional_module
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import StopFlag
+
+INT8, INT4, NF4 = "int8", "int4", "nf4"
+PROJECTIONS = ("qkv", "out", "gate_up", "down")
+
+_LIBRARY = {INT8: LIBRARIES["torchao"], INT4: LIBRARIES["torchao"], NF4: LIBRARIES["bitsandbytes"]}
+
+Pack = Callable[[nn.Linear, torch.device], nn.Module]
+"""A Linear, anywhere -> a module of the same use on the device."""
+
+
+def check_quantization(kind: str, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises UserError when weights cannot be kept in this kind here: before anything is read."""
+    if kind not in _LIBRARY:
+        raise UserError(f"There is no quantization '{kind}'; choose one of {', '.join(_LIBRARY)}.", exit_code=USAGE)
+    if kind == INT4 and device.type != "cuda":
+        raise UserError(
+            f"int4 weights are computed by a CUDA kernel and the device is {device}; choose nf4 (four bits) or int8, "
+            "which work on a CPU.",
+            exit_code=USAGE,
+        )
+    if kind == INT4 and dtype != torch.bfloat16:
+        raise UserError("int4 weights are computed in bfloat16; choose --dtype bfloat16, or nf4.", exit_code=USAGE)
+    optional_module(_LIBRARY[kind], f"Quantization {kind}")
+
+
+def quantize_weights(decoder: LlamaDecoder, kind: str, device: torch.device, stop: StopFlag | None = None) -> None:
+    """Packs the projections of every layer and brings the whole decoder to `device`.
+
+    Raises UserError for a kind that does not work there, Cancelled when `stop` is set between two layers.
+    """
+    dtype = decoder.embed_tokens.weight.dtype
+    check_quantization(kind, device, dtype)
+    pack = packer(kind)
+    for layer in decoder.layers:
+        if stop is not None and stop.is_set():
+            raise Cancelled
+        for name in PROJECTIONS:
+            setattr(layer, name, pack(getattr(layer, name), device))
+    decoder.to(device)
+
+
+def packer(kind: str) -> Pack:
+    """What packs one Linear. Raises UserError when the library is missing."""
+    library = optional_module(_LIBRARY[kind], f"Quantization {kind}")
+    if kind == NF4:
+        return lambda linear, device: _nf4(library, linear, device)
+    if kind == INT8:
+        config = library.Int8WeightOnlyConfig()
+    else:
+        config = library.Int4WeightOnlyConfig(group_size=GROUP, int4_packing_format="tile_packed_to_4d")
+
+    def pack(linear: nn.Linear, device: torch.device) -> nn.Module:
+        moved = linear.to(device)
+        library.quantize_(moved, config)
+        return moved
+
+    return pack
+
+
+def _nf4(library: Any, linear: nn.Linear, device: torch.device) -> nn.Module:
+    """bitsandbytes' Linear4bit; its maxima stay float32, because unpacking them too costs time at every step."""
+    weight = linear.weight.detach()
+    packed = library.nn.Linear4bit(
+        linear.in_features,
+        linear.out_features,
+        bias=linear.bias is not None,
+        compute_dtype=weight.dtype,
+        compress_statistics=False,
+        quant_type="nf4",
+        device="meta",
+    )
+    packed.weight = library.nn.Params4bit(
+        weight, requires_grad=False, compress_statistics=False, blocksize=GROUP, quant_type="nf4", module=packed
+    )
+    packed.bias = linear.bias
+    # Moving is what packs.
+    moved: nn.Module = packed.to(device).eval()
+    return moved
+
+
+def held_bytes(modules: Iterable[nn.Module]) -> int:
+    """Bytes of the storages behind all parameters, packed ones with their scales; shared storage counts once."""
+    storages: dict[tuple[str, int], int] = {}
+    for module in modules:
+        for parameter in module.parameters():
+            for tensor in _parts(parameter):
+                storage = tensor.untyped_storage()
+                storages[(str(tensor.device), storage.data_ptr())] = storage.nbytes()
+    return sum(storages.values())
+
+
+def _parts(parameter: torch.Tensor) -> Iterator[torch.Tensor]:
+    yield from leaves(parameter.data if hasattr(parameter, "quant_state") else parameter)
+    state = getattr(parameter, "quant_state", None)
+    if state is not None:
+        yield from leaves([value for value in vars(state).values() if isinstance(value, torch.Tensor)])

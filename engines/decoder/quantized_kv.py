@@ -1,0 +1,282 @@
+"""KV caches kept in fewer bits: fp8, and hqq's eight and four bits. They save memory and cost time.
+
+Every pass gets all keys and values back in the model's dtype, so a step unpacks the whole cache. The pass that brings
+positions in sees them as they came; what is kept is what later passes see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import LlamaConfig
+
+from engines.decoder.kv_cache import head_shape
+from engines.decoder.quantized_size import GROUP
+from engines.libraries.optional import LIBRARIES, optional_module
+from evprof.core.errors import USAGE, UserError
+
+FP8, HQQ8, HQQ4 = "fp8", "hqq8", "hqq4"
+QUANTIZED = (FP8, HQQ8, HQQ4)
+
+RESIDUAL = 2 * GROUP
+"""So many of the latest positions may wait unpacked in an hqq cache."""
+
+_FP8 = torch.float8_e4m3fn
+_FP8_MAX = torch.finfo(_FP8).max
+
+_FRACTION_SHIFT = 23 - 3
+_BIAS_DIFFERENCE = 127 - 7
+_SIGN_AND_REST = (0b1 << 31 | 0b1111111 << _FRACTION_SHIFT) - (1 << 32)
+"""Of an int32 whose upper bits repeat the sign."""
+
+
+class Fp8Kv:
+    """8-bit floats (e4m3) under one scale for a layer's keys and one for its values, frozen at the first pass.
+
+    Equal to transformers' Fp8QuantizedLayer (5.23 and later) but for three things: it is written in place, forgets
+    exactly, and cuts later outliers to the largest 8-bit float where those become NaN.
+    """
+
+    kind = FP8
+
+    def __init__(
+        self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        heads, head_dim = head_shape(config)
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        self._dtype = dtype
+        shape = (batch, heads, capacity, head_dim)
+        layers = range(config.num_hidden_layers)
+        self._keys = [_ScaledFloats(torch.zeros(shape, device=device, dtype=_FP8)) for _ in layers]
+        self._values = [_ScaledFloats(torch.zeros(shape, device=device, dtype=_FP8)) for _ in layers]
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self._keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Packs the new ones in place; returns all, unpacked: the first pass its own as they came."""
+        start, end = self.length, self.length + keys.shape[2]
+        self._keys[layer].put(keys, start)
+        self._values[layer].put(values, start)
+        if start == 0:
+            return keys, values
+        return self._keys[layer].all(end, self._dtype), self._values[layer].all(end, self._dtype)
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Forgets by counting; the scales stay."""
+        self.length = min(self.length, length)
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Moves packed positions in place, as the bytes they are: not every device indexes 8-bit floats."""
+        chosen = torch.tensor(path, device=self._keys[0].packed.device) + start
+        for held in (*self._keys, *self._values):
+            packed = held.packed.view(torch.uint8)
+            packed[:, :, start : start + len(path)] = packed.index_select(2, chosen)
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """The filled part of a layer's packed keys and values, and their scales."""
+        for held in (self._keys[layer], self._values[layer]):
+            yield held.packed[:, :, : self.length]
+
+
+class _ScaledFloats:
+    """[B, kv_heads, capacity, D] 8-bit floats, to be multiplied by `scale`."""
+
+    def __init__(self, packed: torch.Tensor) -> None:
+        self.packed = packed
+        self.scale: torch.Tensor | None = None
+
+    def put(self, new: torch.Tensor, start: int) -> None:
+        """Packs `new` from position `start` on, in twice the room if there is not enough."""
+        scale = self.scale
+        if scale is None or start == 0:
+            # Never null, so that a tensor of zeros stays one. No number is read from the device.
+            scale = (new.abs().amax().float() / _FP8_MAX).clamp(min=torch.finfo(torch.float32).tiny)
+            self.scale = scale
+        end = start + new.shape[2]
+        if end > self.packed.shape[2]:
+            room = self.packed.new_zeros((*self.packed.shape[:2], max(2 * self.packed.shape[2], end), new.shape[3]))
+            room[:, :, :start] = self.packed[:, :, :start]
+            self.packed = room
+        self.packed[:, :, start:end] = (new.float() / scale).clamp(-_FP8_MAX, _FP8_MAX).to(_FP8)
+
+    def all(self, end: int, dtype: torch.dtype) -> torch.Tensor:
+        """The first `end` positions, unpacked."""
+        if self.scale is None:
+            raise RuntimeError("an fp8 cache is filled before it is read")
+        return floats_of(self.packed[:, :, :end]).mul_(self.scale).to(dtype)
+
+
+def floats_of(packed: torch.Tensor) -> torch.Tensor:
+    """Finite 8-bit floats (e4m3) as float32, exactly, in a tensor of their own."""
+    if packed.device.type != "cpu":
+        return packed.float()
+    # Four times as fast as PyTorch's conversion, which looks at one number at a time: with their bits moved to where
+    # float32 has sign, exponent and fraction, the exponents are short by the difference of the two biases.
+    bits = packed.view(torch.int8).to(torch.int32)
+    bits <<= _FRACTION_SHIFT
+    bits &= _SIGN_AND_REST
+    return bits.view(torch.float32).mul_(2.0**_BIAS_DIFFERENCE)
+
+
+class HqqKv:
+    """hqq's half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750).
+
+    Packed once and never again, in blocks of whole groups; up to RESIDUAL of the latest positions wait as they came.
+    (transformers' QuantizedCache unpacks and packs everything anew every 128 tokens, which adds up errors.)
+
+    It can cut back exactly, and yet is not for speculation: which positions are packed by when depends on how many a
+    pass brings, so a verified block would not give what single steps give.
+    """
+
+    def __init__(self, kind: str, config: LlamaConfig, *, dtype: torch.dtype) -> None:
+        self.kind = kind
+        self.length = 0
+        self.padding: torch.Tensor | None = None
+        make_packer = _HqqPacker(kind, dtype)
+        layers = range(config.num_hidden_layers)
+        self._keys = [_Blocks(make_packer, by_channel=True) for _ in layers]
+        self._values = [_Blocks(make_packer, by_channel=False) for _ in layers]
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return len(self._keys)
+
+    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """All keys and values, what is packed unpacked; then packs when enough is waiting."""
+        return self._keys[layer].append(keys), self._values[layer].append(values)
+
+    def advance(self, count: int) -> None:
+        """Counts."""
+        self.length += count
+
+    def crop(self, length: int) -> None:
+        """Drops what waits, then packed blocks; of a block that is cut through, only the count of positions shrinks."""
+        if length >= self.length:
+            return
+        for held in (*self._keys, *self._values):
+            held.crop(length)
+        self.length = length
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Raises UserError: packed groups cannot be taken apart, and this kind is not for speculation anyway."""
+        raise UserError(f"A cache of kind {self.kind} cannot take drafts back; choose --cache fp8, static or dynamic.")
+
+    def tensors(self, layer: int) -> Iterator[torch.Tensor]:
+        """Packed numbers, scales and zero points of a layer's blocks, and what waits."""
+        yield from self._keys[layer].tensors()
+        yield from self._values[layer].tensors()
+
+
+@dataclass
+class _Block:
+    """Some packed positions, of which the first `used` count."""
+
+    packed: torch.Tensor
+    meta: dict[str, Any]
+    used: int
+
+
+class _Blocks:
+    """One layer's keys or values: packed blocks, then the positions that wait, [B, kv_heads, waiting, D]."""
+
+    def __init__(self, packer: _HqqPacker, *, by_channel: bool) -> None:
+        self._packer = packer
+        self._by_channel = by_channel
+        self._blocks: list[_Block] = []
+        self._waiting: torch.Tensor | None = None
+
+    def append(self, new: torch.Tensor) -> torch.Tensor:
+        parts = [self._unpacked(block) for block in self._blocks]
+        waiting = new if self._waiting is None else torch.cat([self._waiting, new], dim=2)
+        everything = torch.cat([*parts, waiting], dim=2) if parts else waiting
+        is_first = not parts and self._waiting is None
+        if is_first or waiting.shape[2] >= RESIDUAL:
+            waiting = self._pack_from(waiting)
+        # A copy: a view would keep the whole pass's storage, and may be of memory that is not the cache's.
+        self._waiting = waiting.clone(memory_format=torch.contiguous_format)
+        return everything
+
+    def crop(self, length: int) -> None:
+        """Keeps the first `length` positions."""
+        left, kept = length, []
+        for block in self._blocks:
+            if left > 0:
+                block.used = min(block.used, left)
+                kept.append(block)
+                left -= block.used
+        self._blocks = kept
+        if self._waiting is not None:
+            self._waiting = self._waiting[:, :, : max(left, 0)]
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        for block in self._blocks:
+            yield block.packed
+            yield block.meta["scale"]
+            yield block.meta["zero"]
+        if self._waiting is not None:
+            yield self._waiting
+
+    def _pack_from(self, waiting: torch.Tensor) -> torch.Tensor:
+        """Packs as many whole groups as there are; returns the rest."""
+        count = waiting.shape[2] // GROUP * GROUP
+        if count:
+            chosen = waiting[:, :, :count]
+            packed, meta = self._packer.pack(chosen.transpose(2, 3) if self._by_channel else chosen)
+            self._blocks.append(_Block(packed, meta, count))
+        return waiting[:, :, count:]
+
+    def _unpacked(self, block: _Block) -> torch.Tensor:
+        tensor = self._packer.unpack(block.packed, block.meta)
+        return (tensor.transpose(2, 3) if self._by_channel else tensor)[:, :, : block.used]
+
+
+class _HqqPacker:
+    """hqq's quantizer over the last dimension, scales and zero points in the model's dtype."""
+
+    def __init__(self, kind: str, dtype: torch.dtype) -> None:
+        self._quantizer = optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}").Quantizer
+        self._bits = 8 if kind == HQQ8 else 4
+        self._dtype = dtype
+
+    def pack(self, tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+        packed, meta = self._quantizer.quantize(
+            tensor.contiguous(),
+            nbits=self._bits,
+            group_size=GROUP,
+            axis=1,
+            compute_dtype=self._dtype,
+            device=tensor.device,
+        )
+        meta["compute_dtype"] = self._dtype
+        for name in ("scale", "zero"):
+            meta[name] = meta[name].to(device=tensor.device, dtype=self._dtype)
+        return packed.contiguous(), meta
+
+    def unpack(self, packed: torch.Tensor, meta: dict[str, Any]) -> torch.Tensor:
+        tensor: torch.Tensor = self._quantizer.dequantize(packed, meta)
+        return tensor
+
+
+def check_cache(kind: str, *, speculates: bool = False) -> None:
+    """Before anything loads: raises UserError when this kind cannot be made here, or not be speculated with."""
+    if kind not in (HQQ8, HQQ4):
+        return
+    if speculates:
+        raise UserError(
+            f"A cache of kind {kind} cannot take drafts back without changing the answer; choose --cache fp8, static "
+            "or dynamic, or another --mode.",
+            exit_code=USAGE,
+        )
+    optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}")

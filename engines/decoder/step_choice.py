@@ -1,0 +1,148 @@
+"""Which decode step a run takes: eager, compiled or captured, or one with an early exit, and why not the one asked for.
+
+What is compiled or captured is kept with the model and made in setup, before a run's zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from engines.decoder.bucket_pass import bucket_states
+from engines.decoder.compiled_step import CompiledStep, compiled, first_line
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import DecodeStep
+from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.kv_cache import STATIC
+from engines.decoder.llama import LlamaDecoder
+from evprof.core.errors import USAGE, UserError
+from evprof.core.switches import Switches
+
+EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
+
+_TEXT_POSITIONS = 64
+_LEAST_VISUAL = 576
+"""EventGPT's spatial means, which no frame counts as its own."""
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What a run will ask of its steps: `blocks` are their numbers of tokens, `start` the position expected of the
+    first, `capacity` that of the cache; `batch` rows, of the `cache` kind taken."""
+
+    blocks: tuple[int, ...]
+    start: int
+    capacity: int
+    cache: str = STATIC
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class ChosenStep:
+    """The step a run takes (None: the decoder's own pass) and its kind.
+
+    `sentence` says why it is not the one asked for; `compile_ms` what making it took, None where nothing was made.
+    """
+
+    step: DecodeStep | None
+    kind: str = EAGER
+    sentence: str | None = None
+    compile_ms: float | None = None
+
+
+class DecodeSteps:
+    """The steps of one loaded model, each made once. `last_prompt` is how long its last prompt was."""
+
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self.last_prompt = 0
+        self._decoder = decoder
+        self._made: dict[str, CompiledStep | GraphStep] = {}
+
+    def choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
+        """The step for a run, made if need be. Raises UserError for what cannot be asked of this model or device."""
+        chosen = self._choose(switches, plan)
+        self.release(kept=chosen.step)
+        return chosen
+
+    def release(self, kept: DecodeStep | None = None) -> None:
+        """Gives back the caches of captured steps, all but one's: they stand beside the run's own otherwise."""
+        for step in self._made.values():
+            if isinstance(step, GraphStep) and step is not kept:
+                step.release()
+
+    def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
+        is_cuda = self._decoder.device.type == "cuda"
+        asked = switches.step
+        if asked == GRAPHS and not is_cuda:
+            raise UserError(
+                f"CUDA graphs need a CUDA device and the model is on {self._decoder.device}; choose --step compiled.",
+                exit_code=USAGE,
+            )
+        if switches.early_exit is not None:
+            exiting = self._exiting(switches.early_exit, switches.exit_confidence)
+            return ChosenStep(exiting, sentence=_because(asked, "early exit decides token by token how far to go"))
+        if asked == EAGER or (asked == "auto" and (not is_cuda or plan.batch > 1)):
+            return ChosenStep(None)
+        if plan.cache != STATIC:
+            return ChosenStep(None, sentence=_because(asked, f"it needs a static cache, and this one is {plan.cache}"))
+        if asked == GRAPHS and plan.batch > 1:
+            return ChosenStep(None, sentence=_because(asked, "a batch is not captured"))
+        return self._made_for(GRAPHS if asked == "auto" else asked, plan)
+
+    def _exiting(self, layer: int, confidence: float) -> EarlyExitStep:
+        layers = len(self._decoder.layers)
+        if layer >= layers:
+            raise UserError(
+                f"--early-exit {layer} leaves nothing out of {layers} layers; choose 1 to {layers - 1}.",
+                exit_code=USAGE,
+            )
+        return EarlyExitStep(self._decoder, layer, confidence)
+
+    def _made_for(self, kind: str, plan: StepPlan) -> ChosenStep:
+        """The first of the ways to make a kind that works here."""
+        problem = ""
+        for name, make in self._ways(kind, plan):
+            step = self._made.get(name)
+            if step is None:
+                step = self._made[name] = make()
+            if step.problem is None:
+                try:
+                    return ChosenStep(step, kind, compile_ms=_prepare(step, plan))
+                except torch.OutOfMemoryError:
+                    raise
+                except (RuntimeError, OSError) as error:
+                    step.problem = first_line(error)
+            problem = problem or step.problem
+        return ChosenStep(None, sentence=_because(kind, problem))
+
+    def _ways(self, kind: str, plan: StepPlan) -> list[tuple[str, Callable[[], CompiledStep | GraphStep]]]:
+        decoder = self._decoder
+        if kind == GRAPHS:
+            return [(GRAPHS, lambda: GraphStep(decoder))]
+        plain = [(COMPILED, lambda: CompiledStep(decoder))]
+        if decoder.device.type != "cuda" or plan.batch > 1:
+            return [*plain]
+        # Compiled kernels still are some hundred launches a step: captured, they are one.
+        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
+
+
+def expected_prompt(visual: int) -> int:
+    """A guess at a first prompt's positions, for capturing in setup what the run will need; a wrong one costs a
+    capture later."""
+    return _TEXT_POSITIONS + max(_LEAST_VISUAL, visual)
+
+
+def _prepare(step: CompiledStep | GraphStep, plan: StepPlan) -> float | None:
+    if isinstance(step, GraphStep):
+        return step.capture_for(plan.blocks, plan.start, plan.capacity)
+    return step.compile_for(plan.blocks, batch=plan.batch)
+
+
+def _because(asked: str, reason: str) -> str | None:
+    """Why a step runs eagerly, unless nobody asked for another."""
+    if asked not in (COMPILED, GRAPHS):
+        return None
+    name = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph"}[asked]
+    return f"The decode step is not {name} but runs eagerly: {reason}."

@@ -1,0 +1,1 @@
+"""One network and one model per family."""

@@ -1,0 +1,1 @@
+"""Whether models fit into memory: arithmetic, sentences, advice."""

@@ -1,0 +1,175 @@
+"""What to change so that models fit: every change is tried by arithmetic, and only those that help are named.
+
+Changes are ranked by what they cost: first those that leave the answer as it is, then arithmetic and place, then
+quantization. It knows sizes only; whether a change is worth its price is for the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from engines.fit.placement import BOTH, HOST, REFUSED, demand, place, room_for
+from engines.fit.requirements import MemoryNeed, ModelShape, frame_count, memory_need
+from engines.hardware.memory import Machine
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.units import memory_text
+
+MOST_NAMED = 3
+"""Ways named in a sentence."""
+
+_MOST_TOGETHER = 4
+"""Changes combined at most."""
+
+NOT_CROPPED = ("hqq8", "hqq4")
+"""Caches that speculation cannot use."""
+
+_CHUNK = 512
+_FEW_FRAMES = (4, 2, 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Models by role, their sizes, and the settings of the run they are wanted for."""
+
+    choices: dict[str, ModelChoice]
+    shapes: dict[str, ModelShape]
+    settings: GenerationSettings
+    question: int
+
+    def needs(self, machine: Machine) -> list[MemoryNeed]:
+        """What each model takes."""
+        return [
+            memory_need(choice, role, self.settings, machine=machine, shape=self.shapes[role], question=self.question)
+            for role, choice in self.choices.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One option of `evprof run`: `place` is what it sets (two changes of one place exclude each other)."""
+
+    words: str
+    cost: int
+    place: tuple[str, str]
+    value: Any
+
+    def apply(self, plan: Plan) -> Plan:
+        """The plan with this change."""
+        role, name = self.place
+        if role:
+            choice = replace(plan.choices[role], **{name: self.value})
+            return replace(plan, choices={**plan.choices, role: choice})
+        settings = plan.settings
+        if name in ("frames", "event_frames"):
+            return replace(plan, settings=replace(settings, **{name: self.value}))
+        switches = replace(settings.switches, **{name: self.value})
+        return replace(plan, settings=replace(settings, switches=switches))
+
+
+@dataclass(frozen=True)
+class Way:
+    """Changes that make models fit, and what these then take by device."""
+
+    words: str
+    demand: dict[str, int]
+
+    @property
+    def text(self) -> str:
+        """`--target-quant int8 (12.3 GiB)`."""
+        sizes = ", ".join(
+            memory_text(total) if len(self.demand) == 1 else f"{memory_text(total)} on {device}"
+            for device, total in self.demand.items()
+        )
+        return f"{self.words} ({sizes})"
+
+
+def find_ways(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> list[Way]:
+    """The cheapest changes after which all models fit beside each other (`together`) or each by itself.
+
+    At most MOST_NAMED, each with something the others lack. Empty when no change of these kinds helps.
+    `held` is what would be given back, by device.
+    """
+    changes = list(_changes(plan, machine))
+    if together and len(plan.choices) > 1:
+        # What needs both at once is speculation, which takes positions back.
+        changes = [change for change in changes if change.value not in NOT_CROPPED]
+    tries = [group for count in range(1, _MOST_TOGETHER + 1) for group in combinations(changes, count)]
+    tries.sort(key=lambda group: (sum(change.cost for change in group), len(group)))
+    found: list[tuple[frozenset[Change], Way]] = []
+    known: dict[str, int] = {}
+    for group in tries:
+        if len({change.place for change in group}) < len(group) or any(
+            _kinds(taken) <= _kinds(group) for taken, _ in found
+        ):
+            continue
+        needs = _after(plan, group).needs(machine)
+        if not {need.device for need in needs} | {HOST} <= set(known):
+            known |= room_for(needs, machine, held)
+        placed = place(needs, known)
+        if placed == BOTH or (not together and placed != REFUSED):
+            shown = demand(needs) if together else {}
+            found.append((frozenset(group), Way(" ".join(change.words for change in group), shown or _largest(needs))))
+            if len(found) == MOST_NAMED:
+                break
+    return [way for _, way in found]
+
+
+def ways_text(ways: Sequence[Way]) -> str:
+    """The second half of a refusal, as it follows on a semicolon."""
+    if not ways:
+        return "no dtype, quantization or cache makes it fit, so choose a smaller model"
+    texts = [way.text for way in ways]
+    return f"what fits: {texts[0]}" if len(texts) == 1 else f"what fits: {', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def _kinds(group: Iterable[Change]) -> set[tuple[str, str]]:
+    """What is changed to what, whichever model it is; two GPUs are as good as each other."""
+    return {(change.place[1], "" if change.place[1] == "device" else str(change.value)) for change in group}
+
+
+def _after(plan: Plan, group: Sequence[Change]) -> Plan:
+    for change in group:
+        plan = change.apply(plan)
+    return plan
+
+
+def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
+    """By device, what the larger of the models takes that are there one after the other."""
+    found: dict[str, int] = {}
+    for need in needs:
+        found[need.device] = max(found.get(need.device, 0), need.total_bytes)
+    return found
+
+
+def _changes(plan: Plan, machine: Machine) -> Iterator[Change]:
+    """Every single change that is one."""
+    switches = plan.settings.switches
+    if not switches.prefill_chunk:
+        yield Change(f"--prefill-chunk {_CHUNK}", 1, ("", "prefill_chunk"), _CHUNK)
+    if switches.cache in ("auto", "static", "dynamic"):
+        yield Change("--cache fp8", 5, ("", "cache"), "fp8")
+        if machine.can_pack("hqq4"):
+            yield Change("--cache hqq4", 7, ("", "cache"), "hqq4")
+    for role, need in zip(plan.choices, plan.needs(machine), strict=True):
+        yield from _changes_of(role, need, plan, machine)
+
+
+def _changes_of(role: str, need: MemoryNeed, plan: Plan, machine: Machine) -> Iterator[Change]:
+    choice = plan.choices[role]
+    for name in machine.devices():
+        if name != need.device:
+            yield Change(f"--{role}-device {name}", 12 if name == "cpu" else 2, (role, "device"), name)
+    if need.dtype == "float32":
+        yield Change(f"--{role}-dtype bfloat16", 3, (role, "dtype"), "bfloat16")
+    four = "int4" if need.device.startswith("cuda") and need.dtype == "bfloat16" else "nf4"
+    for kind, cost, before in (("int8", 4, (None,)), (four, 6, (None, "int8"))):
+        if choice.quantization in before and machine.can_pack(kind):
+            yield Change(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
+    frames = frame_count(plan.shapes[role].config, plan.settings)
+    option = "event_frames" if plan.shapes[role].config.family == "eventgpt" else "frames"
+    fewer = next((count for count in _FEW_FRAMES if count < frames), None)
+    if fewer is not None:
+        yield Change(f"--{option.replace('_', '-')} {fewer}", 8, ("", option), fewer)

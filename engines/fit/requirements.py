@@ -1,0 +1,270 @@
+"""What a model takes in a run, from its configuration and the settings alone: weights, KV cache, activations.
+
+Weights and cache are exact up to padding; activations are those of the largest moment. What a run really took is
+measured elsewhere, and whether the need can be met is `placement`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engines.checkpoints.config import EventGptConfig, ModelConfig, number, patches
+from engines.checkpoints.naming import LLAVA
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.quantized_kv import HQQ4, HQQ8, QUANTIZED, RESIDUAL
+from engines.decoder.quantized_size import cached_bytes, weight_bytes
+from engines.families.event_model import DEFAULT_EVENT_FRAMES
+from engines.families.networks import build_empty
+from engines.families.video_model import DEFAULT_FRAMES
+from engines.hardware.device import dtype_name
+from engines.hardware.memory import Machine, ThisMachine
+from engines.loading.weights import find_checkpoint
+from engines.stages.visual_tokens import framewise_counts, pooled_counts
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.switches import Switches
+
+TEMPLATE_POSITIONS = 64
+"""Positions granted to a template's own words: the published ones take 20 to 50."""
+
+QUESTION_POSITIONS = 16
+"""Positions of a question nobody has asked yet."""
+
+_CUDA_WORKSPACE_BYTES = 512 << 20
+"""What CUDA's libraries and the allocator's rounding take besides tensors."""
+
+
+_UNPACKED_TO_COMPUTE = ("int8", "nf4")
+"""Their libraries bring one matrix at a time back to the model's dtype; int4's kernel computes with packed numbers."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Sizes of a model: all `parameters`, and rows and columns of the matrices that can be quantized."""
+
+    name: str
+    config: ModelConfig
+    parameters: int
+    matrices: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens.
+
+    `spare` are set aside and never filled: a captured step's cache ends where a bucket ends.
+    """
+
+    visual: int
+    text: int
+    answer: int
+    spare: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """What prefill reads."""
+        return self.visual + self.text
+
+    @property
+    def total(self) -> int:
+        """What the cache has room for."""
+        return self.prompt + self.answer + self.spare
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes one model takes on `device` (as torch spells it) in a run.
+
+    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `loading_bytes` is what is there
+    beside the weights while they are read, and `host_bytes` what the CPU then holds for a GPU: weights wait unpacked on
+    the CPU until they are quantized.
+    """
+
+    name: str
+    role: str
+    device: str
+    dtype: str
+    weight_bytes: int
+    kv_bytes: int
+    activation_bytes: int
+    workspace_bytes: int = 0
+    loading_bytes: int = 0
+    host_bytes: int = 0
+    quantization: str | None = None
+    cache: str = "auto"
+    positions: Positions = Positions(0, 0, 0)
+
+    @property
+    def total_bytes(self) -> int:
+        """The most there is at once: while loading, or in a run."""
+        return self.weight_bytes + max(self.kv_bytes + self.activation_bytes, self.loading_bytes)
+
+    def loaded(self) -> MemoryNeed:
+        """The same for a model whose weights are on the device already, and so no longer part of what is free."""
+        return replace(self, weight_bytes=0, loading_bytes=0, host_bytes=0)
+
+
+def model_shape(choice: ModelChoice) -> ModelShape:
+    """A model's sizes, from a build without memory. Raises UserError when it cannot be found."""
+    checkpoint = find_checkpoint(choice.name, choice.clip)
+    parameters = sum(parameter.numel() for parameter in build_empty(checkpoint.config).parameters())
+    return ModelShape(checkpoint.name, checkpoint.config, parameters, projection_shapes(checkpoint.config))
+
+
+def projection_shapes(config: ModelConfig) -> tuple[tuple[int, int], ...]:
+    """(rows, columns) of the language model's projections as they are computed: fused, four matrices a layer.
+
+    Embeddings, head, tower and projector are never quantized and not among them.
+    """
+    text = config.text
+    head_dim, kv_heads = _heads(config)
+    attended = text.num_attention_heads * head_dim
+    layer = (
+        (attended + 2 * kv_heads * head_dim, text.hidden_size),
+        (text.hidden_size, attended),
+        (2 * text.intermediate_size, text.hidden_size),
+        (text.hidden_size, text.intermediate_size),
+    )
+    return layer * text.num_hidden_layers
+
+
+def memory_need(
+    choice: ModelChoice,
+    role: str,
+    settings: GenerationSettings,
+    *,
+    machine: Machine | None = None,
+    shape: ModelShape | None = None,
+    question: int = QUESTION_POSITIONS,
+) -> MemoryNeed:
+    """What a model will take, from its configuration alone. `question` is the positions of what is asked.
+
+    weights = parameters · bytes, the projections as they are quantized; KV = 2 · layers · kv_heads · head_dim ·
+    positions · bytes; activations = the larger of the vision pass and the prefill. Raises UserError when the model or
+    its device cannot be found.
+    """
+    machine = machine or ThisMachine()
+    shape = shape or model_shape(choice)
+    device = machine.device(choice.device)
+    dtype = machine.dtype(choice.dtype, device)
+    config, size = shape.config, dtype.itemsize
+    positions = Positions(
+        visual_positions(config, settings),
+        TEMPLATE_POSITIONS + question,
+        settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1,
+    )
+    is_cuda = device.type == "cuda"
+    if is_cuda and _is_captured(settings.switches):
+        positions = replace(positions, spare=-positions.total % STRIDE)
+    weights = stored_weights(shape, choice.quantization, size, is_cuda=is_cuda)
+    unpacked = shape.parameters * size if choice.quantization is not None else 0
+    workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
+    cache = settings.switches.cache
+    prefill = _prefill_bytes(config, positions, settings, size) + _layer_bytes(config, positions, cache, size)
+    if choice.quantization in _UNPACKED_TO_COMPUTE:
+        prefill += max(rows * columns for rows, columns in shape.matrices) * size
+    moment = max(_vision_bytes(config, settings, size), prefill)
+    return MemoryNeed(
+        name=shape.name,
+        role=role,
+        device=str(device),
+        dtype=dtype_name(dtype),
+        weight_bytes=weights,
+        kv_bytes=_kv_bytes(config, positions, cache, size),
+        activation_bytes=moment + workspace,
+        workspace_bytes=workspace,
+        # On a CPU, layers are packed one by one in place of what was read.
+        loading_bytes=0 if is_cuda else max(unpacked - weights, 0),
+        host_bytes=unpacked if is_cuda else 0,
+        quantization=choice.quantization,
+        cache=cache,
+        positions=positions,
+    )
+
+
+def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int, *, is_cuda: bool) -> int:
+    """Bytes of all weights on the device; `itemsize` is that of what stays unquantized."""
+    inside = sum(rows * columns for rows, columns in shape.matrices)
+    packed = sum(weight_bytes(quantization, rows, columns, itemsize, tiled=is_cuda) for rows, columns in shape.matrices)
+    return (shape.parameters - inside) * itemsize + packed
+
+
+def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
+    """Frames a run with these settings shows the model."""
+    if isinstance(config, EventGptConfig):
+        return settings.event_frames or DEFAULT_EVENT_FRAMES
+    return settings.frames or DEFAULT_FRAMES
+
+
+def picture_count(config: ModelConfig, settings: GenerationSettings) -> int:
+    """Pictures the tower sees: the frames, or one grid of them."""
+    is_grid = config.family == LLAVA and settings.input.image_layout == "grid"
+    return 1 if is_grid else frame_count(config, settings)
+
+
+def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
+    """Positions of the prompt that come from the input, after pooling and pruning."""
+    pictures, keep = picture_count(config, settings), settings.switches.visual_keep
+    if isinstance(config, EventGptConfig):
+        counts = framewise_counts if settings.input.pooling == "none" else pooled_counts
+        return counts(pictures, patches(config.vision) + 1, keep).total
+    return framewise_counts(pictures, config.tokens_per_frame, keep).total
+
+
+def _is_captured(switches: Switches) -> bool:
+    """Whether a run on a GPU decodes by captured steps, for which `step_choice` asks a static cache."""
+    return switches.step != "eager" and switches.early_exit is None and switches.cache in ("auto", "static")
+
+
+def _heads(config: ModelConfig) -> tuple[int, int]:
+    """A head's width, and how many heads have keys and values of their own."""
+    text = config.text
+    head_dim = text.head_dim or text.hidden_size // text.num_attention_heads
+    return head_dim, text.num_key_value_heads or text.num_attention_heads
+
+
+def _kv_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
+    """What the cache holds at the end; hqq's latest positions wait as they came."""
+    head_dim, kv_heads = _heads(config)
+    layers, each = config.text.num_hidden_layers, 2 * kv_heads * head_dim
+    waiting = min(RESIDUAL, positions.total) if cache in (HQQ8, HQQ4) else 0
+    kept = cached_bytes(cache, each * (positions.total - waiting), size) + each * waiting * size
+    return round(layers * kept)
+
+
+def _layer_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
+    """One layer of the cache as every step makes it anew or unpacks it; nothing where it is written in place."""
+    if cache in ("auto", "static"):
+        return 0
+    head_dim, kv_heads = _heads(config)
+    elements = 2 * kv_heads * head_dim * positions.total
+    # Half of it, the keys or the values, is float32 on the way.
+    return elements * size + (elements // 2 * 4 if cache in QUANTIZED else 0)
+
+
+def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
+    """All frames at once, in a layer of the tower (four of its width, three of its MLP's) or in the projector."""
+    vision, hidden = config.vision, config.text.hidden_size
+    tokens = picture_count(config, settings) * (patches(vision) + 1)
+    width, inside = number(vision.hidden_size), number(vision.intermediate_size)
+    return tokens * max(4 * width + 3 * inside, width + 4 * hidden) * size
+
+
+def _prefill_bytes(config: ModelConfig, positions: Positions, settings: GenerationSettings, size: int) -> int:
+    """The prompt's embeddings, and one layer over all of it or a chunk: its attention, its MLP, or a row of logits.
+
+    Attention holds the residual before and after, queries, keys and values, and what rotating them takes; the MLP all
+    of these once, and gate, up, the activated gate and the product.
+    """
+    text = config.text
+    head_dim, kv_heads = _heads(config)
+    attended, kept = text.num_attention_heads * head_dim, kv_heads * head_dim
+    chunk = settings.switches.prefill_chunk
+    at_once = min(chunk, positions.prompt) if chunk else positions.prompt
+    projected = 2 * text.hidden_size + attended + 2 * kept
+    rotated = attended + kept
+    attention = at_once * (projected + 3 * rotated) * size
+    if settings.switches.attention == "eager":
+        scores = text.num_attention_heads * at_once * positions.prompt * max(2 * size, size + 4)
+        attention = max(attention, at_once * (projected + rotated) * size + scores + at_once * positions.prompt)
+    mlp = at_once * (projected + rotated + attended + 4 * text.intermediate_size) * size
+    return positions.prompt * text.hidden_size * size + max(attention, mlp, text.vocab_size * (size + 4))

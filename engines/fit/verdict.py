@@ -1,0 +1,166 @@
+"""Whether one model or a pair fits before anything is loaded, as `evprof inspect` and the window tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from engines import WANTS
+from engines.decoder.quantization import check_quantization
+from engines.decoder.quantized_kv import check_cache
+from engines.fit.advice import Plan, find_ways, ways_text
+from engines.fit.batch_capacity import batch_capacity
+from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, room_for, shortage, use
+from engines.fit.requirements import QUESTION_POSITIONS, MemoryNeed, ModelShape, frame_count, model_shape
+from engines.hardware.memory import AssumedMachine, Machine, ThisMachine
+from evprof.core.errors import USAGE, UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import GenerationSettings, ModelChoice
+
+
+@dataclass(frozen=True)
+class FitQuestion:
+    """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
+
+    `role` is the model's; by itself it is what its family was made for. `held_bytes` is what others of ours hold, by
+    device, and would give back.
+    """
+
+    model: ModelChoice
+    other: ModelChoice | None = None
+    settings: GenerationSettings = field(default_factory=GenerationSettings)
+    memory_bytes: int | None = None
+    role: str | None = None
+    held_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+def describe_fit(question: FitQuestion) -> dict[str, Any]:
+    """The `fit` block of cli.md's `inspect`.
+
+    Raises UserError when a model or a device cannot be found, or the pair are two of one kind.
+    """
+    machine: Machine = ThisMachine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
+    plan = _plan(question)
+    needs = plan.needs(machine)
+    if not machine.is_assumed:
+        for need in needs:
+            _check_packing(need, machine)
+    free = room_for(needs, machine, question.held_bytes)
+    placement = place(needs, free)
+    sentence, advice = _verdict(plan, needs, machine, question.held_bytes, placement)
+    return {
+        "role": _role(question, plan),
+        "models": [_model(plan, need, free[need.device]) for need in needs],
+        "free_bytes": free,
+        "is_assumed": question.memory_bytes is not None,
+        "placement": placement,
+        "sentence": sentence,
+        "advice": advice,
+        "warnings": [said for need in needs if (said := _past_context(plan, need)) is not None],
+    }
+
+
+def refusal(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> str:
+    """The sentence for models that do not fit: what is missing, and what would help. `held` would be given back."""
+    needs = plan.needs(machine)
+    ways = find_ways(plan, machine, held, together=together)
+    return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
+
+
+def _check_packing(need: MemoryNeed, machine: Machine) -> None:
+    """Raises UserError for weights that cannot be packed, or a cache that cannot be made, on this machine."""
+    if need.quantization is not None:
+        device = machine.device(need.device)
+        check_quantization(need.quantization, device, machine.dtype(need.dtype, device))
+    check_cache(need.cache)
+
+
+def _plan(question: FitQuestion) -> Plan:
+    shape = model_shape(question.model)
+    role = question.role or _made_for(shape)
+    choices, shapes = {role: question.model}, {role: shape}
+    if question.other is not None:
+        other = TARGET if role == DRAFT else DRAFT
+        choices[other], shapes[other] = question.other, model_shape(question.other)
+    order = [role for role in (DRAFT, TARGET) if role in choices]
+    return Plan(
+        {role: choices[role] for role in order},
+        {role: shapes[role] for role in order},
+        question.settings,
+        QUESTION_POSITIONS,
+    )
+
+
+def _role(question: FitQuestion, plan: Plan) -> str:
+    return next(role for role, choice in plan.choices.items() if choice is question.model)
+
+
+def _made_for(shape: ModelShape) -> str:
+    return DRAFT if WANTS[shape.config.family] == "events" else TARGET
+
+
+def _verdict(
+    plan: Plan, needs: list[MemoryNeed], machine: Machine, held: Mapping[str, int], placement: str
+) -> tuple[str, list[dict[str, Any]]]:
+    free = room_for(needs, machine, held)
+    names = " and ".join(need.name for need in needs)
+    if placement == BOTH:
+        together = " together" if len(needs) > 1 else ""
+        verb = "fit" if len(needs) > 1 else "fits"
+        return f"{names} {verb}{together}: {use(needs, free)}.", []
+    ways = find_ways(plan, machine, held, together=placement == IN_TURN)
+    advice = [{"change": way.words, "bytes": way.demand} for way in ways]
+    if placement == REFUSED:
+        return f"{shortage(needs, free)}; {ways_text(ways)}.", advice
+    at_once = ways_text(ways) if ways else "no dtype, quantization or cache makes both fit"
+    return (
+        f"{shortage(needs, free)}: side by side loads, runs and frees them in turn; for both at once, as a "
+        f"speculative mode needs them, {at_once}.",
+        advice,
+    )
+
+
+def _past_context(plan: Plan, need: MemoryNeed) -> str | None:
+    """A sentence when a run would pass the positions the model was trained for."""
+    limit = plan.shapes[need.role].config.text.max_position_embeddings
+    wanted = need.positions.prompt + plan.settings.max_new_tokens
+    if wanted <= limit:
+        return None
+    return (
+        f"Prompt (about {need.positions.prompt}) and answer (up to {plan.settings.max_new_tokens} tokens) can pass the "
+        f"{limit} positions {need.name} was trained for; text beyond them degrades."
+    )
+
+
+def _model(plan: Plan, need: MemoryNeed, free: int) -> dict[str, Any]:
+    return {
+        "role": need.role,
+        "name": need.name,
+        "device": need.device,
+        "dtype": need.dtype,
+        "quantization": need.quantization,
+        "cache": need.cache,
+        "frames": frame_count(plan.shapes[need.role].config, plan.settings),
+        "positions": asdict(need.positions),
+        "weight_bytes": need.weight_bytes,
+        "kv_bytes": need.kv_bytes,
+        "activation_bytes": need.activation_bytes,
+        "loading_bytes": need.loading_bytes,
+        "host_bytes": need.host_bytes,
+        "total_bytes": need.total_bytes,
+        "batch_capacity": asdict(batch_capacity(need, free)),
+    }
+
+
+def memory_size(text: str) -> int:
+    """`24GB`, `24 GiB`, `8192MB` in bytes, by powers of 1024 as memory is sold. Raises UserError (exit code 2)."""
+    compact = text.replace(" ", "").lower().removesuffix("b").removesuffix("i")
+    factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}.get(compact[-1:], 0)
+    try:
+        size = float(compact[:-1]) * factor
+    except ValueError:
+        size = 0.0
+    if not 1 <= size < 2**62:
+        raise UserError(f"--memory must be a size such as 24GB, not {text}.", exit_code=USAGE)
+    return int(size)

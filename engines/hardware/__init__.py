@@ -1,0 +1,1 @@
+"""The machine: device, memory, CPU threads, state of the GPU."""

@@ -1,0 +1,51 @@
+"""The machine a run happened on: device, versions, threads and the GPU's state, as the JSON's environment block."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from engines.hardware.gpu_state import driver_version, gpu_state
+from evprof.core.run_info import ENGINE_SESSION
+
+_SESSION = secrets.token_hex(4)
+"""Names this process: memory lies differently in the next one, and with it times differ."""
+
+
+def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
+    """The block for a run on `device` (default: the first GPU, else the CPU). Costs about a millisecond.
+
+    `gpu` is None without a GPU; a figure the driver withholds is None.
+    """
+    device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    is_gpu = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
+        "driver": driver_version() if is_gpu else None,
+        "cuda": torch.version.cuda,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(),
+        "gpu": gpu_state(device) if is_gpu else None,
+        ENGINE_SESSION: _SESSION,
+    }
+
+
+def cpu_name() -> str:
+    """The processor's name as the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

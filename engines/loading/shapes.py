@@ -1,0 +1,161 @@
+"""Shapes by name that benchmarks run with random weights, and the same sizes as plain numbers for the roofline.
+
+It knows sizes, not time: what is measured on a shape is `engines.bench` and `engines.bench.overhead`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, number, patches
+from engines.loading.random_weights import random_config
+from evprof.core.errors import USAGE, UserError
+from evprof.metrics.limits.roofline import TextShape, VisionShape
+
+SEED = 20_240_601
+
+LANGUAGE_SHAPES: dict[str, dict[str, Any]] = {
+    "tiny": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 172},
+    "dispatch-32": {"num_hidden_layers": 32, "hidden_size": 64, "intermediate_size": 172},
+    "160m": {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072},
+}
+"""Language models alone, with a small vocabulary. dispatch-32 has a 7B model's number of calls and next to no
+arithmetic: the worst case for whatever costs time per call."""
+
+_SMALL_PROMPT = 16
+"""Positions of their prompt."""
+
+_LLAMA_1B: dict[str, Any] = {
+    "vocab_size": 32_064,
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+}
+"""TinyLlama-1.1B's sizes: a small model with grouped keys and values."""
+
+_NETWORKS = {
+    "160m": "random:160m-video-llava",
+    "1b": "random:160m-video-llava",
+    "7b-eventgpt": "random:7b-eventgpt",
+    "7b-llava": "random:7b-llava",
+    "7b-video-llava": "random:7b-video-llava",
+}
+
+_FRAMES = {"eventgpt": 5, "llava": 8, "video_llava": 8, "llava_next_video": 8}
+"""Frames shown: those the families were trained with, and for LLaVA-1.5 as many images as Video-LLaVA has frames."""
+
+TEXT_POSITIONS = {"eventgpt": 58, "llava": 35, "video_llava": 30, "llava_next_video": 30}
+"""Positions of text around the visual ones: the published prompts with a question of one sentence."""
+
+SHAPES = ("tiny", "dispatch-32", *_NETWORKS)
+"""All names, small to large; those from 160m on have a CLIP tower and a full vocabulary."""
+
+
+@dataclass(frozen=True)
+class BenchShape:
+    """One of SHAPES: the language model's configuration, the whole network's where there is one, and the prompt's
+    positions when the family's own number of frames is shown."""
+
+    name: str
+    text: LlamaConfig
+    network: ModelConfig | None
+    prompt: int
+
+
+def bench_shape(name: str) -> BenchShape:
+    """The shape of a name. Raises UserError (exit code 2) for an unknown one."""
+    if name not in SHAPES:
+        raise UserError(f"Unknown shape '{name}'; choose one of {', '.join(SHAPES)}.", exit_code=USAGE)
+    if name not in _NETWORKS:
+        return BenchShape(name, language_config(LANGUAGE_SHAPES[name]), None, _SMALL_PROMPT)
+    config = random_config(_NETWORKS[name])
+    if name == "1b":
+        config = replace(config, text=LlamaConfig(**_LLAMA_1B))
+    return BenchShape(name, config.text, config, visual_positions(config) + TEXT_POSITIONS[config.family])
+
+
+def visual_positions(config: ModelConfig) -> int:
+    """Positions of the prompt that come from the family's number of frames."""
+    frames = _FRAMES[config.family]
+    if isinstance(config, EventGptConfig):
+        return frames + patches(config.vision) + 1
+    return frames * config.tokens_per_frame
+
+
+def language_config(sizes: dict[str, Any]) -> LlamaConfig:
+    """A small Llama of these sizes that never ends a text; its weights spread widely enough for varied ones."""
+    return LlamaConfig(
+        vocab_size=512,
+        max_position_embeddings=256,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        **sizes,
+    )
+
+
+def build_language_model(config: LlamaConfig) -> LlamaForCausalLM:
+    """The model with random weights, the same ones each time, in float32 on the CPU."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        model: LlamaForCausalLM = LlamaForCausalLM(config).eval()
+    return model.requires_grad_(False)
+
+
+def text_shape(config: LlamaConfig) -> TextShape:
+    """A language model's sizes as plain numbers."""
+    heads = config.num_attention_heads
+    return TextShape(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        intermediate=config.intermediate_size,
+        heads=heads,
+        kv_heads=config.num_key_value_heads or heads,
+        head_dim=config.head_dim or config.hidden_size // heads,
+        vocabulary=config.vocab_size,
+        is_tied=bool(config.tie_word_embeddings),
+    )
+
+
+def vision_shape(config: ModelConfig) -> VisionShape:
+    """The tower's and the projector's sizes, for the family's number of frames.
+
+    Layers behind the one that is read count as none: a tower that runs them does so for nothing.
+    """
+    vision, hidden = config.vision, config.text.hidden_size
+    width, depth = number(vision.hidden_size), number(vision.num_hidden_layers)
+    projections = [(width, hidden), (hidden, hidden)]
+    used, kept = depth, patches(vision) + 1
+    if isinstance(config, EventGptConfig):
+        projections += [(hidden, hidden)] if config.has_adaptor else []
+    else:
+        used = config.feature_layer if config.feature_layer >= 0 else depth + 1 + config.feature_layer
+        kept = config.tokens_per_frame
+    return VisionShape(
+        frames=_FRAMES[config.family],
+        layers=used,
+        width=width,
+        intermediate=number(vision.intermediate_size),
+        patch=number(vision.patch_size),
+        patches=patches(vision),
+        kept=kept,
+        projections=tuple(projections),
+        channels=number(vision.num_channels),
+    )
+
+
+def pixel_shape(config: ModelConfig) -> tuple[int, int, int, int]:
+    """[T, 3, H, W] of the tower's input."""
+    pixels = edge(config.vision)
+    return _FRAMES[config.family], number(config.vision.num_channels), pixels, pixels

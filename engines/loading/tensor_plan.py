@@ -1,0 +1,172 @@
+"""Which stored tensor fills which parameter of a network, and what does not fit: names and shapes, no weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, tower_tensors
+from engines.checkpoints.config import EventGptConfig, ModelConfig
+from engines.checkpoints.layer_drop import is_left_out, source_name
+from engines.checkpoints.naming import EVENTGPT, canonical, is_old_buffer, naming
+from engines.checkpoints.shards import StoredTensor, has_weights
+from engines.families.networks import Network, parameter_shapes
+from evprof.core.errors import UserError
+
+_TOWER = "model.visual_tower.visual_tower.vision_model."
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """Which stored tensor fills which parameter; keys of `sources` are module names.
+
+    `missing` are published names; `strangers` have no place in the network; `misshaped` come with the shape that was
+    expected; `skipped` are names of tables every release can compute.
+    """
+
+    sources: dict[str, StoredTensor]
+    missing: tuple[str, ...]
+    strangers: tuple[StoredTensor, ...]
+    misshaped: tuple[tuple[StoredTensor, tuple[int, ...]], ...]
+    skipped: tuple[str, ...]
+
+    def without_tower(self) -> TensorPlan:
+        """The same with nothing missing of EventGPT's tower, where that is told in other words."""
+        return replace(self, missing=tuple(name for name in self.missing if not name.startswith(_TOWER)))
+
+    @property
+    def surplus(self) -> list[str]:
+        """Stored names that have no place in the network."""
+        return [tensor.name for tensor in self.strangers]
+
+
+def holds_tower(stored: Mapping[str, StoredTensor]) -> bool:
+    """Whether these tensors are EventGPT's with a CLIP tower, or a part of one, among them."""
+    return any(canonical(EVENTGPT, name).startswith(_TOWER) for name in stored)
+
+
+def with_tower(
+    folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
+    """EventGPT's tensors with those of a CLIP folder, when the files hold no tower at all; and a sentence saying so.
+
+    The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub. Raises
+    UserError, naming --clip, when there is none. Everything else comes back as it is.
+    """
+    if not isinstance(config, EventGptConfig) or holds_tower(stored):
+        return stored, ()
+    source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
+    if source is None and fetches and not config.tower_is_given:
+        source = fetched_folder(config.tower_name)
+    if source is None:
+        raise UserError(_no_tower(folder, config))
+    borrowed = {_TOWER + name: tensor for name, tensor in tower_tensors(source).items()}
+    if not borrowed:
+        raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
+    whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
+    return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
+
+
+def _no_tower(folder: Path, config: EventGptConfig) -> str:
+    if config.tower_is_given:
+        return (
+            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP "
+            "folder with --clip FOLDER."
+        )
+    named = "names none"
+    if config.tower_name is not None:
+        empty = f"but {config.tower_folder} holds no weights"
+        named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
+    return (
+        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
+        "with --clip FOLDER."
+    )
+
+
+def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:
+    """The configuration with the vocabulary's rows as they are stored, where config.json says another number.
+
+    Only when embeddings and head agree with each other; whatever else differs is `plan_problems`' to tell.
+    """
+    names = naming(config.family)
+    wanted = [names.published("language_model.model.embed_tokens.weight")]
+    if not config.text.tie_word_embeddings:
+        wanted.append(names.published("language_model.lm_head.weight"))
+    shapes = {canonical(config.family, name): tensor.shape for name, tensor in stored.items()}
+    rows = {shapes[name][0] if name in shapes and len(shapes[name]) == 2 else 0 for name in wanted}
+    if len(rows) != 1 or (found := rows.pop()) in (0, config.text.vocab_size):
+        return config
+    text = copy.deepcopy(config.text)
+    said = f"Embeddings and head have {found} rows where config.json says {text.vocab_size}; the stored rows are used."
+    text.vocab_size = found
+    return replace(config, text=text, assumptions=(*config.assumptions, said))
+
+
+def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, StoredTensor]) -> TensorPlan:
+    """Compares what the files hold (by stored name) with what the network needs, both ways."""
+    names = naming(config.family)
+    wanted = {
+        names.published(source_name(config, name)): (name, shape) for name, shape in parameter_shapes(network).items()
+    }
+    sources: dict[str, StoredTensor] = {}
+    strangers: list[StoredTensor] = []
+    skipped: list[str] = []
+    misshaped: list[tuple[StoredTensor, tuple[int, ...]]] = []
+    tied = config.text.tie_word_embeddings
+    for stored_name, tensor in stored.items():
+        name = canonical(config.family, stored_name)
+        if is_left_out(config, names.module(name)):
+            continue
+        if name in wanted:
+            module_name, shape = wanted[name]
+            if tensor.shape != shape:
+                misshaped.append((tensor, shape))
+            elif module_name in sources:
+                strangers.append(tensor)
+            else:
+                sources[module_name] = tensor
+        elif is_old_buffer(name) or (tied and name.endswith("lm_head.weight")):
+            skipped.append(stored_name)
+        else:
+            strangers.append(tensor)
+    present = {canonical(config.family, name) for name in stored}
+    missing = [name for name in wanted if name not in present]
+    return TensorPlan(sources, tuple(missing), tuple(strangers), tuple(misshaped), tuple(skipped))
+
+
+def plan_problems(folder: Path, plan: TensorPlan) -> list[str]:
+    """One sentence per kind of mismatch, naming the first tensor and its file; empty when all is well."""
+    problems: list[str] = []
+    qformer = [each for each in plan.strangers if "query_embeddings" in each.name or "attention_layers" in each.name]
+    if qformer:
+        problems.append(
+            f"{qformer[0].path} holds '{qformer[0].name}', a Q-Former's tensor; EventGPT with a Q-Former is not "
+            "supported."
+        )
+    if plan.missing:
+        more = _more(plan.missing)
+        problems.append(
+            f"{folder} lacks the tensor '{plan.missing[0]}'{more} that its config.json asks for; download the missing "
+            "weight file."
+        )
+    strangers = [tensor for tensor in plan.strangers if tensor not in qformer]
+    if strangers:
+        more = _more(strangers)
+        problems.append(
+            f"{strangers[0].path} holds the tensor '{strangers[0].name}'{more} that its config.json has no place for; "
+            "check that weights and config.json belong together."
+        )
+    if plan.misshaped:
+        tensor, wanted = plan.misshaped[0]
+        more = _more(plan.misshaped)
+        problems.append(
+            f"{tensor.path}: the tensor '{tensor.name}'{more} has shape {list(tensor.shape)}, but config.json makes it "
+            f"{list(wanted)}; check that weights and config.json belong together."
+        )
+    return problems
+
+
+def _more(names: Sequence[object]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""

@@ -1,0 +1,84 @@
+"""Models kept loaded between runs, and what a run pays when one is not; it knows no stage and no record."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from engines.decoder.step_choice import DecodeSteps
+from engines.stages.model import VisionLanguageModel
+from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import StopFlag
+from evprof.core.request import ModelChoice
+from evprof.core.run_info import SetupFacts
+from evprof.core.units import ms_from_ns
+
+Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], VisionLanguageModel]
+"""`engines.loading.weights.load_model`, or a test's own."""
+
+_Key = tuple[ModelChoice, str]
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A model ready to run, what getting it took (nothing when it was loaded already), and its decode steps."""
+
+    model: VisionLanguageModel
+    setup: SetupFacts
+    steps: DecodeSteps
+
+
+class WarmModels:
+    """Holds models by choice and role. `import_ms` is told once, with the first model loaded."""
+
+    def __init__(self, loader: Loader, import_ms: float | None = None) -> None:
+        self._loader = loader
+        self._import_ms = import_ms
+        self._held: dict[_Key, VisionLanguageModel] = {}
+        self._steps: dict[_Key, DecodeSteps] = {}
+
+    def holds(self, choice: ModelChoice, role: str) -> bool:
+        """Whether that model is loaded."""
+        return (choice, role) in self._held
+
+    def get(self, choice: ModelChoice, role: str, progress: Callable[[int, int], None], stop: StopFlag) -> Warm:
+        """The model, loaded if need be. Raises what the loader raises, UserError and Cancelled among it."""
+        held = self._held.get((choice, role))
+        if held is not None:
+            return Warm(held, SetupFacts(), self._steps[(choice, role)])
+        began_ns = monotonic_ns()
+        model = self._loader(choice, role, progress, stop)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize(model.device)
+        setup = SetupFacts(import_ms=self._import_ms, weights_ms=ms_from_ns(monotonic_ns() - began_ns))
+        self._import_ms = None
+        steps = DecodeSteps(model.language_model)
+        self._held[(choice, role)], self._steps[(choice, role)] = model, steps
+        return Warm(model, setup, steps)
+
+    def release_caches(self) -> None:
+        """Gives back the KV caches that captured steps keep between runs."""
+        for steps in self._steps.values():
+            steps.release()
+
+    def keep_only(self, wanted: set[_Key]) -> None:
+        """Frees every model but those."""
+        surplus = [key for key in self._held if key not in wanted]
+        for key in surplus:
+            del self._held[key], self._steps[key]
+        if surplus:
+            free_memory()
+
+    def clear(self) -> None:
+        """Frees all models."""
+        self.keep_only(set())
+
+
+def free_memory() -> None:
+    """Hands unreferenced tensors' memory back to the device."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

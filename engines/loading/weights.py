@@ -1,0 +1,288 @@
+"""Finds a model by name, checks its tensors against its configuration and brings it onto a device."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from engines import CATALOGUE, bundled_folder
+from engines.adapters.lora import load_lora
+from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, read_config
+from engines.checkpoints.json_file import read_json
+from engines.checkpoints.layer_drop import split_layers, with_layers
+from engines.checkpoints.naming import EVENTGPT
+from engines.checkpoints.shards import has_weights, read_headers, read_tensors, weight_files
+from engines.decoder.kv_cache import STATIC, make_cache
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantization import check_quantization, held_bytes, quantize_weights
+from engines.families.event_model import EventLanguageModel
+from engines.families.eventgpt import EventGptModel
+from engines.families.networks import Network, build_empty, finish, put_parameter
+from engines.families.video_model import VideoLanguageModel
+from engines.hardware.device import choose_device, choose_dtype, dtype_name
+from engines.loading.random_weights import PREFIX, build_random, random_config, random_vocabulary
+from engines.loading.tensor_plan import holds_tower, plan_problems, plan_tensors, with_stored_rows, with_tower
+from engines.stages.model import VisionLanguageModel
+from engines.stages.pixel_values import ClipTransform
+from engines.stages.reading import import_readers
+from engines.stages.vision_cache import checkpoint_identity
+from engines.tokens.prompts import EVENTGPT_V1, LLAVA_NEXT_VIDEO, LLAVA_V1_5
+from engines.tokens.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
+from engines.tokens.tokenization import Vocabulary, read_vocabulary
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import StopFlag
+from evprof.core.request import ModelChoice
+from evprof.core.run_info import ModelFacts
+from evprof.loaders.adapters import read_adapter
+
+Progress = Callable[[int, int], None]
+"""Told bytes done of bytes in all."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
+_SMALL_FILES = ["*.json", "tokenizer.model"]
+_WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+"""What is fetched from the hub: beside the small files the first of these that are there."""
+
+_PUBLISHED_ROWS = 32_000
+"""Rows of EventGPT-7B's embeddings, one for each entry of Llama's tokenizer."""
+
+_PREPROCESSING_FILES = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
+"""What three generations of transformers call the description of how pictures are prepared."""
+
+_TEMPLATES = {
+    "eventgpt": EVENTGPT_V1,
+    "llava": LLAVA_V1_5,
+    "video_llava": VIDEO_LLAVA_PROMPT,
+    "llava_next_video": LLAVA_NEXT_VIDEO,
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A found model: its configuration, and its folder (None for random weights)."""
+
+    name: str
+    config: ModelConfig
+    folder: Path | None
+
+
+def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
+    """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
+
+    With `:layers=N` behind it, N of its language model's layers are kept (see `layer_drop`).
+    `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
+    fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
+    """
+    whole, count = split_layers(name)
+    if count is not None:
+        found = find_checkpoint(whole, clip, with_weights=with_weights)
+        return replace(found, name=f"{found.name}:layers={count}", config=with_layers(found.config, found.name, count))
+    if name.startswith(PREFIX):
+        return Checkpoint(name, random_config(name), None)
+    folder = bundled_folder(name) or Path(os.path.expanduser(name))
+    if not folder.is_dir():
+        folder = _hub_folder(name, with_weights)
+    try:
+        stored = read_headers(folder)
+    except UserError:
+        # Told when weights are asked for; the configuration is worth knowing without them.
+        stored = {}
+    config = read_config(folder, clip, holds_tower=holds_tower(stored))
+    return Checkpoint(name if bundled_folder(name) else _short_name(name), with_stored_rows(config, stored), folder)
+
+
+def _short_name(name: str) -> str:
+    return name if _HUB_ID.match(name) and not Path(name).exists() else Path(os.path.expanduser(name)).resolve().name
+
+
+def _hub_folder(name: str, with_weights: bool) -> Path:
+    if any(entry.name == name for entry in CATALOGUE):
+        raise UserError(f"The bundled model '{name}' is missing from this installation; install evprof again.")
+    if Path(os.path.expanduser(name)).is_file():
+        raise UserError(f"{name} is a file; name the checkpoint folder it lies in.", exit_code=USAGE)
+    if not _HUB_ID.match(name):
+        known = ", ".join(entry.name for entry in CATALOGUE)
+        raise UserError(f"There is no folder {name}, and no model of that name; evprof brings {known}.")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        cached = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, *_WEIGHT_FILES], local_files_only=True))
+        # Some other program may have fetched parts, or been stopped half-way.
+        read_json(cached / "config.json")
+        if with_weights:
+            weight_files(cached)
+    except (LocalEntryNotFoundError, UserError):
+        pass
+    else:
+        return cached
+    try:
+        fetched = Path(snapshot_download(name, allow_patterns=_SMALL_FILES))
+        for weights in _WEIGHT_FILES if with_weights else ():
+            fetched = Path(snapshot_download(name, allow_patterns=[*_SMALL_FILES, weights]))
+            if has_weights(fetched):
+                break
+        return fetched
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        # The first sentence says which of "no such model", "no permission" and "no network" it was.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise UserError(
+            f"Model {name} is neither in the Hugging Face cache nor could it be fetched ({reason}); "
+            "check the name and the network, or name a checkpoint folder."
+        ) from None
+
+
+def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
+    """Brings a model onto its device, tensor by tensor; any model may take any `role`.
+
+    Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
+    """
+    checkpoint = find_checkpoint(choice.name, choice.clip, with_weights=True)
+    import_readers()
+    device = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, device)
+    # Weights that are to be packed wait beside the device: it never has to hold them as they are in the files.
+    first_home = device
+    if choice.quantization is not None:
+        check_quantization(choice.quantization, device, dtype)
+        first_home = torch.device("cpu")
+    config, folder = checkpoint.config, checkpoint.folder
+    lora = None if choice.lora is None else read_adapter(choice.lora)
+    said: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    if folder is None:
+        network = build_random(config, device, dtype, progress, stop, home=first_home)
+        vocabulary: Vocabulary = random_vocabulary(config)
+        transform = ClipTransform.square(edge(config.vision))
+    else:
+        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+        transform = preprocessing_of(folder, config)
+        network, said, files = _read_network((folder, config), first_home, dtype, progress, stop)
+    _check_vocabulary(checkpoint, vocabulary)
+    said = (*said, *rows_sentence(config, vocabulary))
+    facts = model_facts(checkpoint, network, device, dtype)
+    decoder = LlamaDecoder.take_over(network.language_model)
+    # What is left of transformers' module are views that nothing calls.
+    del network.language_model
+    if lora is not None:
+        load_lora(lora, decoder)
+    if choice.quantization is not None:
+        quantize_weights(decoder, choice.quantization, device, stop)
+        network.to(device)
+    _first_pass(network, decoder, device, dtype)
+    if choice.quantization is not None:
+        # After that pass: some CPU kernels order the packed weights anew when they first meet them.
+        facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
+    warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
+    if isinstance(network, EventGptModel):
+        return EventLanguageModel(
+            network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
+        )
+    return VideoLanguageModel(
+        network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
+    )
+
+
+def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:
+    """One frame and two tokens: libraries load and choose their kernels on first use, which is setup, not a stage."""
+    pixels = edge(network.config.vision)
+    with torch.inference_mode():
+        network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
+        ids = torch.ones(1, 2, device=device, dtype=torch.long)
+        decoder(decoder.embed(ids), make_cache(STATIC, decoder.config, capacity=2, device=device, dtype=dtype))
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _read_network(
+    checkpoint: tuple[Path, ModelConfig], device: torch.device, dtype: torch.dtype, progress: Progress, stop: StopFlag
+) -> tuple[Network, tuple[str, ...], tuple[Path, ...]]:
+    """The network with its weights, what is to be said about them, and the files they come from."""
+    folder, config = checkpoint
+    network = build_empty(config)
+    stored, said = with_tower(folder, config, read_headers(folder), fetches=True)
+    plan = plan_tensors(config, network, stored)
+    problems = plan_problems(folder, plan)
+    if problems:
+        raise UserError(problems[0])
+    module_names = {(tensor.path, tensor.name): name for name, tensor in plan.sources.items()}
+    total = sum(tensor.nbytes for tensor in plan.sources.values())
+    done = 0
+    progress(0, total)
+    for tensor, value in read_tensors(list(plan.sources.values()), device):
+        if stop.is_set():
+            raise Cancelled
+        put_parameter(network, module_names[(tensor.path, tensor.name)], value.to(dtype))
+        done += tensor.nbytes
+        progress(done, total)
+    finish(network, device)
+    return network, said, tuple(sorted({tensor.path for tensor in plan.sources.values()}))
+
+
+def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
+    """CLIP's preparation as the folder describes it, else CLIP's own for the tower's size. Raises UserError."""
+    found = preprocessing_file(folder, config)
+    pixels = edge(config.vision)
+    return ClipTransform.from_file(found, pixels) if found else ClipTransform.square(pixels)
+
+
+def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
+    """The file that describes the preparation of pictures: EventGPT's lies in its CLIP folder."""
+    folders = [folder]
+    if isinstance(config, EventGptConfig) and config.tower_folder is not None:
+        folders.insert(0, config.tower_folder)
+    places = (each / name for each in folders for name in _PREPROCESSING_FILES)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
+    rows = checkpoint.config.text.vocab_size
+    if vocabulary.size > rows:
+        raise UserError(
+            f"{checkpoint.name}: the tokenizer has {vocabulary.size} tokens but the model only {rows} rows; "
+            "they do not belong together."
+        )
+
+
+def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:
+    """What is to be said of an EventGPT whose embeddings have other rows than those of the published one.
+
+    Nothing of a smaller one that has a row for every entry of its tokenizer and no more.
+    """
+    rows = config.text.vocab_size
+    if config.family != EVENTGPT or rows == _PUBLISHED_ROWS or rows == vocabulary.size < _PUBLISHED_ROWS:
+        return ()
+    return (
+        f"The embeddings have {rows} rows, EventGPT as published {_PUBLISHED_ROWS} and the tokenizer {vocabulary.size} "
+        "entries; tokens without an entry have no text.",
+    )
+
+
+def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, dtype: torch.dtype) -> ModelFacts:
+    """What is to be known of a loaded model."""
+    config = checkpoint.config
+    text = config.text
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return ModelFacts(
+        name=checkpoint.name,
+        family=config.family,
+        model_type=config.model_type,
+        parameters=parameters,
+        weight_bytes=sum(parameter.nbytes for parameter in network.parameters()),
+        dtype=dtype_name(dtype),
+        device=str(device),
+        quantization=None,
+        layers=text.num_hidden_layers,
+        kv_heads=text.num_key_value_heads or text.num_attention_heads,
+        head_dim=text.head_dim or text.hidden_size // text.num_attention_heads,
+        kv_element_bytes=dtype.itemsize,
+        context_limit=text.max_position_embeddings,
+        attention="sdpa",
+        cache=STATIC,
+        prompt_template=_TEMPLATES[config.family].name,
+    )

@@ -1,0 +1,109 @@
+"""A torch profiler trace of one run, in the layout TensorBoard's profiler plugin opens.
+
+A traced run is a run of its own: the profiler slows everything down, so none of its times is compared with others.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function, tensorboard_trace_handler
+
+from engines.measuring.timing import DeviceTimer, Span, StageClock
+from evprof.core.errors import UserError
+from evprof.core.protocols import Sink
+
+
+class TracedClock(StageClock):
+    """A clock whose spans and steps also show in the trace, properly nested.
+
+    ProfilerStep#0 is everything before stage decode; each token or round of decode is a step of its own.
+    """
+
+    def __init__(self, sink: Sink, run_id: int, *, timers: dict[str, DeviceTimer] | None = None) -> None:
+        super().__init__(sink, run_id, timers=timers, annotation=record_function)
+        self._steps = 0
+        self._step: AbstractContextManager[Any] | None = None
+
+    def open(self, span: Span) -> None:
+        """Begins the first step with the first stage and ends it before decode."""
+        is_stage = not self.is_inside
+        if is_stage and span.name == "decode":
+            self._end_mark()
+        elif is_stage and self._steps == 0:
+            self.begin_step()
+        super().open(span)
+
+    def begin_step(self) -> None:
+        """Opens the next ProfilerStep#N."""
+        self._step = record_function(f"ProfilerStep#{self._steps}")
+        self._step.__enter__()
+        self._steps += 1
+
+    def end_step(self) -> None:
+        """Closes it."""
+        self._end_mark()
+        super().end_step()
+
+    def finish(self) -> int:
+        """Closes what a stopped run left open, too."""
+        self._end_mark()
+        return super().finish()
+
+    def _end_mark(self) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.__exit__(None, None, None)
+
+
+class TorchTrace:
+    """A context: profiles what happens inside and writes `{host}_{pid}.{ns}.pt.trace.json.gz` into `folder`."""
+
+    make_clock = TracedClock
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._profile: profile | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"The trace folder {self.folder} cannot be made ({error.strerror}); name another --torch-trace."
+            ) from None
+        activities = [ProfilerActivity.CPU]
+        if torch.cuda.is_available():
+            activities.append(ProfilerActivity.CUDA)
+        self._profile = profile(
+            activities=activities,
+            record_shapes=True,
+            on_trace_ready=tensorboard_trace_handler(str(self.folder), use_gzip=True),
+            acc_events=True,
+        )
+        self._profile.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        profiler, self._profile = self._profile, None
+        if profiler is not None:
+            profiler.__exit__(kind, error, trace)
+
+    def facts(self) -> dict[str, Any]:
+        """Where the trace lies, for the run's record; nothing when none was written."""
+        files = sorted(self.folder.glob("*.pt.trace.json.gz")) if self.folder.is_dir() else []
+        return {"trace_path": str(files[-1])} if files else {}
+
+
+def trace_folder(log_folder: str, run_id: int, label: str) -> Path:
+    """A sub-folder of its own for a run; TensorBoard shows its name as the run's."""
+    when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return Path(log_folder) / re.sub(r"[^\w.-]+", "-", f"run{run_id}-{label}-{when}")

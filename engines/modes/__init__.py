@@ -1,0 +1,1 @@
+"""The modes of a run, and the run that carries one out."""

@@ -1,0 +1,119 @@
+"""What two threads of one run share and what each has for itself: sink, clocks, stop flags, CPU threads, CUDA streams.
+
+It knows neither what is computed nor why at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Any
+
+import torch
+
+from engines.hardware.threads import split_threads
+from engines.measuring.timing import StageClock, make_timers
+from evprof.core.messages import Message
+from evprof.core.protocols import Sink, StopFlag
+from evprof.core.records import Record
+
+THREADS, STREAMS, DEVICES = "threads", "streams", "devices"
+"""Both on the CPU, each with threads of its own; both on one GPU, each with a stream of its own; apart."""
+
+
+class SharedSink:
+    """Lets two threads append to one sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._lock = threading.Lock()
+
+    def append(self, record: Record) -> None:
+        """Takes one record."""
+        with self._lock:
+            self._sink.append(record)
+
+    def post(self, message: Message) -> None:
+        """Takes one message, behind the records of either thread so far."""
+        with self._lock:
+            self._sink.post(message)
+
+
+class LinkedStop:
+    """A run's stop flag that is also set when the other thread has no use for this one's work any more."""
+
+    def __init__(self, stop: StopFlag) -> None:
+        self._stop = stop
+        self.is_released = False
+
+    def release(self) -> None:
+        """Ends this side's work at its next look."""
+        self.is_released = True
+
+    def is_set(self) -> bool:
+        """Whether a person or the other side asked to stop."""
+        return self.is_released or self._stop.is_set()
+
+
+class Concurrency:
+    """How a draft computes beside its target. Made in setup: making a stream and its timer waits for the device."""
+
+    def __init__(self, draft: torch.device, target: torch.device, pools: dict[str, list[Any]]) -> None:
+        self.kind = THREADS if draft.type == target.type == "cpu" else STREAMS if draft == target else DEVICES
+        self._draft = draft
+        self._total = torch.get_num_threads()
+        self.draft_threads: int | None = None
+        self.target_threads: int | None = None
+        if self.kind == THREADS:
+            self.draft_threads, self.target_threads = split_threads(self._total)
+        # A timer's events go back into a pool when they were read, by the thread that reads them.
+        self._timers = make_timers([draft], pools)
+        self._stream = _stream_of(str(draft)) if draft.type == "cuda" else None
+
+    def branch(self, clock: StageClock, sink: Sink) -> StageClock:
+        """The draft's clock."""
+        return clock.branch(sink, self._timers)
+
+    @contextmanager
+    def draft_side(self) -> Iterator[None]:
+        """Surrounds everything the draft's thread computes: gradients, threads and streams are a thread's own."""
+        if self.draft_threads is not None:
+            torch.set_num_threads(self.draft_threads)
+        placed = torch.cuda.device(self._draft) if self._draft.type == "cuda" else nullcontext()
+        streamed = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        with placed, streamed, torch.inference_mode():
+            if self._stream is not None:
+                # Behind what setup queued; the weights are there already.
+                self._stream.wait_stream(torch.cuda.default_stream(self._draft))
+            yield
+
+    def enter_target(self) -> None:
+        """The target's part of the CPU threads, for the calling thread."""
+        if self.target_threads is not None:
+            torch.set_num_threads(self.target_threads)
+
+    def leave_target(self) -> None:
+        """All CPU threads again, for the calling thread and those that are started from now on."""
+        if self.target_threads is not None:
+            torch.set_num_threads(self._total)
+
+    def join_streams(self) -> None:
+        """What the calling thread computes on the draft's device from now on follows all the draft's thread did."""
+        if self._stream is not None:
+            torch.cuda.current_stream(self._draft).wait_stream(self._stream)
+
+
+@cache
+def _stream_of(device: str) -> torch.cuda.Stream:
+    """One for all runs: memory that the allocator gave a stream, it keeps for that stream."""
+    return torch.cuda.Stream(device)
+
+
+def wait_for(tensor: torch.Tensor) -> None:
+    """Returns when a tensor's value is there; at once on a CPU. Other threads go on meanwhile."""
+    if tensor.device.type == "cuda":
+        done = torch.cuda.Event()
+        done.record(torch.cuda.current_stream(tensor.device))
+        done.synchronize()

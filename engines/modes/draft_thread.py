@@ -1,0 +1,201 @@
+"""The thread in which a draft runs while its target prefills: its own stages first, then tokens until it is to end.
+
+What it drafts is taken over token by token; a step that is under way when drafting ends is forgotten. It knows neither
+the target nor what becomes of the tokens.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from engines.decoder.decoding import make_reader
+from engines.drafters.drafter import Drafted
+from engines.drafters.model_drafter import ModelDrafter
+from engines.measuring.timing import StageClock
+from engines.modes.concurrency import LinkedStop
+from engines.tokens.answer import Answer
+from evprof.core.errors import Cancelled
+from evprof.core.records import DRAFT
+
+NAME = "evprof-draft"
+
+
+@dataclass(frozen=True, eq=False)
+class FreeDrafts:
+    """What was drafted: `chosen` on the draft's device, `ids` on the host, in how much time from `start_ns` on."""
+
+    chosen: tuple[Drafted, ...] = ()
+    ids: tuple[int, ...] = ()
+    start_ns: int = 0
+    spent_ns: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of drafted tokens."""
+        return len(self.ids)
+
+
+class DraftThread:
+    """Runs `prepare`, which prefills the draft and gives the logits [1, V] behind its prompt, then drafts.
+
+    Drafting ends after `most` tokens, behind one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
+    set should this thread fail, so that the other side stops too.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[], torch.Tensor],
+        drafter: ModelDrafter,
+        *,
+        most: int,
+        eos_ids: frozenset[int],
+        clock: StageClock,
+        stop: LinkedStop,
+        beside: LinkedStop,
+        side: AbstractContextManager[None],
+        answer: Answer,
+    ) -> None:
+        self._prepare = prepare
+        self._drafter = drafter
+        self._most = most
+        self._eos_ids = eos_ids
+        self._clock = clock
+        self._stop, self._beside = stop, beside
+        self._side = side
+        self._answer = answer
+        self._begun = threading.Event()
+        # Guards all below; the engine's thread waits on it only where it has nothing else to do.
+        self._changed = threading.Condition()
+        self._chosen: list[Drafted] = []
+        self._ids: list[int] = []
+        self._start_ns = self._last_ns = 0
+        self._is_closed = False
+        self._is_prefilled = False
+        self._is_over = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread, which then waits for `begin`: before the run's zero."""
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Lets it work. Again has no effect."""
+        self._begun.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no token will follow those that are there."""
+        return self._is_over
+
+    def close(self) -> FreeDrafts:
+        """Ends drafting at once and gives what is there. Raises what the thread failed with."""
+        with self._changed:
+            self._is_closed = True
+            return self._taken()
+
+    def complete(self) -> FreeDrafts:
+        """Waits until drafting has ended by itself. Raises what the thread failed with, or Cancelled."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over)
+            self._is_closed = True
+            return self._taken()
+
+    def wait_until_prefilled(self) -> None:
+        """Waits for the end of the draft's own prefill. Raises what the thread failed with, or Cancelled."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_prefilled or self._is_over)
+            self._taken()
+
+    def join(self) -> None:
+        """Waits for the step under way. Raises what the thread failed with, or Cancelled."""
+        with self._changed:
+            self._is_closed = True
+        self._begun.set()
+        self._thread.join()
+        with self._changed:
+            self._taken()
+
+    def release(self) -> None:
+        """Nobody needs it any more: it ends between two layers or tokens; nobody waits."""
+        self._stop.release()
+        self._begun.set()
+
+    def abandon(self) -> None:
+        """Ends the thread, between two layers if need be, and waits for it. Raises nothing; again has no effect."""
+        self.release()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the thread failed with of its own, not because it was stopped."""
+        return None if isinstance(self._error, Cancelled) else self._error
+
+    def _taken(self) -> FreeDrafts:
+        if self._error is not None:
+            raise self._error
+        spent_ns = self._last_ns - self._start_ns if self._ids else 0
+        return FreeDrafts(tuple(self._chosen), tuple(self._ids), self._start_ns, spent_ns)
+
+    # From here on the draft's thread.
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._begun.wait()
+            if self._stop.is_set():
+                raise Cancelled
+            with self._side:
+                logits = self._prepare()
+                with self._changed:
+                    self._is_prefilled = True
+                    self._changed.notify_all()
+                if self._most and not self._is_closed:
+                    self._draft(logits)
+        except BaseException as problem:  # noqa: BLE001 - raised again by the thread that waits for this one
+            error = problem
+        with self._changed:
+            self._error = error
+            self._is_over = True
+            self._changed.notify_all()
+        if self.failure is not None:
+            self._beside.release()
+
+    def _draft(self, logits: torch.Tensor) -> None:
+        """Token after token. On a GPU one step is under way while the one before it is read, never more."""
+        device, reader = self._drafter.device, make_reader(self._drafter.device)
+        waiting: deque[Drafted] = deque()
+        with self._clock.stage("decode", DRAFT, device) as span:
+            self._start_ns = span.start_ns
+            try:
+                for count, one in enumerate(self._drafter.drafted(logits), 1):
+                    waiting.append(one)
+                    self._take(reader.push(one.token), waiting)
+                    self._clock.settle()
+                    self._drafter.note_length(self._answer)
+                    if count == self._most or self._ends():
+                        break
+                self._take(reader.flush(), waiting)
+            finally:
+                span.output("token ids", self._ids)
+
+    def _take(self, ids: list[int], waiting: deque[Drafted]) -> None:
+        with self._changed:
+            if self._is_closed or (self._ids and self._ids[-1] in self._eos_ids):
+                return
+            for token_id in ids:
+                self._ids.append(token_id)
+                self._chosen.append(waiting.popleft())
+                self._last_ns = self._clock.now()
+
+    def _ends(self) -> bool:
+        if self._stop.is_set():
+            raise Cancelled
+        return self._is_closed or bool(self._ids and self._ids[-1] in self._eos_ids)

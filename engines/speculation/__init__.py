@@ -1,0 +1,1 @@
+"""Rounds of speculative decoding: drafted, verified, judged."""

@@ -1,0 +1,115 @@
+"""How many tokens the next round drafts: always as many, by how the last round went, or by measured cost.
+
+The heuristic is transformers' "heuristic" schedule; the budget is the gamma that maximises tokens per time,
+tau(gamma) / (gamma c + v(gamma)), with acceptance and costs as measured in the rounds so far.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from evprof.metrics.speculation.outcome import expected_tokens_per_round
+
+
+class DraftLength(Protocol):
+    """`next` is asked before a round, `learn` is told after it; `most` is the largest number it ever gives."""
+
+    most: int
+
+    def next(self) -> int:
+        """Tokens to draft, at least 1."""
+
+    def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
+        """How a round went."""
+
+
+class Fixed:
+    """Always `gamma`."""
+
+    def __init__(self, gamma: int) -> None:
+        self.most = self._gamma = gamma
+
+    def next(self) -> int:
+        """Gamma."""
+        return self._gamma
+
+    def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
+        """Nothing changes it."""
+
+
+class Heuristic:
+    """Two more after a round that was accepted whole, one fewer after any other; from 1 to `most`, from `gamma` on."""
+
+    def __init__(self, gamma: int, most: int) -> None:
+        self._count = gamma
+        self.most = most
+
+    def next(self) -> int:
+        """The present number."""
+        return self._count
+
+    def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
+        """Counts up or down; a round without drafts says nothing."""
+        if drafted == 0:
+            return
+        change = 2 if accepted == drafted else -1
+        self._count = min(self.most, max(1, self._count + change))
+
+
+class Budgeted:
+    """The number that promises the most tokens per time, from 1 to `most`; `gamma` until a round was measured.
+
+    Acceptance starts at one half with the weight of two tokens and fades, so that the start of an answer does not
+    decide about its end. A verification's cost is taken as a line in its width once two widths were seen.
+    """
+
+    _FADE = 0.9
+
+    def __init__(self, gamma: int, most: int) -> None:
+        self._gamma, self.most = gamma, most
+        self._accepted, self._judged = 1.0, 2.0
+        self._draft_ns = self._drafted = 0.0
+        self._verify: dict[int, float] = {}
+
+    def next(self) -> int:
+        """The best by what is known."""
+        if not self._verify:
+            return self._gamma
+        return max(range(1, self.most + 1), key=self._pace)
+
+    def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
+        """Takes a round's counts and durations in."""
+        if drafted == 0:
+            return
+        judged = accepted + (accepted < drafted)
+        self._accepted = self._FADE * self._accepted + accepted
+        self._judged = self._FADE * self._judged + judged
+        self._draft_ns = self._FADE * self._draft_ns + draft_ns
+        self._drafted = self._FADE * self._drafted + drafted
+        known = self._verify.get(drafted)
+        self._verify[drafted] = verify_ns if known is None else 0.7 * known + 0.3 * verify_ns
+
+    def _pace(self, gamma: int) -> float:
+        rate = min(0.999, self._accepted / self._judged)
+        cost_ns = gamma * self._draft_ns / self._drafted + self._verify_ns(gamma)
+        return expected_tokens_per_round(rate, gamma) / cost_ns if cost_ns > 0 else 0.0
+
+    def _verify_ns(self, gamma: int) -> float:
+        widths = sorted(self._verify)
+        low, high = widths[0], widths[-1]
+        if low == high:
+            return self._verify[low]
+        slope = max(0.0, (self._verify[high] - self._verify[low]) / (high - low))
+        return max(1.0, self._verify[low] + slope * (gamma - low))
+
+
+MOST_DRAFTED = 16
+"""Tokens a round drafts at most where the number is not fixed."""
+
+
+def draft_length(kind: str, gamma: int) -> DraftLength:
+    """The policy of a name of DRAFT_LENGTHS."""
+    most = max(gamma, MOST_DRAFTED)
+    if kind == "heuristic":
+        return Heuristic(gamma, most)
+    return Budgeted(gamma, most) if kind == "budgeted" else Fixed(gamma)

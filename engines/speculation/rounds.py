@@ -1,0 +1,202 @@
+"""Rounds of speculative decoding: a drafter proposes, the target verifies a block in one pass, both forget the rest.
+
+Lossless: the answer is the target's own, whatever the drafter proposes; see `verification`. It knows no stages but
+decode and no kind of drafter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.llama import BlockShape
+from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.measuring.timing import StageClock
+from engines.speculation.draft_length import DraftLength
+from engines.speculation.judgements import JudgementLog
+from engines.speculation.verification import Judged, Verifier
+from engines.tokens.answer import Answer, Round
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
+
+
+class Rounds:
+    """The rounds of one answer. What lasts from round to round is in the caches' lengths and the answer.
+
+    `target` is prefilled, `answer` holds the first token (after a block drafted inside the prefill, several). `context`
+    is the prompt for drafters that look at it; `log` keeps what both models thought of drafted tokens.
+    """
+
+    def __init__(
+        self,
+        target: CachedModel,
+        drafter: Drafter,
+        answer: Answer,
+        limits: Limits,
+        *,
+        length: DraftLength,
+        verifier: Verifier,
+        clock: StageClock,
+        stop: StopFlag,
+        context: PromptContext | None = None,
+        log: JudgementLog | None = None,
+    ) -> None:
+        self._target = target
+        self._drafter = drafter
+        self._answer = answer
+        self._limits = limits
+        self._length = length
+        self._verifier = verifier
+        self._clock = clock
+        self._stop = stop
+        self._log = log
+        self._context = context or PromptContext()
+        self._shapes: dict[tuple[int, ...], BlockShape] = {}
+        self.count = 0
+
+    def run(self) -> None:
+        """Rounds until the answer is complete.
+
+        Afterwards either cache holds its own prompt and the answer save its last token. Raises Cancelled when stopped,
+        between two draft steps at the latest; the unfinished round is dropped.
+        """
+        drafter, answer = self._drafter, self._answer
+        is_whole = False
+        try:
+            with self._clock.child_on("prepare draft", drafter.role, drafter.device):
+                drafter.start(self._context)
+            while not self._limits.is_over(answer):
+                self._clock.begin_step()
+                self._play()
+                self._clock.end_step()
+            with self._clock.child_on("draft", drafter.role, drafter.device):
+                drafter.finish(answer.ids)
+            self._note_lengths()
+            is_whole = True
+        finally:
+            self._target.crop_to(answer)
+            if not is_whole:
+                drafter.abandon(answer.ids)
+
+    def _play(self) -> None:
+        """One round: draft, verify, roll back, record."""
+        clock, drafter, start_ns = self._clock, self._drafter, self._clock.now()
+        with clock.child_on("draft", drafter.role, drafter.device) as drafting:
+            proposal = self._propose()
+        self._check_stop()
+        with clock.child_on("verify", self._target.role, self._target.device) as verifying:
+            logits = self._pass(proposal)
+            look = self._verifier.look(proposal, logits[0])
+        # The round's one read. Everything before it has happened on the device then, so both spans can settle.
+        read: list[int] = look.tolist()
+        clock.settle()
+        judged = self._verifier.conclude(proposal, read, self._limits.eos_ids)
+        emitted = self.take(proposal, judged, read[: proposal.size], logits[0])
+        rollback_start_ns = clock.now()
+        self._roll_back(proposal, judged)
+        rollback_ns = clock.now() - rollback_start_ns
+        spent_ns = (drafting.duration_ns, verifying.duration_ns, rollback_ns)
+        self.note(read[: proposal.size], judged.accepted, emitted, start_ns, spent_ns)
+        self._length.learn(proposal.size, judged.accepted, drafting.duration_ns, verifying.duration_ns)
+        self._note_lengths()
+
+    def take(
+        self, proposal: Proposal, judged: Judged, drafted: Sequence[int], logits: torch.Tensor, *, early: int = 0
+    ) -> int:
+        """Puts a round's tokens into the answer, at most as many as it may have, and the rejected ones beside it.
+
+        `early` of them are there already. Returns how many reached the answer.
+        """
+        answer, known_ns = self._answer, self._clock.now()
+        start = len(answer.ids) - early
+        room = self._limits.max_new_tokens - start
+        if self._log is not None:
+            reached = judged if len(judged.emitted) <= room else Judged(judged.path, judged.emitted[:room])
+            self._log.keep((self.count, start), proposal, reached, drafted, logits)
+        for place, token in enumerate(judged.emitted[early:room], early):
+            is_drafted = place < judged.accepted
+            answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)
+        kept = set(judged.path)
+        depths = _depths(proposal)
+        for place, token in enumerate(drafted, 1):
+            if place not in kept:
+                answer.reject(token, start + depths[place - 1], self.count, known_ns)
+        return min(room, len(judged.emitted))
+
+    def note(
+        self,
+        drafted: Sequence[int],
+        accepted: int,
+        emitted: int,
+        start_ns: int,
+        spent_ns: tuple[int, int, int],
+        *,
+        hidden: bool = False,
+    ) -> None:
+        """Writes a round down; `spent_ns` is what drafting, verifying and rolling back took."""
+        self._answer.note_round(
+            Round(
+                self.count,
+                start_ns,
+                *spent_ns,
+                drafted_ids=drafted,
+                accepted=accepted,
+                emitted=emitted,
+                hidden=hidden,
+            )
+        )
+        self.count += 1
+
+    def _propose(self) -> Proposal:
+        """Up to so many drafted tokens; fewer when the answer's limit is closer than that."""
+        answer = self._answer
+        count = min(self._length.next(), self._limits.max_new_tokens - len(answer.ids) - 1)
+        if count < 1:
+            return Proposal.nothing()
+        return self._drafter.propose(answer.ids, count, self._stop.is_set)
+
+    def _pass(self, proposal: Proposal) -> torch.Tensor:
+        """One target pass over the last token and the k proposed: logits [1, k + 1, V]."""
+        device = self._target.device
+        last = torch.tensor([self._answer.ids[-1]], device=device)
+        block = torch.cat([last, proposal.ids.to(device)])[None]
+        if proposal.parents is not None:
+            return self._target.block(block, self._shape(proposal.parents))
+        return self._target.step(block, keep=block.shape[1])
+
+    def _shape(self, parents: tuple[int, ...]) -> BlockShape:
+        """The block's shape: drafted trees hang below the answer's last token."""
+        found = self._shapes.get(parents)
+        if found is None:
+            above = (-1, *(parent + 1 for parent in parents))
+            found = self._shapes[parents] = BlockShape(above, self._target.device)
+        return found
+
+    def _roll_back(self, proposal: Proposal, judged: Judged) -> None:
+        target, size = self._target, proposal.size + 1
+        features = target.features if self._drafter.wants_features else None
+        target.keep_path(size, judged.path)
+        target.crop_to(self._answer)
+        target.rolled_back += proposal.size - judged.accepted
+        self._drafter.observe(self._answer.ids, Verified(judged.path, features))
+
+    def _note_lengths(self) -> None:
+        self._target.note_length(self._answer)
+        self._drafter.note_length(self._answer)
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled
+
+
+def _depths(proposal: Proposal) -> list[int]:
+    """How far below the answer's last token each drafted token hangs, from 0."""
+    if proposal.parents is None:
+        return list(range(proposal.size))
+    depths: list[int] = []
+    for parent in proposal.parents:
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return depths

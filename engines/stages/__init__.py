@@ -1,0 +1,1 @@
+"""The stages of a run before decoding, as every family shares them."""

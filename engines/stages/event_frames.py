@@ -1,0 +1,52 @@
+"""Event frames of a recording, drawn as EventGPT draws them, as a measured part of stage preprocess."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engines.measuring.timing import StageClock
+from engines.stages.model import HostInputs
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+
+Canvas = tuple[int, int]
+"""(width, height) in pixels."""
+
+
+def draw_event_frames(host: HostInputs, count: int, canvas: Canvas | None, spans: StageClock) -> HostInputs:
+    """The inputs with `count` event frames in place of their events; pictures that lie there already stay as they are.
+
+    `canvas` fixes the size of every frame; without it each is as large as its own events ask for. Raises UserError
+    when events lie outside the canvas, and when there are fewer events than frames.
+    """
+    events = host.events
+    if events is None:
+        return host
+    if canvas is not None:
+        _check_canvas(host.path, events, canvas)
+    from evprof.loaders.pictures.render import render_event_frames, slice_times
+
+    width, height = canvas or (None, None)
+    with spans.child("render") as span:
+        span.input("t_us", events.t_us)
+        pictures = tuple(render_event_frames(events, count, width=width, height=height))
+        for index, picture in enumerate(pictures):
+            span.output(f"event frame {index + 1}", picture)
+    times = slice_times(events, count)
+    return replace(
+        host,
+        events=None,
+        pictures=pictures,
+        times_us=tuple((time.start_us, time.end_us) for time in times),
+        labels=tuple(f"event frame {index + 1}: {time.label}" for index, time in enumerate(times)),
+    )
+
+
+def _check_canvas(path: str, events: EventArray, canvas: Canvas) -> None:
+    width, height = canvas
+    if events.width <= width and events.height <= height:
+        return
+    raise UserError(
+        f"{path} has events up to x = {events.width - 1} and y = {events.height - 1}, outside the canvas of "
+        f"{width}x{height}; choose --canvas {max(width, events.width)}x{max(height, events.height)} or auto."
+    )

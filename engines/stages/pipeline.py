@@ -1,0 +1,209 @@
+"""One model's way through a run: load, preprocess, vision and prefill as explicit calls, each a measured stage.
+
+Stage decode is `decoding` or `speculation`, because two models may share it. Nothing here knows a family of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from engines.decoder.attention import PromptMask
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, DecodeStep, Limits
+from engines.decoder.kv_cache import STATIC, bytes_per_position, make_cache
+from engines.decoder.sampling import Sampler
+from engines.measuring.disk_reads import bytes_since, disk_bytes
+from engines.measuring.stage_memory import StageMemory
+from engines.measuring.timing import StageClock
+from engines.stages.model import HostInputs, ModelInputs, VisionLanguageModel
+from engines.tokens.answer import Answer
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
+from evprof.core.request import GenerationSettings, input_of
+from evprof.core.sample import Sample
+
+Tell = Callable[[str, Any], None]
+"""Hears "start_ns" (an int), "loading" (LoadingFacts) and "lengths" (LengthFacts)."""
+
+
+class Prefilling:
+    """What stage prefill does between its spans: all positions, then the answer's first token where a `sampler` is
+    given. Whoever does something besides prefilling puts it here. `beside` are positions of the cache that the prompt's
+    embeddings do not fill."""
+
+    beside = 0
+
+    def __init__(self, answer: Answer, sampler: Sampler | None) -> None:
+        self.answer = answer
+        self.sampler = sampler
+
+    def begin(self) -> None:
+        """The stage has begun."""
+
+    def compute(self, cached: CachedModel, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
+        """The prompt [1, S, hidden] -> logits [1, V] of what follows it."""
+        return cached.prefill(embeddings, stop)
+
+    def take(self, logits: torch.Tensor) -> torch.Tensor | None:
+        """The first token [1, 1], on the device and in the answer."""
+        if self.sampler is None:
+            return None
+        first = self.sampler(logits)
+        # The one wait before decode: when the first token is there is what a person asks about.
+        self.answer.add(int(first))
+        return first
+
+
+class ModelPass:
+    """A loaded model in one run. `visual` [V, hidden] is what stage vision made; after `prefill`, `cached` is ready to
+    decode."""
+
+    def __init__(
+        self,
+        model: VisionLanguageModel,
+        role: str,
+        settings: GenerationSettings,
+        *,
+        clock: StageClock,
+        memory: StageMemory,
+        stop: StopFlag,
+        step: DecodeStep | None = None,
+    ) -> None:
+        self.model = model
+        self.role = role
+        self.inputs: ModelInputs | None = None
+        self.visual: torch.Tensor | None = None
+        self._host: HostInputs | None = None
+        self.cached = CachedModel(
+            model.language_model,
+            role,
+            model.device,
+            model.language_model.rows,
+            bytes_per_position(model.facts, taken_cache(settings.switches.cache)),
+            prefill_chunk=settings.switches.prefill_chunk,
+            own_step=step,
+        )
+        self._settings = settings
+        self._clock = clock
+        self._memory = memory
+        self._stop = stop
+
+    def up_to_vision(self, sample: Sample, tell: Tell) -> torch.Tensor:
+        """Stages load, preprocess and vision -> visual embeddings [V, hidden].
+
+        `tell` gets the start of stage load and the prompt's lengths, each inside the stage it comes from: whoever
+        listens may take a moment, and between two stages that moment would be nobody's.
+        """
+        self._load(sample, tell)
+        self.visual = self._vision(self._preprocess(sample.prompt, tell))
+        return self.visual
+
+    def limits(self) -> Limits:
+        """When this model's answer ends under the run's settings."""
+        eos_ids = frozenset() if self._settings.ignore_eos else self.model.vocabulary.eos_ids
+        return Limits(self._settings.max_new_tokens, eos_ids)
+
+    def prefill(self, visual: torch.Tensor, answer: Answer, sampler: Sampler | None) -> torch.Tensor | None:
+        """Stage prefill; with a `sampler` also the answer's first token [1, 1], on the device and in `answer`."""
+        return self.prefill_as(Prefilling(answer, sampler), visual)
+
+    def prefill_as(self, work: Prefilling, visual: torch.Tensor) -> torch.Tensor | None:
+        """Stage prefill, with what `work` makes of it."""
+        self._check_stop()
+        if self.inputs is None:
+            raise RuntimeError("prefill before preprocess")
+        with self._clock.stage("prefill", self.role, self.model.device) as span, self._memory.stage("prefill"):
+            work.begin()
+            with self._clock.child("embeddings") as part:
+                part.input("visual embeddings", visual)
+                embeddings = self.model.embed_prompt(self.inputs, visual)
+                part.output("embeddings", embeddings)
+            span.input("embeddings", embeddings)
+            span.input("visual embeddings", visual)
+            span.input("text_ids", self.inputs.text_ids)
+            span.input("attention_mask", PromptMask(embeddings.shape[1] + work.beside))
+            with self._clock.child("set cache aside"):
+                self._open_cache(embeddings.shape[1] + work.beside)
+            with self._clock.child("language model"):
+                logits = work.compute(self.cached, embeddings, self._stop)
+            span.output("logits", logits)
+            first = work.take(logits)
+            self.cached.note_length(work.answer)
+            # Freed here, not by the return: freeing a tensor lets other threads in, and that time would be nobody's.
+            del embeddings, logits
+        return first
+
+    def _open_cache(self, prompt_length: int) -> None:
+        """A cache for the prompt, the answer and one block of drafts beyond it."""
+        model, settings = self.model, self._settings
+        capacity = capacity_of(prompt_length, settings)
+        if isinstance(self.cached.own_step, GraphStep):
+            # Graphs read and write where they were captured.
+            self.cached.cache = self.cached.own_step.open_cache(capacity)
+            return
+        self.cached.cache = make_cache(
+            taken_cache(settings.switches.cache),
+            model.language_model.config,
+            capacity=capacity,
+            device=model.device,
+            dtype=model.dtype,
+        )
+
+    def _load(self, sample: Sample, tell: Tell) -> None:
+        self._check_stop()
+        with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
+            tell("start_ns", span.start_ns)
+            kind = input_of(self._settings.input, self.role)
+            before = disk_bytes()
+            self._host = self.model.load(sample, self._settings, self._clock, kind=kind)
+            note_host(span.output, self._host)
+            tell("loading", replace(self._host.loading, bytes_from_disk=bytes_since(before)))
+
+    def _preprocess(self, prompt: str, tell: Tell) -> ModelInputs:
+        self._check_stop()
+        if self._host is None:
+            raise RuntimeError("preprocess before load")
+        with self._clock.stage("preprocess", self.role, self.model.device) as span, self._memory.stage("preprocess"):
+            note_host(span.input, self._host)
+            inputs = self.model.preprocess(self._host, prompt, self._settings, self._clock)
+            self._host = None
+            span.input("image_sizes", inputs.image_sizes)
+            span.output("pixel_values", inputs.pixel_values)
+            span.output("text_ids", inputs.text_ids)
+            tell("lengths", inputs.lengths)
+        self.inputs = inputs
+        return inputs
+
+    def _vision(self, inputs: ModelInputs) -> torch.Tensor:
+        self._check_stop()
+        with self._clock.stage("vision", self.role, self.model.device) as span, self._memory.stage("vision"):
+            span.input("pixel_values", inputs.pixel_values)
+            visual = self.model.encode_vision(inputs, self._clock)
+            span.output("visual embeddings", visual)
+        return visual
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled
+
+
+def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
+    """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it."""
+    return prompt_length + settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1
+
+
+def taken_cache(asked: str) -> str:
+    """The kind of cache a run takes: by itself a static one, written in place."""
+    return STATIC if asked == "auto" else asked
+
+
+def note_host(note: Callable[[str, object], None], host: HostInputs) -> None:
+    """Writes what stage load hands on: events, or pictures as one stack."""
+    if host.events is not None:
+        note("events", host.events)
+    if host.pictures:
+        note("frames", list(host.pictures))

@@ -1,0 +1,147 @@
+"""Turns RGB frames into what a CLIP tower reads: bicubic resize, centre crop, scaling, normalisation.
+
+Equal to transformers' `CLIPImageProcessorPil` pixel for pixel, without torchvision; it knows neither where frames come
+from nor any tensor library but numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.checkpoints.json_file import read_json
+from evprof.core.errors import UserError
+from evprof.loaders.pictures.png import encode_png
+from evprof.loaders.pictures.render import Picture
+
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+"""CLIP's means and standard deviations of red, green and blue, for values from 0 to 1."""
+
+THUMBNAIL_EDGE = 256
+THUMBNAIL_BYTES = 1_000_000
+"""Longest edge of a kept picture, and bytes of all pictures of one model together (half of a run's 2 MB)."""
+
+_BICUBIC = 3
+
+
+@dataclass(frozen=True)
+class ClipTransform:
+    """Resize the shortest edge to `shortest_edge` pixels, cut `crop` (height, width) from the centre, normalise."""
+
+    shortest_edge: int
+    crop: tuple[int, int]
+    mean: tuple[float, float, float] = CLIP_MEAN
+    std: tuple[float, float, float] = CLIP_STD
+    rescale_factor: float = 1 / 255
+
+    @classmethod
+    def square(cls, edge: int) -> ClipTransform:
+        """CLIP's own values for frames of `edge` pixels."""
+        return cls(edge, (edge, edge))
+
+    @classmethod
+    def from_file(cls, path: Path, edge: int) -> ClipTransform:
+        """What a preprocessor_config.json asks for. Raises UserError when that is not CLIP's kind of preparation.
+
+        A processor_config.json, transformers' form of today, holds the same as one of its parts. `edge` is what the
+        tower reads; a file that asks for anything else contradicts its own model.
+        """
+        whole = read_json(path)
+        parts = [whole[part] for part in ("video_processor", "image_processor") if isinstance(whole.get(part), dict)]
+        values = parts[0] if parts else whole
+        for step in ("do_resize", "do_center_crop", "do_rescale", "do_normalize"):
+            if values.get(step) is False:
+                raise UserError(f"{path} switches off {step}, which evprof's CLIP preparation cannot leave out.")
+        if values.get("resample", _BICUBIC) != _BICUBIC:
+            raise UserError(f"{path} asks for resampling filter {values['resample']}; only 3 (bicubic) is supported.")
+        size = values.get("size", edge)
+        crop = values.get("crop_size", edge)
+        shortest = size.get("shortest_edge") if isinstance(size, dict) else size
+        height = crop.get("height") if isinstance(crop, dict) else crop
+        width = crop.get("width") if isinstance(crop, dict) else crop
+        if (height, width) != (edge, edge) or not isinstance(shortest, int):
+            raise UserError(f"{path} asks for size {size} and crop {crop}, but the tower reads {edge} x {edge} pixels.")
+        return cls(
+            shortest,
+            (edge, edge),
+            _triple(values, "image_mean", CLIP_MEAN, path),
+            _triple(values, "image_std", CLIP_STD, path),
+            float(values.get("rescale_factor", 1 / 255)),
+        )
+
+    def cut(self, picture: Picture) -> Picture:
+        """The uint8 picture the tower will see: resized and cropped (padded with black where it is too small)."""
+        from PIL import Image
+
+        height, width = picture.shape[:2]
+        # The long edge is cut down to whole pixels, as transformers does it.
+        if width <= height:
+            new_width, new_height = self.shortest_edge, int(self.shortest_edge * height / width)
+        else:
+            new_width, new_height = int(self.shortest_edge * width / height), self.shortest_edge
+        image = Image.fromarray(np.ascontiguousarray(picture)).resize((new_width, new_height), Image.Resampling.BICUBIC)
+        return _centre(np.asarray(image), self.crop)
+
+    def normalise(self, picture: Picture, out: npt.NDArray[np.float32]) -> None:
+        """uint8 [H, W, 3] -> float32 [3, H, W] in `out`: scaled, minus mean, over standard deviation."""
+        for channel, table in enumerate(self._levels):
+            np.take(table, picture[..., channel], out=out[channel], mode="clip")
+
+    @cached_property
+    def _levels(self) -> npt.NDArray[np.float32]:
+        """[3, 256]: what each channel's 256 levels become. A table, because a picture has a million of them."""
+        levels = np.arange(256, dtype=np.float64)
+        # Scaled in double precision and rounded once: anything else is off by one unit in the last place.
+        scaled = (levels * self.rescale_factor).astype(np.float32)
+        mean, std = (np.array(each, dtype=np.float32)[:, None] for each in (self.mean, self.std))
+        table: npt.NDArray[np.float32] = (scaled - mean) / std
+        return table
+
+    def stacked(self, cuts: Sequence[Picture]) -> npt.NDArray[np.float32]:
+        """T pictures as `cut` leaves them -> float32 [T, 3, H, W], normalised."""
+        values = np.empty((len(cuts), 3, *self.crop), dtype=np.float32)
+        for cut, out in zip(cuts, values, strict=True):
+            self.normalise(cut, out)
+        return values
+
+
+def _centre(picture: Picture, size: tuple[int, int]) -> Picture:
+    """The central `size` (height, width) of a picture, which is first set on black where it is smaller."""
+    height, width = picture.shape[:2]
+    canvas_height, canvas_width = max(height, size[0]), max(width, size[1])
+    if (canvas_height, canvas_width) != (height, width):
+        canvas = np.zeros((canvas_height, canvas_width, 3), dtype=np.uint8)
+        top, left = math.ceil((canvas_height - height) / 2), math.ceil((canvas_width - width) / 2)
+        canvas[top : top + height, left : left + width] = picture
+        picture = canvas
+    # Counted from the original's corner, so that an odd remainder falls on the same side as in transformers.
+    top = (height - size[0]) // 2 + math.ceil((canvas_height - height) / 2)
+    left = (width - size[1]) // 2 + math.ceil((canvas_width - width) / 2)
+    return np.ascontiguousarray(picture[top : top + size[0], left : left + size[1]])
+
+
+def _triple(
+    values: dict[str, Any], name: str, default: tuple[float, float, float], path: Path
+) -> tuple[float, float, float]:
+    chosen = values.get(name, default)
+    if not isinstance(chosen, list | tuple) or len(chosen) != 3:
+        raise UserError(f"{path}: {name} is {chosen!r}; three numbers are needed.")
+    return (float(chosen[0]), float(chosen[1]), float(chosen[2]))
+
+
+def thumbnails(pictures: Sequence[Picture], max_bytes: int = THUMBNAIL_BYTES) -> list[bytes]:
+    """The pictures as PNG, longest edge at most 256 px, smaller where together they would pass `max_bytes`."""
+    encoded: list[bytes] = []
+    for edge in (THUMBNAIL_EDGE, 192, 128, 96, 64, 48, 32):
+        encoded = [encode_png(picture, longest_edge=edge) for picture in pictures]
+        if sum(map(len, encoded)) <= max_bytes:
+            break
+    return encoded

@@ -1,0 +1,180 @@
+"""Stage preprocess, as far as every family shares it: pictures to pixel values, a prompt to ids, lengths checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from engines.measuring.timing import StageClock
+from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe
+from engines.stages.pixel_values import ClipTransform
+from engines.stages.vision_stage import KeptVision, with_key
+from engines.stages.visual_tokens import VisualCounts
+from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
+from engines.tokens.tokenization import Vocabulary
+from evprof.core.errors import UserError
+from evprof.core.request import GenerationSettings
+from evprof.core.run_info import LengthFacts, ModelFacts
+from evprof.core.switches import InputSettings, Switches
+
+_OPTIONS = {
+    "prompt_style": "--prompt-style",
+    "event_markers": "--no-event-markers",
+    "canvas": "--canvas",
+    "pooling": "--pooling",
+    "image_layout": "--image-layout",
+    "projector": "--projector",
+    "frame_cache": "--frame-cache",
+    "video_decoder": "--video-decoder",
+}
+"""Settings that some families have no use for, and how they are asked for."""
+
+VIDEO_SETTINGS = {"frame_cache", "video_decoder"}
+"""Settings that only what reads a video has a use for."""
+
+
+class _Spoken(Protocol):
+    facts: ModelFacts
+    vocabulary: Vocabulary
+
+
+class _Prepared(_Spoken, Protocol):
+    wants: str
+    device: torch.device
+    dtype: torch.dtype
+    transform: ClipTransform
+    kept: KeptVision
+
+
+@dataclass(frozen=True)
+class PromptLayout:
+    """How a family's prompt takes its input in: `counts` visual positions spread over `slots` slots of `template`.
+
+    `cut_at` is the number of positions the family's own program cuts every prompt off at, if it does (one slot only).
+    """
+
+    template: PromptTemplate
+    slots: int
+    counts: VisualCounts
+    cut_at: int | None = None
+
+
+def prepare(
+    model: _Prepared,
+    host: HostInputs,
+    prompt: str,
+    settings: GenerationSettings,
+    spans: StageClock,
+    *,
+    layout: PromptLayout,
+    recipe: VisionRecipe,
+) -> ModelInputs:
+    """Pixel values [T, 3, H, W] and ids on the model's device, in its dtype.
+
+    A prompt past the trained positions is warned about. Raises UserError when its text alone does not fit them.
+    """
+    with spans.child("resize") as span:
+        span.input("pictures", list(host.pictures))
+        cuts = [model.transform.cut(picture) for picture in host.pictures]
+        span.output("pictures", cuts)
+    with spans.child("normalise") as span:
+        values = model.transform.stacked(cuts)
+        span.output("pixel_values", values)
+    recipe = with_key(recipe, model.kept, cuts, spans)
+    with spans.child("tokenize") as span:
+        span.input("prompt", prompt)
+        ids, lengths, warnings = tokenize_prompt(model, prompt, settings, layout)
+        span.output("token_ids", ids)
+    text = [index for index in ids if index != SLOT]
+    with spans.child("to device") as span:
+        pixel_values = torch.from_numpy(values).to(model.device, model.dtype)
+        text_ids = torch.tensor(text, device=model.device)
+        span.output("pixel_values", pixel_values)
+        span.output("text_ids", text_ids)
+    positions = [index for index, token in enumerate(ids) if token == SLOT]
+    return ModelInputs(
+        pixel_values,
+        ids,
+        text_ids,
+        # Slots before this one are no text ids.
+        tuple(position - number for number, position in enumerate(positions)),
+        lengths,
+        tuple(cuts),
+        host.times_us,
+        host.labels,
+        recipe,
+        [*host.warnings, *_other_kind(model, host), *warnings],
+        np.array([picture.shape[:2] for picture in host.pictures], dtype=np.int64),
+    )
+
+
+def tokenize_prompt(
+    model: _Spoken, prompt: str, settings: GenerationSettings, layout: PromptLayout
+) -> tuple[tuple[int, ...], LengthFacts, list[str]]:
+    """Ids with slots, lengths, and what is to be said about them. Raises UserError for an overlong text."""
+    tokens = prompt_ids(model.vocabulary, layout.template, prompt, layout.slots)
+    ids, counts = tokens.ids, layout.counts
+    text = len(ids) - layout.slots
+    total = text + counts.total
+    if text >= model.facts.context_limit:
+        raise UserError(
+            f"The prompt's text takes {text} positions, but {model.facts.name} has {model.facts.context_limit} in all; "
+            "shorten the prompt."
+        )
+    warnings = []
+    if layout.cut_at is not None and total > layout.cut_at:
+        before = ids.index(SLOT)
+        counts = counts.first(max(layout.cut_at - before, 0))
+        ids = ids[: before + 1 + max(layout.cut_at - before - counts.total, 0)]
+        text = len(ids) - 1
+        warnings.append(
+            f"The prompt takes {total} positions; as in the released code the last {total - layout.cut_at} were cut "
+            f"off, because {model.facts.name} reads {layout.cut_at}."
+        )
+    system = min(tokens.system, text)
+    visual = counts.total
+    lengths = LengthFacts(text + visual, system, text - system, visual, list(counts.per_frame))
+    return ids, lengths, [*warnings, *_past_the_limit(model.facts, lengths, settings.max_new_tokens)]
+
+
+def _past_the_limit(facts: ModelFacts, lengths: LengthFacts, max_new_tokens: int) -> list[str]:
+    limit = facts.context_limit
+    if lengths.input > limit:
+        return [
+            f"The prompt takes {lengths.input} positions, {lengths.visual} of them visual, but {facts.name} was "
+            f"trained for {limit}; what lies beyond them degrades the answer."
+        ]
+    if lengths.input + max_new_tokens > limit:
+        return [
+            f"Prompt ({lengths.input}) and answer (up to {max_new_tokens} tokens) can pass the {limit} "
+            f"positions {facts.name} was trained for; text beyond them degrades."
+        ]
+    return []
+
+
+def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
+    """What is said when a model is shown the kind of input that its family was not made for."""
+    if host.kind == model.wants:
+        return []
+    count = len(host.pictures)
+    if host.kind == EVENTS:
+        shown = f"{count} event frames as video" if count > 1 else "1 event frame as video"
+    else:
+        shown = f"{count} video frames as event frames" if count > 1 else "1 video frame as an event frame"
+    return [f"{model.facts.name} was shown {shown}."]
+
+
+def without_use(name: str, settings: GenerationSettings, used: set[str]) -> tuple[str, ...]:
+    """One sentence naming the settings that differ from their defaults and change nothing for a model.
+
+    `used` are the names of those its family reads.
+    """
+    defaults = {**vars(InputSettings()), **vars(Switches())}
+    asked = {**vars(settings.input), **vars(settings.switches)}
+    idle = [option for field, option in _OPTIONS.items() if field not in used and asked[field] != defaults[field]]
+    if not idle:
+        return ()
+    return (f"{name} has no use for {' and '.join(idle)}; the setting changed nothing.",)

@@ -1,0 +1,270 @@
+"""Stage load: a sample's events or video frames brought onto the host; it knows no tensor and no model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engines.measuring.timing import Span, StageClock
+from engines.stages.model import EVENTS, VIDEO, HostInputs
+from evprof.core.errors import USAGE, UserError
+from evprof.core.events import EventArray
+from evprof.core.run_info import LoadingFacts
+from evprof.core.sample import Sample
+from evprof.core.switches import Switches
+from evprof.loaders.clips import clip_events, rectified, video_window
+from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames, open_video
+
+OFF = "off"
+
+SPAN_LIMIT_US = 100_000
+"""EventGPT was made for 50 ms and its own program refuses 100 ms and more; longer recordings run with a warning."""
+
+
+def import_readers() -> None:
+    """Imports what reading needs, so that the first run's stage load times reading and not Python's imports.
+
+    A library that is not installed is missed by the file that needs it, and not before.
+    """
+    for name in ("av", "PIL.Image", "platformdirs"):
+        with suppress(ImportError):
+            importlib.import_module(name)
+    for name in (
+        "evprof.loaders.events.opening",
+        "evprof.loaders.events.frames",
+        "evprof.loaders.pictures.render",
+        "evprof.loaders.videos.file",
+        "evprof.loaders.videos.folder",
+        "evprof.loaders.videos.frame_cache",
+    ):
+        importlib.import_module(name)
+
+
+def import_reader_of(path: str) -> None:
+    """Imports what reads this recording, so that its stage load times no import. What is missing is said on reading."""
+    from evprof.loaders.events.formats import HEAD_BYTES, format_of
+
+    try:
+        with open(path, "rb") as file:
+            form = format_of(file.read(HEAD_BYTES))
+    except (OSError, ValueError):
+        return
+    if form is None:
+        return
+    for name in (form.module, *_LIBRARIES.get(form.name, ())):
+        with suppress(ImportError):
+            importlib.import_module(name)
+    if form.name == "h5":
+        from evprof.loaders.events.hdf5.plugins import register_filters
+
+        with suppress(ImportError):
+            register_filters()
+
+
+_LIBRARIES = {
+    "h5": ("h5py", "evprof.loaders.events.rectification"),
+    "aedat4": ("aedat",),
+    "rosbag1": ("lz4.frame",),
+}
+"""What formats are read with besides numpy, which their own files import when one is opened."""
+
+
+def read_input(
+    kind: str,
+    sample: Sample,
+    spans: StageClock,
+    *,
+    event_frames: int | None,
+    video_frames: int,
+    switches: Switches | None = None,
+) -> HostInputs:
+    """The half of the sample that `kind` names: see `read_events` and `read_video`."""
+    if kind == EVENTS:
+        return read_events(sample, event_frames, spans)
+    taken = switches or Switches()
+    if taken.frame_cache != OFF:
+        return _read_kept_video(sample, video_frames, spans, decoder=taken.video_decoder)
+    return read_video(sample, video_frames, spans, decoder=taken.video_decoder)
+
+
+def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = False) -> list[str]:
+    """What stage load reads of a sample: files and folders."""
+    paths: list[str | None] = []
+    if EVENTS in kinds:
+        paths += [sample.events_path, sample.rectify_path]
+    if VIDEO in kinds:
+        paths += [sample.video_path, sample.video_times_path]
+        if has_frame_cache:
+            from evprof.loaders.videos.frame_cache import FrameCache
+
+            paths.append(str(FrameCache().folder))
+    return [path for path in paths if path is not None]
+
+
+def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
+    """The sample's event recording or the clip of it; or its folder of PNG event frames, `count` spread evenly.
+
+    Ready-made frames carry no times: all of a folder is what the sample means.
+    """
+    from evprof.loaders.events.frames import is_frame_set
+
+    path = sample.events_path
+    if path is None:
+        raise UserError("This model reads events and the sample has none; add --events PATH.", exit_code=USAGE)
+    if Path(path).is_dir() or is_frame_set(path):
+        return _read_frames(path, count, spans)
+    from evprof.loaders.events.opening import form_of
+
+    with ExitStack() as opened:
+        with spans.child("open"):
+            form = form_of(path)
+            recording = opened.enter_context(form.open(path))
+        with spans.child("read") as span:
+            events = clip_events(recording, sample)
+            _note_events(span, events)
+        # The format's name and not the recording's own: what else that tells of itself may take as long as reading it.
+        loading = LoadingFacts(recording.bytes_read, events=len(events), decoder=form.name)
+        if sample.rectify_path is not None:
+            with spans.child("rectify") as span:
+                events = rectified(events, sample)
+                _note_events(span, events)
+            loading = replace(loading, bytes_read=recording.bytes_read + _sizes([Path(sample.rectify_path)]))
+    return HostInputs(path, EVENTS, events=events, loading=loading)
+
+
+_problems: dict[tuple[str, int, int], tuple[str, ...]] = {}
+
+
+def recording_problems(path: str) -> tuple[str, ...]:
+    """What an event recording says is wrong with it, such as having been cut short; nothing of what is none.
+
+    Found out once for a file as it is. Takes time, so it is asked when nothing is measured.
+    """
+    from evprof.loaders.events.opening import open_recording
+
+    try:
+        status = Path(path).stat()
+        if not Path(path).is_file():
+            return ()
+        key = (path, status.st_size, status.st_mtime_ns)
+        if key not in _problems:
+            with open_recording(path) as recording:
+                _problems[key] = recording.info.problems
+    except (OSError, ValueError, UserError):
+        return ()
+    return _problems[key]
+
+
+def _note_events(span: Span, events: EventArray) -> None:
+    for name in ("x", "y", "t_us", "p"):
+        span.output(name, getattr(events, name))
+
+
+def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
+    from evprof.loaders.events.frames import load_event_frames
+
+    with spans.child("read") as span:
+        opened = load_event_frames(path, count)
+        for index, picture in enumerate(opened.frames):
+            span.output(f"event frame {index + 1}", picture)
+    return HostInputs(
+        path,
+        EVENTS,
+        pictures=tuple(opened.frames),
+        # Nothing says when a ready-made picture's events happened.
+        times_us=tuple((0, 0) for _ in opened.frames),
+        labels=tuple(found.name for found in opened.paths),
+        loading=LoadingFacts(_sizes(opened.paths), frames=len(set(opened.paths)), decoder=PILLOW),
+    )
+
+
+def _sizes(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in set(paths))
+
+
+def read_video(sample: Sample, count: int, spans: StageClock, *, decoder: str = AUTO) -> HostInputs:
+    """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
+    return _of_frames(sample, *_decoded(sample, count, spans, decoder))
+
+
+def _read_kept_video(sample: Sample, count: int, spans: StageClock, *, decoder: str) -> HostInputs:
+    """As `read_video`, with what was decoded before out of the frame cache; what was not is put there."""
+    from evprof.loaders.videos.frame_cache import FrameCache
+
+    cache, path = FrameCache(), _video_path(sample)
+    with spans.child("frame cache"):
+        key = cache.key(
+            path, count=count, window_us=video_window(sample), times_path=sample.video_times_path, decoder=decoder
+        )
+        video = cache.get(key)
+    if video is not None:
+        shown = dict(zip(video.indices, video.frames, strict=True))
+        nbytes = sum(picture.nbytes for picture in shown.values())
+        loading = LoadingFacts(nbytes, frames=len(shown), decoder=video.decoder, frame_cache="hit")
+        return _of_frames(sample, video, loading)
+    video, loading = _decoded(sample, count, spans, decoder)
+    found = _of_frames(sample, video, replace(loading, frame_cache="miss"))
+    try:
+        with spans.child("frame cache"):
+            cache.put(key, video)
+    except OSError as error:
+        refused = f"The frames of {path} could not be kept in {cache.folder} ({error.strerror or error})."
+        return replace(found, warnings=(*found.warnings, refused))
+    return found
+
+
+def _video_path(sample: Sample) -> str:
+    if sample.video_path is None:
+        raise UserError("This model reads video and the sample has none; add --video PATH.", exit_code=USAGE)
+    return sample.video_path
+
+
+def _decoded(sample: Sample, count: int, spans: StageClock, decoder: str) -> tuple[VideoFrames, LoadingFacts]:
+    with ExitStack() as opened:
+        with spans.child("open"):
+            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path, decoder))
+        with spans.child("demux"):
+            source.index()
+        source.parts = _Parts(spans)
+        video = source.read_uniform(count, video_window(sample))
+        return video, LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
+
+
+def _of_frames(sample: Sample, video: VideoFrames, loading: LoadingFacts) -> HostInputs:
+    return HostInputs(
+        _video_path(sample),
+        VIDEO,
+        pictures=tuple(video.frames),
+        times_us=tuple((time_us, time_us) for time_us in video.times_us),
+        labels=tuple(
+            f"frame {index} at {time_us / 1000:.0f} ms"
+            for index, time_us in zip(video.indices, video.times_us, strict=True)
+        ),
+        loading=loading,
+    )
+
+
+class _Parts:
+    """What a reader calls its parts, as parts of stage load."""
+
+    def __init__(self, spans: StageClock) -> None:
+        self._spans = spans
+
+    def part(self, name: str) -> AbstractContextManager[Any]:
+        """A child span."""
+        return self._spans.child(name)
+
+
+def span_warnings(host: HostInputs) -> tuple[str, ...]:
+    """One sentence when a recording is longer than EventGPT was made for."""
+    duration_us = host.events.duration_us if host.events is not None else None
+    if duration_us is None or duration_us < SPAN_LIMIT_US:
+        return ()
+    return (
+        f"{host.path} spans {duration_us / 1000:.1f} ms; EventGPT was trained on 50 ms and its own program refuses "
+        "100 ms or more, so the answer may be poor.",
+    )

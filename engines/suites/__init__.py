@@ -1,0 +1,1 @@
+"""What a suite's report needs that no run tells."""

@@ -1,0 +1,1 @@
+"""Text and token ids: vocabularies, prompt layouts, the growing answer."""

@@ -1,0 +1,102 @@
+"""Prompt layouts: the published text around a question, with slots where visual embeddings go.
+
+It knows how a prompt is spelled, not what stands in a slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engines.tokens.tokenization import FileVocabulary, Vocabulary
+from evprof.core.errors import UserError
+
+SLOT = -200
+"""Stands for visual embeddings among token ids (EventGPT's own constant)."""
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """`before` + slots + `after` with `{question}` in it; `slot` is how one slot is spelled.
+
+    `system` is the part of `before` that is the same for every conversation; `between` is written after every slot
+    but the last when there is one per frame.
+    """
+
+    name: str
+    slot: str
+    before: str
+    after: str
+    system: str = ""
+    between: str = ""
+
+    def chunks(self, question: str, slots: int = 1) -> list[str]:
+        """The text between slots: `slots` + 1 stretches. Raises UserError when the question itself spells a slot."""
+        if self.slot in question:
+            raise UserError(f"The prompt contains {self.slot}, which marks the place of the input; leave it out.")
+        return [self.before, *[self.between] * (slots - 1), self.after.format(question=question)]
+
+
+_EVENTGPT_SYSTEM = (
+    "A chat between a curious human and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the human's questions."
+)
+_VICUNA_SYSTEM = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+)
+
+EVENTGPT_V1 = PromptTemplate(
+    "eventgpt_v1",
+    "<event>",
+    f"{_EVENTGPT_SYSTEM} USER: <ev_start>",
+    "<ev_end>\n{question} ASSISTANT:",
+    system=_EVENTGPT_SYSTEM,
+)
+EVENTGPT_UNMARKED = PromptTemplate(
+    "eventgpt_v1_unmarked",
+    "<event>",
+    f"{_EVENTGPT_SYSTEM} USER: ",
+    "\n{question} ASSISTANT:",
+    system=_EVENTGPT_SYSTEM,
+)
+EVENTGPT_TRAINING = PromptTemplate(
+    "eventgpt_training",
+    "<event>",
+    f"{_VICUNA_SYSTEM} USER: ",
+    "\n{question} ASSISTANT:",
+    system=_VICUNA_SYSTEM,
+)
+"""The published layout of EventGPT, the same without its markers, and the one its training code wrote."""
+VIDEO_LLAVA = PromptTemplate("video_llava", "<video>", "USER: ", "\n{question} ASSISTANT:")
+LLAVA_NEXT_VIDEO = PromptTemplate("llava_next_video", "<video>", "USER: ", "\n{question} ASSISTANT:")
+LLAVA_V1_5 = PromptTemplate("llava_v1_5", "<image>", "USER: ", "\n{question} ASSISTANT:", between="\n")
+
+
+@dataclass(frozen=True)
+class PromptIds:
+    """Token ids with SLOT where visual embeddings go; `system` counts the leading ids that are no part of the turn."""
+
+    ids: tuple[int, ...]
+    system: int
+
+
+def prompt_ids(vocabulary: Vocabulary, template: PromptTemplate, question: str, slots: int = 1) -> PromptIds:
+    """The ids of a whole prompt: one beginning-of-sentence, the text stretches, SLOT between them.
+
+    Each stretch is tokenized by itself, as the slow Llama tokenizer does; a tokenizer.json that has the slot as a
+    token of its own is given the whole text, because only it knows what it puts after a special token.
+    """
+    chunks = template.chunks(question, slots)
+    slot_id = vocabulary.token_id(template.slot)
+    if slot_id is not None and isinstance(vocabulary, FileVocabulary):
+        body = [SLOT if index == slot_id else index for index in vocabulary.encode(template.slot.join(chunks))]
+    else:
+        body = []
+        for number, chunk in enumerate(chunks):
+            body += [SLOT] if number else []
+            body += vocabulary.encode(chunk) if chunk else []
+    system_ids = vocabulary.encode(template.system) if template.system else []
+    same = 0
+    while same < len(system_ids) and body[same] == system_ids[same]:
+        same += 1
+    return PromptIds((vocabulary.bos_id, *body), 1 + same)

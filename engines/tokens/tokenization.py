@@ -1,0 +1,255 @@
+"""Vocabularies: text to ids and back, and the text of single pieces; sentencepiece, tokenizer.json or synthetic words.
+
+Beginning-of-sentence is placed by `engines.tokens.prompts`, never here. It knows no prompt layout and no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+from engines.checkpoints.json_file import read_json
+from evprof.core.errors import UserError
+from evprof.core.text import UNKNOWN, is_byte, join_pieces
+
+SPACE = "▁"
+"""How sentencepiece writes a space."""
+
+_MOST_BYTES = 200_000_000
+"""Of a vocabulary's file; Llama's takes half a megabyte as a model and two to ten as JSON."""
+
+
+class Vocabulary(Protocol):
+    """A model's tokens. `pieces[i]` is the display text of id i: spaces as spaces, raw bytes as `<0xE2>`, "" for none.
+
+    `size` is the number of ids the vocabulary itself has; a model may have more rows.
+    """
+
+    bos_id: int
+    eos_ids: frozenset[int]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+
+    @property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself, without any special token; a space is put before it, as Llama does."""
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; begin, end and other special tokens have none."""
+
+
+class SentencePieceVocabulary:
+    """A `tokenizer.model` file, read by sentencepiece itself; `added` are tokens above it, by their spelling.
+
+    Text is split at special tokens spelled in it and each stretch is encoded by itself, as the slow Llama tokenizer in
+    its legacy form does. So `</s>` in a question is the end token, not four characters: what EventGPT's program does.
+    """
+
+    def __init__(self, model: bytes, source: str = "tokenizer.model", added: Mapping[str, int] | None = None) -> None:
+        import sentencepiece
+
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{source} is no sentencepiece vocabulary ({error}); download it again.") from None
+        self.bos_id = int(self._processor.bos_id())
+        self.eos_ids = frozenset({int(self._processor.eos_id())})
+        if self.bos_id < 0 or min(self.eos_ids) < 0:
+            raise UserError(f"{source} has no beginning or no end of a sentence; a Llama vocabulary is needed.")
+        self._own = int(self._processor.get_piece_size())
+        self._added = dict(added or {})
+        self._special = {self._processor.id_to_piece(index): index for index in self._special_ids()} | self._added
+        # The longest first: one added token may begin another.
+        spelled = sorted(map(re.escape, self._special), key=len, reverse=True)
+        self._at_special = re.compile(f"({'|'.join(spelled)})")
+
+    def _special_ids(self) -> set[int]:
+        return {self.bos_id, *self.eos_ids, int(self._processor.unk_id())} - {-1}
+
+    @property
+    def size(self) -> int:
+        """Number of ids, added tokens included."""
+        return max([self._own, *(index + 1 for index in self._added.values())])
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+        processor = self._processor
+        own = [
+            _display(processor.id_to_piece(index), processor.is_control(index), processor.is_unknown(index))
+            for index in range(self._own)
+        ]
+        return own + [""] * (self.size - self._own)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself; special tokens spelled in it become themselves."""
+        ids: list[int] = []
+        for part in self._at_special.split(text):
+            if part in self._special:
+                ids.append(self._special[part])
+            elif part:
+                ids += [int(index) for index in self._processor.encode(part, out_type=int)]
+        return ids
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+        if piece in self._added:
+            return self._added[piece]
+        index = int(self._processor.piece_to_id(piece))
+        return None if self._processor.is_unknown(index) else index
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, by sentencepiece; added tokens and ids above the vocabulary have no text."""
+        return str(self._processor.decode([int(index) for index in ids if 0 <= index < self._own]))
+
+
+class FileVocabulary:
+    """A `tokenizer.json` file, read by the tokenizers library."""
+
+    def __init__(self, content: bytes, source: str = "tokenizer.json", bos: str = "<s>", eos: str = "</s>") -> None:
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_str(content.decode("utf-8"))
+        except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for whatever it cannot read
+            raise UserError(f"{source} is no tokenizer file ({error}); download it again.") from None
+        bos_id, eos_id = self._tokenizer.token_to_id(bos), self._tokenizer.token_to_id(eos)
+        if bos_id is None or eos_id is None:
+            raise UserError(f"{source} has no {bos} or no {eos}; a Llama vocabulary is needed.")
+        self.bos_id, self.eos_ids = int(bos_id), frozenset({int(eos_id)})
+
+    @property
+    def size(self) -> int:
+        """Number of ids, added tokens included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Display text by id."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        shown: list[str] = []
+        for index in range(self.size):
+            piece = self._tokenizer.id_to_token(index) or ""
+            special = index in added and added[index].special
+            shown.append(_display(piece, special and piece != "<unk>", piece == "<unk>"))
+        return shown
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a stretch of text by itself; spellings of added tokens in it become those tokens."""
+        return [int(index) for index in self._tokenizer.encode(text, add_special_tokens=False).ids]
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of a special token by its own spelling, or None."""
+        index = self._tokenizer.token_to_id(piece)
+        return None if index is None else int(index)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, as sentencepiece gives it for the same pieces."""
+        return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
+
+
+class SyntheticVocabulary:
+    """32,000 made-up words for models with random weights: printable, distinct, the same on every machine.
+
+    Ids 0, 1, 2 are unknown, begin and end, 3 to 258 the bytes, 259 a space, the rest pronounceable words with a
+    space in front.
+    `extra` names special tokens above them, as Video-LLaVA has.
+    """
+
+    SHARED = 32_000
+
+    def __init__(self, extra: Sequence[str] = ()) -> None:
+        self.bos_id, self.eos_ids = 1, frozenset({2})
+        self._extra = {name: self.SHARED + index for index, name in enumerate(extra)}
+        bytes_ = [f"<0x{value:02X}>" for value in range(256)]
+        words = [" ", *(f" {word}" for word in _words(self.SHARED - 4 - len(bytes_)))]
+        self.pieces = [UNKNOWN, "", "", *bytes_, *words, *("" for _ in extra)]
+        self._ids = {word: 259 + index for index, word in enumerate(words)}
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Words that are in the vocabulary as themselves, everything else byte by byte."""
+        ids: list[int] = []
+        for part in re.findall(r" [a-z]+|.", f" {text}", flags=re.DOTALL):
+            if part in self._ids:
+                ids.append(self._ids[part])
+                continue
+            # A space is always the piece, never the byte: only so is the first one known to be the dummy.
+            ids += [self._ids[" "]] if part.startswith(" ") else []
+            ids += [3 + byte for byte in part.removeprefix(" ").encode()]
+        return ids
+
+    def token_id(self, piece: str) -> int | None:
+        """The id of an extra token by its own spelling, or None."""
+        return self._extra.get(piece)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids."""
+        return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
+
+
+def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None) -> Vocabulary:
+    """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model` first.
+
+    Tokens of an added_tokens.json join a `tokenizer.model` as far as the model has `rows` for them. Raises UserError
+    when the folder has neither file.
+    """
+    file = vocabulary_file(folder, prefer_file=prefer_file)
+    if file is None:
+        raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
+    if file.stat().st_size > _MOST_BYTES:
+        raise UserError(f"{file} is {file.stat().st_size} bytes long, far too long for a vocabulary.")
+    if file.suffix == ".json":
+        return FileVocabulary(file.read_bytes(), str(file))
+    plain = SentencePieceVocabulary(file.read_bytes(), str(file))
+    added = _added_tokens(folder / "added_tokens.json", plain.size, rows)
+    return SentencePieceVocabulary(file.read_bytes(), str(file), added) if added else plain
+
+
+def vocabulary_file(folder: Path, *, prefer_file: bool) -> Path | None:
+    """The file `read_vocabulary` reads, or None when there is none."""
+    model, file = folder / "tokenizer.model", folder / "tokenizer.json"
+    order = (file, model) if prefer_file else (model, file)
+    return next((path for path in order if path.is_file()), None)
+
+
+def _added_tokens(path: Path, size: int, rows: int | None) -> dict[str, int]:
+    if rows is None or not path.is_file():
+        return {}
+    listed = read_json(path)
+    return {name: index for name, index in listed.items() if name and isinstance(index, int) and size <= index < rows}
+
+
+def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
+    if is_special:
+        return ""
+    if is_unknown:
+        return UNKNOWN
+    return piece if is_byte(piece) else piece.replace(SPACE, " ")
+
+
+def _words(count: int) -> Iterable[str]:
+    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+    made = 0
+    for length in (2, 3):
+        for parts in product(syllables, repeat=length):
+            if made == count:
+                return
+            made += 1
+            yield "".join(parts)

@@ -1,0 +1,183 @@
+"""How the ids of a draft meet those of its target: compared by content, id by id; knows no model.
+
+Where the shared ids are the first ones of both, a draft's logits are cut and its ids pass as they are; otherwise they
+are mapped through tables on the draft's device. Where too few meet for that, only text passes; see
+`drafters.reencoding_drafter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+
+from engines.tokens.tokenization import Vocabulary
+from evprof.core.speculation import REENCODED, SAME, SHARED
+from evprof.core.text import is_byte
+
+UNKNOWN_ID = 0
+"""Fed to the draft for a target's token that its vocabulary lacks: sentencepiece's <unk>."""
+
+LACKING = -1
+
+LEAST_COVERAGE = 0.9
+"""Share of the draft's pieces that the target must know for ids to be mapped: a draft that cannot say one word in ten
+writes other text than it was trained to."""
+
+_TOLD = 10
+"""Mismatches that are listed; their number is told as well."""
+
+
+@dataclass(eq=False)
+class Alignment:
+    """`to_draft[i]` is the draft's id for the target's id i, UNKNOWN_ID where it has none; `to_target[j]` the target's
+    id for the draft's id j, LACKING where it has none. `shared` ids meet, all of them the first ones of both where
+    `is_prefix`. `coverage` is the share of the draft's pieces that are among them, special ones and raw bytes left
+    out: any two vocabularies share those."""
+
+    to_draft: Sequence[int]
+    to_target: Sequence[int]
+    shared: int
+    is_prefix: bool
+    coverage: float = 1.0
+    _cached: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> str:
+        """SAME where every id of either means the same in the other, REENCODED where too few do, else SHARED."""
+        if self.coverage < LEAST_COVERAGE:
+            return REENCODED
+        is_same = self.is_prefix and self.shared == len(self.to_draft) == len(self.to_target)
+        return SAME if is_same else SHARED
+
+    def for_draft(self, ids: Sequence[int]) -> list[int]:
+        """Target's ids as the draft is to be fed them."""
+        if self.is_prefix:
+            return [token if token < self.shared else UNKNOWN_ID for token in ids]
+        return [self.to_draft[token] if token < len(self.to_draft) else UNKNOWN_ID for token in ids]
+
+    def logits_for_target(self, logits: torch.Tensor) -> torch.Tensor:
+        """Draft's logits [..., V_draft] -> [..., V'] by the target's ids; ids that do not meet are -inf or cut off."""
+        if self.is_prefix:
+            return logits[..., : self.shared]
+        own, others, _ = self._tables(logits.device)
+        spread = logits.new_full((*logits.shape[:-1], len(self.to_draft)), -torch.inf)
+        spread[..., others] = logits[..., own]
+        return spread
+
+    def spoken(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits [..., V] of the target's own head -> [..., V'], without ids that the draft cannot be fed."""
+        if self.is_prefix:
+            return logits[..., : self.shared]
+        lacks = torch.ones(len(self.to_draft), dtype=torch.bool, device=logits.device)
+        lacks[self._tables(logits.device)[1]] = False
+        return logits[..., : len(self.to_draft)].masked_fill(lacks, -torch.inf)
+
+    def ids_for_draft(self, ids: torch.Tensor) -> torch.Tensor:
+        """Ids the target knows and the draft proposed itself, as the draft is to be fed them; on the same device."""
+        return ids if self.is_prefix else self._tables(ids.device)[2][ids]
+
+    def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The draft's ids that meet one of the target's, those, and `to_draft`; on a device, kept there."""
+        if self._cached is None or self._cached[0].device != device:
+            met = [(own, other) for own, other in enumerate(self.to_target) if other != LACKING]
+            columns = ([own for own, _ in met], [other for _, other in met], list(self.to_draft))
+            own, others, to_draft = (torch.tensor(column, device=device, dtype=torch.long) for column in columns)
+            self._cached = own, others, to_draft
+        return self._cached
+
+
+def first_shared(count: int) -> Alignment:
+    """The alignment of vocabularies whose first `count` ids mean the same, and of which nothing more is known."""
+    same = range(count)
+    return Alignment(same, same, count, is_prefix=True)
+
+
+def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
+    """Ids that spell the same piece meet; of several of one vocabulary the first, which is what text is encoded to.
+
+    Special tokens meet by role: begin and end of sequence.
+    """
+    mine, theirs = _by_content(draft), _by_content(target)
+    to_target = [LACKING] * draft.size
+    to_draft = [UNKNOWN_ID] * target.size
+    count = with_text = 0
+    for content, own in mine.items():
+        other = theirs.get(content)
+        if other is not None:
+            to_target[own], to_draft[other] = other, own
+            count += 1
+            with_text += _is_text(content)
+    spoken = sum(map(_is_text, mine))
+    # Behind them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
+    is_prefix = all(to_target[index] == index for index in range(count))
+    return Alignment(to_draft, to_target, count, is_prefix, with_text / spoken if spoken else 1.0)
+
+
+def vocabulary_facts(draft: Vocabulary, target: Vocabulary) -> dict[str, Any]:
+    """How two vocabularies meet, as plain values; the keys are those of "vocabulary" in `evprof inspect --against`."""
+    alignment = align(draft, target)
+    differing = [
+        {"id": index, "draft": mine, "target": theirs}
+        for index, (mine, theirs) in enumerate(zip(_spelled(draft), _spelled(target), strict=False))
+        if mine != theirs
+    ]
+    only_draft = [index for index, other in enumerate(alignment.to_target) if other == LACKING]
+    met = set(alignment.to_target)
+    only_target = [index for index in range(target.size) if index not in met]
+    return {
+        "alignment": alignment.kind,
+        "coverage": alignment.coverage,
+        "draft_ids": draft.size,
+        "target_ids": target.size,
+        "shared_ids": alignment.shared,
+        "same_number": alignment.is_prefix,
+        "only_draft_count": len(only_draft),
+        "only_draft": _told(only_draft, draft),
+        "only_target_count": len(only_target),
+        "only_target": _told(only_target, target),
+        "differing_count": len(differing),
+        "differing": differing[:_TOLD],
+    }
+
+
+_BEGIN, _END = "\0begin", "\0end"
+_ROLES = (_BEGIN, _END)
+"""Stand for special tokens among contents; no piece is spelled so."""
+
+_ROLE_NAMES = {_BEGIN: "<begin of sequence>", _END: "<end of sequence>", "": "<special>"}
+
+
+def _by_content(vocabulary: Vocabulary) -> dict[str, int]:
+    """What a piece is known by -> its id."""
+    found: dict[str, int] = {}
+    for index, content in enumerate(_contents(vocabulary)):
+        if content:
+            found.setdefault(content, index)
+    return found
+
+
+def _is_text(content: str) -> bool:
+    return content not in _ROLES and not is_byte(content)
+
+
+def _contents(vocabulary: Vocabulary) -> list[str]:
+    """By id what it is known by: its piece, or its role; "" for other special tokens."""
+    contents = list(vocabulary.pieces)
+    for index in vocabulary.eos_ids:
+        contents[index] = _END
+    contents[vocabulary.bos_id] = _BEGIN
+    return contents
+
+
+def _spelled(vocabulary: Vocabulary) -> list[str]:
+    """The same for people."""
+    return [_ROLE_NAMES.get(content, content) for content in _contents(vocabulary)]
+
+
+def _told(ids: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    spelled = _spelled(vocabulary)
+    return [{"id": index, "piece": spelled[index]} for index in islice(ids, _TOLD)]

@@ -1,0 +1,1 @@
+"""`evprof adapter`."""

@@ -1,0 +1,129 @@
+"""`evprof adapter collect`."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.adapter.progress import CollectProgress
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
+from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.sample import Sample
+
+
+def collect(options: argparse.Namespace, console: Console) -> int:
+    """Collects what is not there yet; 1 when a row gave nothing, 130 when stopped."""
+    from evprof.run.processes.interrupts import first_interrupt
+
+    samples, problems = samples_of(options.manifest, options)
+    samples = asked(samples, options.prompt)
+    settings = GenerationSettings(
+        max_new_tokens=options.max_new_tokens, frames=options.frames, event_frames=options.event_frames
+    )
+    settings.validate()
+    for sentence in problems:
+        console.note(sentence)
+    stop = threading.Event()
+    with CollectProgress(console) as progress:
+
+        def stops() -> None:
+            stop.set()
+            progress.stopping()
+
+        with first_interrupt(stops):
+            end = _carry_out(samples, settings, options, progress, stop)
+    if not console.is_json:
+        console.print(
+            f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {end.shards} shard{'s' * (end.shards != 1)}, "
+            f"{end.bytes / 2**20:.1f} MiB: {options.output}"
+        )
+        if end.repeated:
+            console.note(f"{end.repeated} rows have the content and the question of another and were left out.")
+    else:
+        console.document(_document(end, options, problems))
+    if end.is_stopped:
+        console.note("stopped; the same command goes on")
+        return CANCELLED
+    return FAILURE if end.failed or not end.examples else 0
+
+
+def _carry_out(
+    samples: Sequence[Sample],
+    settings: GenerationSettings,
+    options: argparse.Namespace,
+    progress: CollectProgress,
+    stop: threading.Event,
+) -> Any:
+    from engines.training.collecting import Collecting, CollectPlan
+
+    draft = None if options.no_draft else _choice(options.draft, options)
+    target = replace(_choice(options.target, options), clip=None)
+    plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite)
+    return Collecting(plan).run(progress, stop)
+
+
+def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
+    return ModelChoice(lasting(name), options.device, options.dtype, clip=options.clip)
+
+
+def lasting(name: str) -> str:
+    """A model's name as it is found again from any folder."""
+    from engines import bundled_folder
+
+    if bundled_folder(name) is None and Path(name).expanduser().is_dir():
+        return str(Path(name).expanduser().resolve())
+    return name
+
+
+def samples_of(manifest: str, options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
+    """The samples of a list with a name each of their own, and its problems. Raises UserError for what is no list."""
+    from evprof.loaders.manifests.manifest import read_manifest
+    from evprof.run.suites.samples import told_apart
+
+    if options.limit is not None and options.limit < 1:
+        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    found = read_manifest(manifest, root=options.root, questions=options.questions or "first", limit=options.limit)
+    if not found.samples:
+        raise UserError(f"{manifest}: {' '.join(found.problems) or 'lists no samples.'}")
+    samples, said = told_apart(found.samples)
+    return samples, [*found.problems, *said]
+
+
+def asked(samples: Sequence[Sample], prompts: Sequence[str] | None) -> list[Sample]:
+    """Every sample with each of these questions in turn; with its own where none is given."""
+    if not prompts:
+        return list(samples)
+    if not all(prompt.strip() for prompt in prompts):
+        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+    return [
+        replace(
+            sample,
+            prompt=prompt,
+            reference=None,
+            name=sample.name if number == 1 else f"{sample.name} question {number}",
+        )
+        for sample in samples
+        for number, prompt in enumerate(prompts, start=1)
+    ]
+
+
+def _document(end: Any, options: argparse.Namespace, problems: Sequence[str]) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "folder": str(options.output),
+        "examples": end.examples,
+        "before": end.before,
+        "repeated": end.repeated,
+        "answer_tokens": end.tokens,
+        "shards": end.shards,
+        "bytes": end.bytes,
+        "settings": end.settings,
+        "failed": [{"name": name, "error": error} for name, error in end.failed.items()],
+        "problems": list(problems),
+        "is_complete": not end.is_stopped,
+    }

@@ -1,0 +1,218 @@
+"""`evprof adapter evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evprof.cli.adapter.collect import lasting, samples_of
+from evprof.cli.adapter.progress import WorkProgress
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
+from evprof.run.demo import BUNDLED_DRAFT
+
+if TYPE_CHECKING:
+    from evprof.loaders.adapters import AdapterInfo
+    from evprof.run.benches.adapter import AdapterPlan
+
+_DEFAULT_TOKENS = 128
+
+
+def evaluate(options: argparse.Namespace, console: Console) -> int:
+    """Measures an adapter and writes what was measured beside it; 130 when stopped, then nothing is written."""
+    found = evaluation(options, console)
+    if found is None:
+        return CANCELLED
+    _tell(found, options, console)
+    return 0
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An adapter, what was measured of it as adapter.json says it, and where."""
+
+    adapter: AdapterInfo
+    figures: dict[str, Any]
+    environment: dict[str, Any]
+
+
+def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | None:
+    """Measures the adapter and, unless there is `no_write`, writes description and card; None when stopped.
+
+    Every card comes from here, and holds the command that gives its figures again.
+    """
+    from evprof.loaders.adapters import read_adapter
+    from evprof.run.processes.interrupts import first_interrupt
+
+    adapter = read_adapter(options.adapter)
+    samples, problems = _samples(options)
+    samples, left_out = unseen(samples, adapter)
+    for sentence in [*problems, *(f"'{name}' was trained on and is left out." for name in left_out[:5])]:
+        console.note(sentence)
+    if left_out:
+        console.note(f"{len(left_out)} of {len(left_out) + len(samples)} samples were trained on; they are left out.")
+    plan = _plan(adapter, samples, options)
+    stop = threading.Event()
+    try:
+        with first_interrupt(stop.set):
+            environment, found = _measured(plan, console, stop)
+    except Cancelled:
+        found = {}
+    if not found or found["samples"] < len(samples):
+        console.note("stopped; the adapter's folder is as it was")
+        return None
+    found |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
+    found["command"] = command_of(adapter, options, found)
+    if not options.no_write:
+        from engines.training.evaluating import write_evaluation
+
+        write_evaluation(adapter, found)
+    return Evaluated(adapter, found, environment)
+
+
+def command_of(adapter: AdapterInfo, options: argparse.Namespace, found: dict[str, Any]) -> str:
+    """The `evprof adapter evaluate` that gives these figures again, its defaults spelled out."""
+    from evprof.loaders.adapters import is_bundled
+
+    words = ["evprof", "adapter", "evaluate", adapter.folder.name if is_bundled(adapter) else str(options.adapter)]
+    words += [str(options.samples), "--gamma", str(options.gamma), "--repeat", str(found["repeat"])]
+    words += ["--device", str(found["device"]), "--dtype", str(found["dtype"])]
+    words += ["--max-new-tokens", str(found["max_new_tokens"])]
+    for name in ("root", "questions", "limit", "draft", "target"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)
+
+
+def unseen(samples: Sequence[Sample], adapter: AdapterInfo) -> tuple[list[Sample], list[str]]:
+    """Samples whose content the adapter was not trained on, and the names of the others.
+
+    Raises UserError when none is left, and for a file that cannot be read.
+    """
+    from evprof.loaders.collection import scene_of
+
+    training = adapter.training
+    known = {scene for scene in training.get("seen") or () if isinstance(scene, str)}
+    has_draft = training.get("draft_identity") is not None
+    kept, names = [], []
+    for sample in samples:
+        if known and scene_of(sample, has_draft=has_draft) in known:
+            names.append(sample.name)
+        else:
+            kept.append(sample)
+    if not kept:
+        raise UserError(
+            f"All {len(names)} samples were trained on by {adapter.name}, so they say nothing about others; name "
+            "samples it has not seen."
+        )
+    return kept, names
+
+
+def _samples(options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
+    """Of a list, or of collected examples, whose files must still be where they were."""
+    from evprof.loaders.collection import is_collection, read_collection
+
+    if not is_collection(options.samples):
+        return samples_of(options.samples, options)
+    if options.limit is not None and options.limit < 1:
+        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    examples = read_collection(options.samples).examples[: options.limit]
+    if not examples:
+        raise UserError(f"{options.samples}: holds no whole shard of examples; let evprof adapter collect finish.")
+    return [Sample.from_facts(example.sample) for example in examples], []
+
+
+def _plan(adapter: AdapterInfo, samples: Sequence[Sample], options: argparse.Namespace) -> AdapterPlan:
+    from evprof.run.benches.adapter import AdapterPlan
+
+    training = adapter.training
+    names = training.get("models")
+    plan = AdapterPlan(
+        adapter,
+        samples,
+        _choice(options.draft or _lying(names, DRAFT) or adapter.draft or BUNDLED_DRAFT, options),
+        _choice(options.target or _lying(names, TARGET) or adapter.target, options),
+        options.gamma,
+        options.repeat,
+        options.max_new_tokens or _count(training, "max_new_tokens") or _DEFAULT_TOKENS,
+        _count(training, "frames"),
+        _count(training, "event_frames"),
+    )
+    plan.validate()
+    return plan
+
+
+def _lying(names: object, role: str) -> str | None:
+    """Where a model lay when the adapter was trained, if it still does: adapters travel, folders stay."""
+    found = names.get(role) if isinstance(names, dict) else None
+    return found if isinstance(found, str) and Path(found).is_dir() else None
+
+
+def _count(training: dict[str, Any], name: str) -> int | None:
+    found = training.get(name)
+    return found if type(found) is int and found > 0 else None
+
+
+def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
+    return ModelChoice(lasting(name), options.device, options.dtype)
+
+
+def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tuple[dict[str, Any], dict[str, Any]]:
+    from engines.training.evaluating import evaluate_adapter
+    from evprof.cli.run import recorded_session
+
+    with WorkProgress(console, "predicting answers", "samples") as progress:
+        progress.start(len(plan.samples))
+
+        def predicted(done: int, total: int) -> None:
+            progress.reach(done)
+            if done == total:
+                progress.turn_to("measuring", "pairs of runs", len(plan.samples) * plan.repeat)
+
+        return evaluate_adapter(
+            plan,
+            recorded_session.make_engine,
+            stop,
+            predicted=predicted,
+            measured=lambda done, _: progress.reach(done),
+        )
+
+
+def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -> None:
+    adapter, found = evaluated.adapter, evaluated.figures
+    if console.is_json:
+        console.document(
+            {
+                "schema_version": 1,
+                "adapter": str(adapter.folder),
+                "name": adapter.name,
+                "kind": adapter.kind,
+                "evaluation": found,
+                "environment": evaluated.environment,
+                "written": not options.no_write,
+            }
+        )
+        return
+    tell_figures(evaluated, console)
+    if not options.no_write:
+        console.note(f"saved: {adapter.folder}")
+
+
+def tell_figures(evaluated: Evaluated, console: Console) -> None:
+    """The table of what was measured."""
+    from engines.training.card import evaluation_rows
+
+    adapter, found = evaluated.adapter, evaluated.figures
+    console.print(
+        f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
+        f"each, {found['device']}, {found['dtype']}"
+    )
+    console.table(("", "value"), [(name, text) for name, text in evaluation_rows(found) if text is not None], left=1)

@@ -1,0 +1,61 @@
+"""`evprof bench repeatability`: measured, kept for later sessions, and told."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from evprof.cli.terminal.console import Console
+from evprof.run.demo import BUNDLED_TARGET
+
+ROUNDS, SESSIONS = 5, 5
+
+
+def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Environment, rows and summary; a complete measurement is kept in the user's data folder."""
+    from evprof.cli.terminal import program
+    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
+    from evprof.run.kept_repeatability import keep_repeatability
+
+    request = RunRequest(
+        "target",
+        bundled_sample(),
+        target=ModelChoice(options.target, options.device, options.dtype),
+        settings=GenerationSettings(max_new_tokens=options.max_new_tokens, ignore_eos=True),
+        keeps_frames=False,
+    )
+    request.validate()
+    plan = RepeatabilityPlan(
+        request,
+        program.engine_argv(),
+        sessions=SESSIONS if options.sessions is None else options.sessions,
+        repeat=ROUNDS if options.repeat is None else options.repeat,
+        # Several processes of anything larger may not fit beside each other.
+        in_turn=options.target == BUNDLED_TARGET,
+    )
+    document = measure_repeatability(plan, console.note)
+    entry = document.pop("kept")
+    if entry is not None:
+        try:
+            console.note(f"kept for later sessions: {keep_repeatability(entry)}")
+        except OSError as error:
+            console.note(f"It could not be kept for later sessions: {error.strerror or error}.")
+    return document
+
+
+def print_repeatability(document: dict[str, Any], console: Console, *, is_markdown: bool) -> None:
+    """A line per process and what they come to."""
+    rows, summary = document["rows"], document["summary"]
+    for number, row in enumerate(rows, 1):
+        runs = f"{row['runs']} run{'s' * (row['runs'] != 1)}"
+        console.print(f"process {number}: {row['mean_ms']:.1f} ms, {_percent(row['sd_pct'])} from run to run ({runs})")
+    console.print(
+        f"{_percent(summary['between_processes_pct'])} from process to process ({len(rows)} processes), "
+        f"{_percent(summary['within_process_pct'])} from run to run within one (standard deviations)"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f} %"

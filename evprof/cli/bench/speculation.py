@@ -1,0 +1,79 @@
+"""What `evprof bench speculation` measures: every drafter there is, on held-out scenes or a list of samples."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
+from evprof.run.benches.drafting import Contender, contenders
+
+
+def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
+    from evprof.cli.run.recorded_session import make_engine
+    from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
+    from evprof.run.processes.interrupts import first_interrupt
+
+    chosen = _chosen(options)
+    target = ModelChoice(options.target, options.device, options.dtype)
+    from engines.speculation.differing_answers import FlipJudge
+
+    stop = threading.Event()
+    plan = SpeculationPlan(
+        _samples(options),
+        chosen,
+        ModelChoice(options.draft, options.device, options.dtype),
+        target,
+        repeat=3 if options.repeat is None else options.repeat,
+        max_new_tokens=options.max_new_tokens,
+        judge=FlipJudge(target),
+    )
+    with first_interrupt(stop.set):
+        return measure_speculation(make_engine(), plan, stop, console.note)
+
+
+def _chosen(options: argparse.Namespace) -> list[Contender]:
+    from evprof.loaders.adapters import bundled_adapters, read_adapter
+
+    adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]
+    adapters += [read_adapter(path) for path in options.adapter or ()]
+    known = contenders(adapters)
+    if not options.only:
+        return known
+    found = [one for one in known if any(word in (one.key, one.speculation.drafter) for word in options.only)]
+    if not found:
+        names = ", ".join(dict.fromkeys(one.key for one in known))
+        raise UserError(
+            f"--only: there is no drafter {' or '.join(options.only)}; choose among {names}.", exit_code=USAGE
+        )
+    return found
+
+
+def _fits(trained_for: str, target: str) -> bool:
+    return Path(trained_for).name == Path(target).name
+
+
+def _samples(options: argparse.Namespace) -> Sequence[Sample]:
+    """The samples of `--data`, or so many held-out scenes; the bundled samples where `--scenes` is 0."""
+    from evprof.loaders.bundled import bundled_samples, held_out_scenes
+    from evprof.loaders.manifests.manifest import read_manifest
+
+    if options.data:
+        return read_manifest(options.data).samples
+    if options.scenes == 0:
+        return bundled_samples()
+    scenes = held_out_scenes()
+    if not 0 < options.scenes <= len(scenes):
+        raise UserError(
+            f"--scenes: {len(scenes)} held-out scenes are bundled, not {options.scenes}; "
+            "to measure on other samples, name a list of them with --data.",
+            exit_code=USAGE,
+        )
+    return scenes[: options.scenes]

@@ -1,0 +1,273 @@
+"""`evprof inspect`."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
+
+if TYPE_CHECKING:
+    from engines.fit.verdict import FitQuestion
+
+
+_DATA_SUFFIXES = {
+    *{".npy", ".npz", ".h5", ".hdf5", ".raw", ".dat", ".aedat", ".aedat4", ".es", ".bag", ".txt", ".csv", ".bin"},
+    *{".mp4", ".avi", ".mkv", ".mov", ".webm", ".gif", ".png", ".jpg", ".jpeg"},
+    *{".json", ".jsonl", ".toml", ".tsv", ".gz", ".evprof", ".zip", ".safetensors"},
+}
+
+
+class Inspect(Command):
+    """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
+
+    With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
+    event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
+    such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
+    --with another, and what to change if not; with --against how its vocabulary meets that of a target, and with
+    --features, the one question that runs models, how alike what both see of a sample is.
+    """
+
+    name = "inspect"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The path, and whether to write frames."""
+        parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
+        parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
+        parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
+        parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
+        parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
+        parser.add_argument(
+            "--features", action="store_true", help="with --against: how alike both models' visual features are"
+        )
+        parser.add_argument("--events", metavar="P", help="with --features: recording (default: the bundled sample)")
+        parser.add_argument("--video", metavar="P", help="with --features: its video")
+        add_fit_options(parser)
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Finds out what it is, describes it, writes frames if asked."""
+        from evprof.cli.inspect.checkpoint_report import print_checkpoint
+        from evprof.cli.inspect.features_report import print_features
+        from evprof.cli.inspect.manifest_report import print_manifest
+        from evprof.cli.inspect.vocabulary_report import print_vocabulary
+        from evprof.cli.run.text import facts_lines
+
+        if options.frames is not None and options.frames < 1:
+            raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
+        _check_features(options)
+        times_us = _times_us(options)
+        document = describe(options)
+        if options.save_frames is not None:
+            document["saved_frames"] = _save_frames(options, document["kind"], times_us)
+        if console.is_json:
+            console.document(document)
+            return 0
+        if document["kind"] == "checkpoint":
+            print_checkpoint(document, console)
+            if "vocabulary" in document:
+                console.print()
+                print_vocabulary(document["vocabulary"], console)
+            if "features" in document:
+                console.print()
+                print_features(document["features"], console)
+            return 0
+        if document["kind"] == "manifest":
+            print_manifest(document, console)
+            return 0
+        if document["kind"] == "sequence":
+            # What is wrong with a half stands at the top already.
+            hidden = ("schema_version", "kind", "problems")
+            for half in ("events", "video"):
+                document[half] = document[half] and _without(document[half], hidden)
+        for line in facts_lines(_without(document, ("schema_version", "runs"))):
+            console.print(line)
+        return 0
+
+
+def _without(document: dict[str, Any], hidden: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in hidden}
+
+
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """The `inspect` document. Raises UserError for what is missing, damaged or of no known kind."""
+    path: str = options.path
+    if is_model_name(path):
+        return _checkpoint(options)
+    from evprof.loaders.events.frames import is_frame_set
+
+    if not Path(path).exists() and not is_frame_set(path):
+        raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
+    from evprof.cli.inspect.legacy_report import describe_legacy
+    from evprof.cli.inspect.manifest_report import describe_manifest
+    from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
+    from evprof.loaders.probe import probe
+    from evprof.session.schema import APPLICATION_ID
+
+    kind = probe(path, session_id=APPLICATION_ID)
+    if kind == "checkpoint":
+        return _checkpoint(options)
+    if options.against is not None:
+        raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
+    refuse_fit_options(options, kind)
+    if options.frames is not None and options.save_frames is None:
+        raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
+    describers: dict[str, Callable[[str], dict[str, Any]]] = {
+        "events": inspect_events,
+        "video": inspect_video,
+        "sequence": inspect_sequence,
+        "manifest": describe_manifest,
+        "legacy": describe_legacy,
+        "session": _session,
+        "trace": _trace,
+    }
+    return describers[kind](path)
+
+
+def is_model_name(path: str) -> bool:
+    """Whether `path` is a name of the catalogue, or one as the Hugging Face hub has them, rather than a place."""
+    from engines import CATALOGUE
+    from engines.checkpoints.layer_drop import split_layers
+
+    path, layers = split_layers(path)
+    if layers is not None or any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
+        return True
+    owner, _, name = path.partition("/")
+    is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))
+    # A file that is not there is a slip of the pen, not a model to be looked for in the world.
+    return is_hub_id and not Path(owner).exists() and Path(name).suffix.lower() not in _DATA_SUFFIXES
+
+
+def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+    question = fit_question(options)
+    document = checkpoint_document(question)
+    if options.against is not None:
+        from engines.inspection.checkpoint import inspect_vocabularies
+
+        document["vocabulary"] = inspect_vocabularies(options.path, options.against, options.clip)
+    if options.features:
+        from engines.suites.document_facts import inspect_features
+
+        target = ModelChoice(options.against, question.model.device, question.model.dtype, clip=question.model.clip)
+        document["features"] = inspect_features(question.model, target, _shown(options), question.settings)
+    return document
+
+
+def _check_features(options: argparse.Namespace) -> None:
+    """Raises UserError (exit code 2) for options that lack the one they belong to."""
+    if options.features and options.against is None:
+        raise UserError("--features compares two models; name the target with --against.", exit_code=USAGE)
+    if (options.events or options.video) and not options.features:
+        raise UserError("--events and --video are what --features is asked about; add it.", exit_code=USAGE)
+    if bool(options.events) != bool(options.video):
+        raise UserError("--features needs the recording and its video; give --events and --video.", exit_code=USAGE)
+
+
+def _shown(options: argparse.Namespace) -> Sample:
+    """The sample that both models are shown."""
+    from evprof.cli.run.options import existing
+    from evprof.loaders.bundled import bundled_sample
+
+    if options.events is None:
+        return bundled_sample()
+    events, video = existing(options.events, "--events"), existing(options.video, "--video")
+    return Sample(events, video, bundled_sample().prompt, name=Path(options.events).stem)
+
+
+def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
+    """The `inspect` document of a checkpoint: its content, and how it fits."""
+    from engines.fit.verdict import describe_fit
+    from engines.inspection.checkpoint import inspect_checkpoint
+
+    name = question.model.name
+    fit = describe_fit(question)
+    # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
+    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip), question.settings)
+    own = next(model for model in fit["models"] if model["role"] == fit["role"])
+    found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
+    return _head(name, "checkpoint") | found | {"fit": fit}
+
+
+def _head(path: str, kind: str) -> dict[str, Any]:
+    return {"schema_version": 1, "path": path, "kind": kind, "problems": []}
+
+
+def _session(path: str) -> dict[str, Any]:
+    from evprof.cli.run.recorded_session import saved_runs
+    from evprof.session.reading import load_session
+
+    session = load_session(Path(path))
+    runs = saved_runs(session.recording)
+    problems = [f"Run {run.run_id} did not finish: {run.info.error}" for run in runs if run.info.error]
+    return _head(path, "session") | {
+        "problems": problems,
+        "created_at": session.created_at,
+        "evprof_version": session.evprof_version,
+        "runs": [
+            {"run_id": run.run_id, "mode": run.info.mode, "role": run.info.role, "status": run.info.status}
+            for run in runs
+        ],
+        "run_count": len(runs),
+        "records": session.recording.row_count,
+    }
+
+
+def _trace(path: str) -> dict[str, Any]:
+    """What a Kineto or Chrome trace holds: counts by category, steps, and the time it spans."""
+    opener = gzip.open if path.endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as stream:
+            loaded = json.load(stream)
+    except (OSError, EOFError, ValueError) as error:
+        raise UserError(f"{path}: the trace is damaged ({error}); record it again.") from error
+    entries = loaded.get("traceEvents", []) if isinstance(loaded, dict) else loaded
+    slices = [entry for entry in entries if isinstance(entry, dict) and entry.get("ph") == "X"]
+    categories: dict[str, int] = {}
+    for entry in slices:
+        category = str(entry.get("cat", ""))
+        categories[category] = categories.get(category, 0) + 1
+    starts = [float(entry["ts"]) for entry in slices if "ts" in entry]
+    ends = [float(entry["ts"]) + float(entry.get("dur", 0)) for entry in slices if "ts" in entry]
+    return _head(path, "trace") | {
+        "entries": len(entries),
+        "duration_ms": (max(ends) - min(starts)) / 1000 if starts else None,
+        "categories": categories,
+        "steps": sum(str(entry.get("name", "")).startswith("ProfilerStep#") for entry in slices),
+    }
+
+
+def _times_us(options: argparse.Namespace) -> list[int] | None:
+    """What --at-ms asks for, None without it. Raises UserError (exit code 2)."""
+    if options.at_ms is None:
+        return None
+    if options.save_frames is None or options.frames is not None:
+        raise UserError("--at-ms says which frames to write; add --save-frames DIR, without --frames.", exit_code=USAGE)
+    try:
+        times_us = [float(word) * 1000 for word in options.at_ms.split(",")]
+    except ValueError:
+        times_us = []
+    if not times_us or not all(abs(time_us) < 2**60 for time_us in times_us):
+        raise UserError(f"--at-ms takes times in ms, such as 0,40,80, not '{options.at_ms}'.", exit_code=USAGE)
+    return [round(time_us) for time_us in times_us]
+
+
+def _save_frames(options: argparse.Namespace, kind: str, times_us: list[int] | None) -> list[str]:
+    if kind == "sequence":
+        raise UserError(f"{options.path}: is a sequence; give its event recording or its video.")
+    if kind not in ("events", "video"):
+        raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
+    from evprof.loaders.model_frames import save_frames_at, save_model_frames
+
+    if times_us is not None:
+        return [str(path) for path in save_frames_at(options.path, times_us, options.save_frames)]
+    return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]

@@ -1,0 +1,66 @@
+"""`evprof run`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.terminal.console import Console
+
+
+class Run(Command):
+    """Run models on a sample and save what was measured.
+
+    Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
+    became of it. MODEL is a bundled name (evprof-tiny-eventgpt, evprof-tiny-video-llava), a checkpoint folder, a hub
+    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-llava,
+    random:160m-video-llava, random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
+
+    Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.
+    """
+
+    name = "run"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Inputs, generation, machine, and where the session goes."""
+        from evprof.cli.run.options import (
+            add_generation_options,
+            add_input_options,
+            add_input_settings,
+            add_machine_options,
+            add_switches,
+        )
+        from evprof.cli.run.speculation_options import add_speculation_options
+
+        add_input_options(parser)
+        add_generation_options(parser)
+        add_input_settings(parser)
+        add_switches(parser)
+        add_speculation_options(parser)
+        add_machine_options(parser)
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="S.evprof",
+            type=Path,
+            help="session to write or to append to (default: a new one in the user's data folder)",
+        )
+        parser.add_argument(
+            "--batches", metavar="N,N,…", help="behind the runs: the models' speed with so many prompts at once"
+        )
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Carries the request out; the exit code follows the status of its runs."""
+        from evprof.cli.run.batches import batch_sizes, measure_batches
+        from evprof.cli.run.options import request_of
+        from evprof.cli.run.recorded_session import RecordedSession, conclude, default_session_path, note_models
+
+        request, sizes = request_of(options), batch_sizes(options.batches)
+        path = options.output or default_session_path()
+        with RecordedSession(path, console, sessions=options.sessions or 1) as session:
+            session.run(request)
+        note_models(session, request)
+        batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []
+        return conclude(session, console, batches)

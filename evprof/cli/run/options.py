@@ -1,0 +1,369 @@
+"""The options of a run, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evprof.cli.run.sessions_option import add_sessions_option
+from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.sample import Sample, clip_name
+from evprof.core.switches import (
+    ATTENTIONS,
+    CACHES,
+    FRAME_CACHES,
+    IMAGE_LAYOUTS,
+    INPUTS,
+    POOLINGS,
+    PREFETCHES,
+    PROJECTORS,
+    PROMPT_STYLES,
+    PRUNINGS,
+    QUANTIZATIONS,
+    STEPS,
+    VIDEO_DECODERS,
+    VISION_CACHES,
+    InputSettings,
+    Switches,
+)
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what is asked about: inputs, prompt, models, mode."""
+    group = parser.add_argument_group("what to run")
+    group.add_argument("--events", metavar="PATH", help="an event recording, or a folder of PNG event frames")
+    group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens, or a folder of pictures")
+    group.add_argument("--sample", metavar="DIR", help="a folder of an event recording and its video, such as DSEC's")
+    group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
+    group.add_argument(
+        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
+    )
+    group.add_argument(
+        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+    )
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        help="default: side-by-side with both inputs, draft with events only, target with video",
+    )
+    add_clip_options(parser)
+
+
+def add_clip_options(parser: argparse.ArgumentParser) -> None:
+    """Adds which part of the recordings is meant, and how their clocks relate."""
+    group = parser.add_argument_group("which part of it")
+    group.add_argument("--start-ms", type=float, metavar="A", help="clip: begin A ms after the earliest event")
+    group.add_argument("--duration-ms", type=float, metavar="B", help="clip: take B ms (default: to the end)")
+    group.add_argument("--video-offset-ms", type=float, metavar="C", help="when the video begins on the events' clock")
+    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
+    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
+
+
+def add_generation_options(parser: argparse.ArgumentParser) -> None:
+    """Adds how text is generated; the defaults are those of GenerationSettings."""
+    defaults = GenerationSettings()
+    group = parser.add_argument_group("generation")
+    group.add_argument(
+        "--max-new-tokens", type=int, metavar="N", default=defaults.max_new_tokens, help="default: %(default)s"
+    )
+    group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
+    group.add_argument(
+        "--temperature", type=float, metavar="T", default=defaults.temperature, help="0 is greedy (default)"
+    )
+    group.add_argument("--top-p", type=float, metavar="P", default=defaults.top_p, help="default: %(default)s (off)")
+    group.add_argument("--top-k", type=int, metavar="K", default=defaults.top_k, help="default: %(default)s (off)")
+    group.add_argument(
+        "--seed", type=int, metavar="N", default=defaults.seed, help="of sampling (default: %(default)s)"
+    )
+    group.add_argument("--frames", type=int, metavar="N", help="video frames (default: the model's own number)")
+    group.add_argument("--event-frames", type=int, metavar="N", help="event frames (default: the model's own number)")
+    group.add_argument(
+        "--gamma", type=int, metavar="N", default=defaults.gamma, help="tokens drafted per round (default: %(default)s)"
+    )
+
+
+def add_input_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds how inputs are shown to the models; the defaults are those of InputSettings."""
+    defaults = InputSettings()
+    group = parser.add_argument_group("how inputs are shown")
+    group.add_argument("--draft-input", choices=INPUTS, default="auto", help="what the draft reads (default: events)")
+    group.add_argument("--target-input", choices=INPUTS, default="auto", help="what the target reads (default: video)")
+    group.add_argument(
+        "--prompt-style", choices=PROMPT_STYLES, default=defaults.prompt_style, help="EventGPT's; default: %(default)s"
+    )
+    group.add_argument("--no-event-markers", action="store_true", help="leave <ev_start> and <ev_end> out")
+    group.add_argument(
+        "--canvas", metavar="WxH", default=defaults.canvas, help="of event frames (default: each slice's own extent)"
+    )
+    group.add_argument(
+        "--pooling", choices=POOLINGS, default=defaults.pooling, help="none: all tokens of a single event frame"
+    )
+    group.add_argument(
+        "--image-layout",
+        choices=IMAGE_LAYOUTS,
+        default=defaults.image_layout,
+        help="LLaVA-1.5: images, or one of tiles",
+    )
+    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
+
+
+def add_switches(parser: argparse.ArgumentParser) -> None:
+    """Adds the optimizations; the defaults are those of Switches."""
+    defaults = Switches()
+    group = parser.add_argument_group("optimizations")
+    for role in ("draft", "target"):
+        group.add_argument(f"--{role}-quant", choices=QUANTIZATIONS, help=f"weights of the {role}'s language model")
+    group.add_argument("--attention", choices=ATTENTIONS, default=defaults.attention, help="default: %(default)s")
+    group.add_argument("--cache", choices=CACHES, default=defaults.cache, help="KV cache (default: %(default)s)")
+    group.add_argument("--step", choices=STEPS, default=defaults.step, help="decode step (default: %(default)s)")
+    group.add_argument(
+        "--prefill-chunk", type=int, metavar="N", default=0, help="positions per prefill pass (default: all)"
+    )
+    group.add_argument("--early-exit", type=int, metavar="LAYER", help="let sure tokens leave after this layer")
+    group.add_argument(
+        "--exit-confidence", type=float, metavar="P", default=defaults.exit_confidence, help="default: %(default)s"
+    )
+    group.add_argument(
+        "--vision-cache", choices=VISION_CACHES, default=defaults.vision_cache, help="keep visual embeddings"
+    )
+    group.add_argument(
+        "--frame-cache", choices=FRAME_CACHES, default=defaults.frame_cache, help="keep decoded video frames"
+    )
+    group.add_argument(
+        "--prefetch", choices=PREFETCHES, default=defaults.prefetch, help="before every run: files into memory, or out"
+    )
+    group.add_argument(
+        "--video-decoder", choices=VIDEO_DECODERS, default=defaults.video_decoder, help="default: %(default)s (PyAV)"
+    )
+    group.add_argument(
+        "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
+    )
+    group.add_argument("--prune-by", choices=PRUNINGS, default=defaults.prune_by, help="default: %(default)s")
+    group.add_argument(
+        "--projector", choices=PROJECTORS, default=defaults.projector, help="EventGPT: fused pools before projecting"
+    )
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Adds where models run, how often, and what is traced."""
+    group = parser.add_argument_group("machine")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
+    group.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="runs before the measured ones (default: 1 where a model was just loaded)",
+    )
+    group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
+    add_sessions_option(group)
+    group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
+    group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sample whose inputs exist, and the mode that fits it."""
+
+    sample: Sample
+    mode: str
+
+
+def question_of(options: argparse.Namespace) -> Question:
+    """Inputs, prompt and mode. Without any input the bundled sample; it never fills in for a missing half.
+
+    Raises UserError for a missing file (exit code 1), and for a prompt that is empty or no text (2).
+    """
+    if options.prompt is not None:
+        _check_prompt(options.prompt)
+    sample = clip_of(_whole(options), options)
+    return Question(sample, options.mode or mode_by_drafter(options) or inferred_mode(sample))
+
+
+def _whole(options: argparse.Namespace) -> Sample:
+    """The sample that is asked about, whole."""
+    given = {"prompt": options.prompt} if options.prompt is not None else {}
+    if options.sample is not None:
+        if options.events is not None or options.video is not None:
+            raise UserError("--sample names events and video itself; leave --events and --video out.", exit_code=USAGE)
+        from evprof.loaders.sequences.sequence import open_sequence
+
+        return replace(open_sequence(str(existing(options.sample, "--sample"))).sample(), **given)
+    if options.events is None and options.video is None:
+        from evprof.loaders.bundled import bundled_sample
+
+        return replace(bundled_sample(), **given)
+    return Sample(
+        events_path=existing(options.events, "--events"),
+        video_path=existing(options.video, "--video"),
+        name=Path(options.events or options.video).stem,
+        **given,
+    )
+
+
+def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
+    """The part of a sample that the clip options name, under a name of its own; the sample itself without any.
+
+    Raises UserError (exit code 2) for options that the sample has no use for, or numbers that are no time.
+    """
+    for option, half, what in (
+        ("video_offset_ms", sample.video_path, "a video"),
+        ("video_times", sample.video_path, "a video"),
+        ("rectify", sample.events_path, "an event recording"),
+    ):
+        if getattr(options, option) is not None and half is None:
+            raise UserError(f"--{option.replace('_', '-')} needs {what}, and there is none.", exit_code=USAGE)
+    start_us, duration_us = (_us(options, name) for name in ("start_ms", "duration_ms"))
+    offset_us = _us(options, "video_offset_ms")
+    if (start_us, duration_us) != (None, None):
+        _check_has_times(sample)
+        sample = replace(sample, start_us=start_us, duration_us=duration_us)
+        sample = replace(sample, name=clip_name(sample.name, start_us or 0))
+    found = replace(
+        sample,
+        video_offset_us=sample.video_offset_us if offset_us is None else offset_us,
+        video_times_path=existing(options.video_times, "--video-times") or sample.video_times_path,
+        rectify_path=existing(options.rectify, "--rectify") or sample.rectify_path,
+    )
+    found.validate()
+    return found
+
+
+def _us(options: argparse.Namespace, name: str) -> int | None:
+    value: float | None = getattr(options, name)
+    if value is None:
+        return None
+    if not abs(value) < 1e12:
+        raise UserError(f"--{name.replace('_', '-')} must be a time in ms, not {value}.", exit_code=USAGE)
+    return round(value * 1000)
+
+
+def _check_has_times(sample: Sample) -> None:
+    from evprof.loaders.events.frames import is_frame_set
+
+    path = sample.events_path
+    if path is not None and (Path(path).is_dir() or is_frame_set(path)):
+        raise UserError(
+            f"--events: the pictures in '{path}' carry no times, so no clip can be cut from them; leave --start-ms and "
+            "--duration-ms out.",
+            exit_code=USAGE,
+        )
+
+
+def _check_prompt(prompt: str) -> None:
+    if not prompt.strip():
+        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        # Bytes of a command line that are no UTF-8 arrive as lone surrogates, which no vocabulary takes.
+        raise UserError(
+            "The --prompt holds bytes that are no UTF-8 text; write it in UTF-8.", exit_code=USAGE
+        ) from None
+
+
+def inferred_mode(sample: Sample) -> str:
+    """Both inputs: side-by-side; only events: draft; only video: target."""
+    if sample.events_path and sample.video_path:
+        return "side-by-side"
+    return "draft" if sample.events_path else "target"
+
+
+def existing(path: str | None, option: str) -> str | None:
+    """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
+    if path is None:
+        return None
+    from evprof.loaders.events.frames import frame_paths, is_frame_set
+
+    if is_frame_set(path):
+        frame_paths(path)
+    elif not Path(path).exists():
+        raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
+    return str(Path(path).resolve())
+
+
+def request_of(options: argparse.Namespace) -> RunRequest:
+    """The validated request. Raises UserError, exit code 2, for what cannot work together."""
+    question = question_of(options)
+    request = RunRequest(
+        mode=question.mode,
+        sample=question.sample,
+        draft=None if question.mode == "target" else _choice(options, "draft"),
+        target=None if question.mode == "draft" else _choice(options, "target"),
+        settings=GenerationSettings(
+            max_new_tokens=options.max_new_tokens,
+            ignore_eos=options.ignore_eos,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            top_k=options.top_k,
+            seed=options.seed,
+            frames=options.frames,
+            event_frames=options.event_frames,
+            gamma=options.gamma,
+            input=_input_settings(options),
+            switches=_switches(options),
+            speculation=speculation_of(options),
+        ),
+        warmup=options.warmup,
+        repeat=options.repeat,
+        trace=_trace(options),
+    )
+    request.validate()
+    return request
+
+
+def _choice(options: argparse.Namespace, role: str) -> ModelChoice:
+    return ModelChoice(
+        name=getattr(options, role),
+        device=getattr(options, f"{role}_device") or options.device or "auto",
+        dtype=getattr(options, f"{role}_dtype") or options.dtype or "auto",
+        quantization=getattr(options, f"{role}_quant"),
+        clip=str(existing(options.clip, "--clip")) if options.clip else None,
+    )
+
+
+def _input_settings(options: argparse.Namespace) -> InputSettings:
+    return InputSettings(
+        prompt_style=options.prompt_style,
+        event_markers=not options.no_event_markers,
+        canvas=options.canvas,
+        pooling=options.pooling,
+        image_layout=options.image_layout,
+        draft_input=options.draft_input,
+        target_input=options.target_input,
+    )
+
+
+def _switches(options: argparse.Namespace) -> Switches:
+    return Switches(
+        attention=options.attention,
+        cache=options.cache,
+        step=options.step,
+        prefill_chunk=options.prefill_chunk,
+        early_exit=options.early_exit,
+        exit_confidence=options.exit_confidence,
+        vision_cache=options.vision_cache,
+        visual_keep=options.visual_keep,
+        prune_by=options.prune_by,
+        projector=options.projector,
+        frame_cache=options.frame_cache,
+        prefetch=options.prefetch,
+        video_decoder=options.video_decoder,
+    )
+
+
+def _trace(options: argparse.Namespace) -> TraceSettings | None:
+    if options.torch_trace is None:
+        if options.trace_tokens is not None:
+            raise UserError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.", exit_code=USAGE)
+        return None
+    tokens = 8 if options.trace_tokens is None else options.trace_tokens
+    if tokens < 1:
+        raise UserError(f"--trace-tokens must be at least 1, not {tokens}.", exit_code=USAGE)
+    return TraceSettings(str(Path(options.torch_trace).resolve()), tokens)

@@ -1,0 +1,215 @@
+"""A session file being written while requests are carried out in this process; here commands meet their parts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.terminal import program
+from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import RunProgress
+from evprof.core.batches import BatchRow
+from evprof.core.errors import CANCELLED as CANCELLED_CODE
+from evprof.core.errors import FAILURE, UserError
+from evprof.core.protocols import Engine
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FINISHED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import LocalRunner
+
+
+def make_engine() -> Engine:
+    """The real engine; importing it takes seconds, so not before it is needed."""
+    from engines import make_engine as make
+
+    return make()
+
+
+class RecordedSession:
+    """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
+
+    def __init__(
+        self, path: Path, console: Console, engine: Callable[[], Engine] | None = None, *, sessions: int = 1
+    ) -> None:
+        """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
+        one after the other, where there are several. Raises UserError for any other file.
+        """
+        from evprof.run.session_writer import SessionWriter
+
+        check_place(path)
+        self.path = path
+        self.problem: str | None = None
+        self.is_stopped = False
+        self.environment: dict[str, Any] = {}
+        self.recording = Recording()
+        self.book = RunBook(self.recording)
+        self._console = console
+        # A new file only comes with its first run: a request that cannot start leaves nothing behind.
+        self._writer = SessionWriter(self.recording, path, waits_for_run=not path.exists())
+        self._next_run_id = self._writer.next_run_id
+        self._next_group_id = self._writer.next_group_id
+        self._sessions = sessions
+        self._runner: LocalRunner | ProcessRunner
+        if sessions > 1:
+            self._runner = ProcessRunner(program.engine_argv(), self.recording)
+        else:
+            self._runner = LocalRunner(engine or make_engine, self.recording)
+
+    def __enter__(self) -> RecordedSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        from evprof.run.noted_baselines import note_baselines
+
+        try:
+            if kind is None or not issubclass(kind, KeyboardInterrupt):
+                self._runner.close()
+        finally:
+            self._note_repeatability()
+            try:
+                self._writer.close()
+                if self.book.runs:
+                    note_baselines(self.path, self.book.runs)
+            except UserError as error:
+                # The runs are still in memory: they are printed, and the exit code tells.
+                self.problem = error.sentence
+
+    def _note_repeatability(self) -> None:
+        from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
+
+        machines = {str(run.info.environment.get("device")) for run in self.book.runs.values()}
+        if known := kept_repeatability(machines):
+            self._writer.note(REPEATABILITY, known)
+
+    def run(self, request: RunRequest) -> list[RunLog]:
+        """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
+        them."""
+        before = set(self.book.runs)
+        stop = threading.Event()
+        with first_interrupt(stop.set):
+            for number in range(self._sessions):
+                self._begin(number)
+                if not stop.is_set():
+                    self._run(replace(request, first_repeat=request.first_repeat + number * request.repeat))
+                self.is_stopped = stop.is_set() or self._runner.is_stopping
+                if self.is_stopped:
+                    break
+        self._next_group_id += 1
+        return [run for run_id, run in self.book.runs.items() if run_id not in before]
+
+    def _begin(self, number: int) -> None:
+        if isinstance(self._runner, ProcessRunner):
+            self._runner.renew()
+            self._console.note(f"session {number + 1} of {self._sessions}")
+
+    def _run(self, request: RunRequest) -> None:
+        numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
+        progress = RunProgress(self.book, numbered, self._console)
+
+        def look() -> None:
+            progress.update()
+            if self._runner.is_stopping:
+                progress.tell_stopping()
+
+        try:
+            self._runner.run(numbered, look)
+        finally:
+            progress.close()
+            self.environment = progress.environment or self.environment
+            self._next_run_id = max([self._next_run_id - 1, *self.book.runs]) + 1
+
+    def saved(self) -> list[RunLog]:
+        """Every run of the file, those of earlier commands too; those in memory when nothing could be saved.
+
+        To be asked after leaving.
+        """
+        return list(self.book.runs.values()) if self.problem or not self.book.runs else read_runs(str(self.path))
+
+
+def check_place(path: Path) -> None:
+    """Raises UserError unless a session can be made at `path` or continued there."""
+    from evprof.session.header import is_session
+
+    folder = path.absolute().parent
+    if path.is_dir() or (path.exists() and not is_session(path)):
+        raise UserError(f"-o: '{path}' exists and is no session, so no run can be added to it; name a new file.")
+    if not folder.is_dir():
+        raise UserError(f"-o: there is no folder '{folder}'; make it first.")
+    # SQLite keeps its log beside the file, so the folder counts even where the file is there already.
+    for place in (folder, path) if path.exists() else (folder,):
+        if not os.access(place, os.W_OK):
+            raise UserError(f"-o: '{place}' may not be written to; name a file in another folder.")
+
+
+def saved_runs(recording: Recording) -> list[RunLog]:
+    """Runs of a recording that is complete, in order of their numbers."""
+    book = RunBook(recording)
+    book.update()
+    return [book.runs[run_id] for run_id in sorted(book.runs)]
+
+
+def read_runs(path: str) -> list[RunLog]:
+    """Runs of a session file. Raises UserError for anything else."""
+    from evprof.session.reading import read_session
+
+    return saved_runs(read_session(Path(path)))
+
+
+def default_session_path() -> Path:
+    """A new file in the folder of autosaved sessions."""
+    from evprof.session.autosave import autosave_path
+
+    path = autosave_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def note_models(session: RecordedSession, request: RunRequest) -> None:
+    """Adds what the models that ran are built of to the session, for its reports. After leaving the session."""
+    ran = {run.info.role for run in session.book.runs.values() if run.info.status == FINISHED}
+    choices = [choice for role in request.roles if role in ran and (choice := request.choice_of(role)) is not None]
+    # Without torch nothing but a script ran here, whose models have no shape.
+    if not choices or session.problem or "torch" not in sys.modules:
+        return
+    from engines.suites.facts import model_facts
+    from evprof.session.facts import add_facts
+
+    add_facts(session.path, {"models": model_facts(choices, request.settings)})
+
+
+def conclude(session: RecordedSession, console: Console, batches: Sequence[BatchRow] = ()) -> int:
+    """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
+    from evprof.cli.run.batches import print_batches
+    from evprof.cli.run.text import print_runs
+    from evprof.metrics.document import session_document
+    from evprof.run.kept_repeatability import spread_among
+
+    known = session.saved()
+    processes = spread_among(known)
+    runs = [run for run in known if run.run_id in session.book.runs]
+    if console.is_json:
+        console.document(session_document(runs, session.environment or None, known, batches, processes))
+    else:
+        print_runs(runs, console, known, processes=processes)
+        print_batches(batches, console)
+    if session.problem:
+        console.note(f"evprof: {session.problem}")
+        return FAILURE
+    console.note(f"session saved: {session.path}")
+    return CANCELLED_CODE if session.is_stopped else exit_code(runs)
+
+
+def exit_code(runs: list[RunLog]) -> int:
+    """130 when a run was cancelled, 1 when one failed or none began, otherwise 0."""
+    statuses = {run.info.status for run in runs}
+    if CANCELLED in statuses:
+        return CANCELLED_CODE
+    return 0 if statuses == {FINISHED} else FAILURE

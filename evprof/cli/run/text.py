@@ -1,0 +1,207 @@
+"""Runs for people to read in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evprof.cli.run.speculation_lines import clinic_lines, round_lines
+from evprof.cli.terminal.console import Console
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import KvFacts, KvLayout, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.units import bytes_text, ms_text
+from evprof.metrics.configurations.settings_text import run_label
+from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.figures import decoding, kv_cache
+from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
+from evprof.metrics.figures.stages import span_ms, unattributed_ms, wall_ms
+from evprof.metrics.speculation.outcome import acceptance
+
+
+def print_runs(
+    runs: Sequence[RunLog],
+    console: Console,
+    known: Sequence[RunLog] | None = None,
+    *,
+    has_rounds: bool = False,
+    processes: ProcessSpread | None = None,
+) -> None:
+    """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline.
+
+    `has_rounds`: every round of speculation has a line of its own. `processes`: how much engine processes differ here.
+    """
+    for index, run in enumerate(runs):
+        if index:
+            console.print()
+        print_run(run, list(known or runs), console, has_rounds=has_rounds, processes=processes)
+
+
+def print_run(
+    run: RunLog,
+    known: list[RunLog],
+    console: Console,
+    *,
+    has_rounds: bool = False,
+    processes: ProcessSpread | None = None,
+) -> None:
+    """One run."""
+    console.print(heading(run))
+    if run.info.error:
+        console.print(f"  {run.info.error}")
+    for warning in run.info.warnings:
+        console.print(f"  warning: {warning}")
+    if run.info.trace_path:
+        console.print(f"  torch trace: {run.info.trace_path}")
+    sample = Sample.from_facts(run.info.sample)
+    if sample.is_clip:
+        console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
+    if label := run_label([run]):
+        console.print(f"  {label}")
+    if run.info.is_over and not run.stages():
+        return  # nothing was measured
+    for line in _stage_lines(run):
+        console.print(f"  {line}")
+    for name, value in _figures(run):
+        console.print(f"  {name:<22}{value}")
+    for line in clinic_lines(run, known, processes):
+        console.print(f"  {line}")
+    if has_rounds:
+        for line in round_lines(run):
+            console.print(f"  {line}")
+    console.print(f'  "{decoding.answer_text(run).strip()}"')
+
+
+def heading(run: RunLog) -> str:
+    """Number, mode, model, place and status of a run in one line."""
+    info = run.info
+    model = info.models.get(info.role)
+    place = f"{model.name} · {model.dtype} on {model.device}" if model else info.role
+    return " · ".join([f"run {info.run_id}", info.mode, place, *info.marks, _status(info)])
+
+
+def _status(info: RunInfo) -> str:
+    return info.status if not info.repeat else f"{info.status} (repeat {info.repeat + 1})"
+
+
+def _stage_lines(run: RunLog) -> list[str]:
+    lines = []
+    for span in run.stages():
+        owner = f"{span.role} " if span.role != run.info.role else ""
+        children = part_times_ms(run, span)
+        parts = ", ".join(f"{name} {ms_text(spent)}" for name, spent in list(children.items())[:6])
+        many = "" if len(children) <= 6 else ", …"
+        lines.append(f"{owner + span.name:<22}{ms_text(span_ms(span)):>9}{f'   {parts}{many}' if parts else ''}")
+    lines.append(f"{'unattributed':<22}{ms_text(unattributed_ms(run)):>9}")
+    lines.append(f"{'wall':<22}{ms_text(wall_ms(run)):>9}")
+    return lines
+
+
+def _figures(run: RunLog) -> list[tuple[str, str]]:
+    figures = [
+        ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
+        ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
+        ("decode", _rate(decoding.decode_throughput_tok_s(run))),
+        ("prefill", _rate(decoding.prefill_throughput_tok_s(run))),
+        ("tokens in / visual / out", ""),
+        ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
+    ]
+    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
+    figures += _layout_figures(run)
+    figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
+    figures += _loading_figures(run)
+    counts = acceptance(run)
+    if counts is not None:
+        figures.append(
+            ("draft acceptance", f"{_share(counts.draft_acceptance_rate)} ({counts.accepted} of {counts.drafted})")
+        )
+        figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
+    return figures
+
+
+def _layout_figures(run: RunLog) -> list[tuple[str, str]]:
+    """How the caches of a run's models lie in memory."""
+    found = []
+    for role, facts in run.info.kv.items():
+        if facts.layout is not None and facts.layout.shape:
+            name = "cache layout" if role == run.info.role else f"{role} cache layout"
+            found.append((name, layout_text(facts, facts.layout)))
+    return found
+
+
+def layout_text(facts: KvFacts, layout: KvLayout) -> str:
+    """`4 layers of 2 x [1, 4, 132, 32] float32, strides 17792, 4448, 32, 1 (with gaps), 4.00 KiB a position`."""
+    shape, strides = ", ".join(map(str, layout.shape)), ", ".join(map(str, layout.strides))
+    gaps = "contiguous" if layout.is_contiguous else "with gaps"
+    positions = layout.shape[2] if len(layout.shape) == 4 else 0
+    each = f", {bytes_text(facts.measured_bytes // positions)} a position" if positions else ""
+    layers = len(facts.per_layer_bytes)
+    return f"{layers} layer{'s' * (layers != 1)} of 2 x [{shape}] {layout.dtype}, strides {strides} ({gaps}){each}"
+
+
+def _loading_figures(run: RunLog) -> list[tuple[str, str]]:
+    found = []
+    for role in (DRAFT, TARGET):
+        loading = loading_of(run, role)
+        if loading is not None:
+            found.append(("loaded" if role == run.info.role else f"{role} loaded", loading_text(loading)))
+    return found
+
+
+def loading_text(loading: Loading) -> str:
+    """`20,000 events (npy), 41.2 Mev/s, 260 kB read, none of it from disk`."""
+    facts = loading.facts
+    parts = []
+    if facts.events is not None:
+        parts.append(f"{facts.events:,} events ({facts.decoder})")
+    if facts.frames is not None:
+        parts.append(f"{facts.frames:,} frame{'s' * (facts.frames != 1)} ({facts.decoder})")
+    if loading.events_per_s is not None:
+        parts.append(f"{loading.events_per_s / 1e6:.1f} Mev/s")
+    if loading.frames_per_s is not None:
+        parts.append(f"{loading.frames_per_s:.0f} frames/s")
+    if facts.frame_cache is not None:
+        parts.append(f"frame cache {facts.frame_cache}")
+    if facts.bytes_read is not None:
+        parts.append(f"{bytes_text(facts.bytes_read)} read")
+    if facts.bytes_from_disk is not None:
+        from_disk = "none of it" if facts.bytes_from_disk == 0 else bytes_text(facts.bytes_from_disk)
+        parts.append(f"{from_disk} from disk")
+    return ", ".join(parts)
+
+
+def _rate(tokens_per_s: float | None) -> str:
+    return "n/a" if tokens_per_s is None else f"{tokens_per_s:.1f} tok/s"
+
+
+def _share(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}"
+
+
+def _shown(value: Any) -> str:
+    """A value for people: four significant digits are enough of a measurement."""
+    if value is None:
+        return "n/a"
+    if value in ([], {}):
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:
+    """A flat description as lines of name and value; lists one entry per line."""
+    lines = []
+    for name, value in document.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}:", *facts_lines(value, indent + "  ")]
+        elif isinstance(value, list) and value and not all(isinstance(entry, int | float) for entry in value):
+            lines += [f"{indent}{name}:"]
+            for entry in value:
+                lines += facts_lines(entry, indent + "  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
+        else:
+            lines.append(f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(value)}")
+    return lines

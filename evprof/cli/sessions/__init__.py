@@ -1,0 +1,1 @@
+"""Commands that read sessions: show, compare, report, export, import."""

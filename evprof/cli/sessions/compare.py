@@ -1,0 +1,205 @@
+"""`evprof compare`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+
+if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
+    from evprof.metrics.comparison.document import Column
+    from evprof.metrics.configurations.saved_view import SavedView
+    from evprof.session.reading import Session
+
+BASES = ("end-to-end", "without-load", "model-only")
+
+MOST_NAMED, MOST_SHOWN = 10, 200
+"""Runs that a sentence lists by number, and letters of a name in it."""
+
+
+class Compare(Command):
+    """Compare runs of one or more sessions.
+
+    Repeats of one request are one column (median), and so are all samples and repeats of a suite's configuration (mean
+    over samples, ratios in pairs of samples that both measured). Warm-up, profiled, failed and cancelled runs are left
+    out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
+    (vision, prefill, decode). The generation ratio is the token-count ratio times the time-per-token ratio.
+    """
+
+    name = "compare"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Sessions, baseline, basis, what is shown and where to."""
+        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument(
+            "--baseline",
+            metavar="RUN",
+            help="run id of the first session, or the name of a suite's configuration (default: the first)",
+        )
+        parser.add_argument("--basis", choices=BASES, help=f"what totals count (default: {BASES[0]})")
+        parser.add_argument(
+            "--differences-only", action="store_true", help="leave out figures and settings that do not differ"
+        )
+        parser.add_argument("--save", metavar="NAME", help="save this comparison as a view in the first session")
+        parser.add_argument("--view", metavar="NAME", help="compare what was saved under this name in the session")
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="FILE",
+            type=Path,
+            help="also write it as a table or document: FILE.csv or FILE.json",
+        )
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads, compares, prints, and writes what is asked for."""
+        from evprof.cli.sessions.comparison_text import print_comparison
+        from evprof.export.comparison_tables import check_comparison_path, write_comparison
+        from evprof.metrics.comparison.document import compare_document
+        from evprof.metrics.configurations.saved_view import view_of
+        from evprof.run.kept_repeatability import spread_for
+
+        if options.output is not None:
+            check_comparison_path(options.output)
+        noted: list[Any] = []
+        listed, baseline, basis, differences_only = _chosen(options, console, noted)
+        processes = spread_for(baseline.runs[0], noted)
+        document = compare_document(listed, baseline, basis, differences_only=differences_only, processes=processes)
+        if options.output is not None:
+            write_comparison(document, options.output)
+            console.note(f"comparison written: {options.output}")
+        if options.save is not None:
+            holder = Path(options.sessions[0])
+            view = view_of(listed, baseline, holder, basis, differences_only=differences_only)
+            _save(options.save, holder, view, console)
+        if console.is_json:
+            console.document(document)
+        else:
+            print_comparison(document, console)
+        return 0
+
+
+def _chosen(options: argparse.Namespace, console: Console, noted: list[Any]) -> tuple[list[Column], Column, str, bool]:
+    """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
+
+    `noted` takes in what the sessions note of the repeatability of their machines.
+    """
+    if options.view is None:
+        listed = [column for path in options.sessions for column in _columns(path, console, noted)]
+        _check_count(listed, options.sessions)
+        baseline = _baseline(listed, options.baseline)
+        return listed, baseline, options.basis or BASES[0], options.differences_only
+    if len(options.sessions) > 1:
+        raise UserError("--view: a saved view names its sessions; give only the one that holds it.", exit_code=USAGE)
+    holder = Path(options.sessions[0])
+    session = _session(holder)
+    view = _view(session, options.view)
+    found = [
+        column
+        for path in view.paths(holder)
+        for column in _columns(str(path), console, noted, session if path == holder else None)
+    ]
+    listed, baseline, gone = view.pick(found, holder)
+    if gone:
+        console.note(f"{holder}: of the view '{options.view}' are gone: run {_numbers(name.run_id for name in gone)}")
+    if options.baseline is not None:
+        baseline = _baseline(listed, options.baseline)
+    return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
+
+
+def _session(path: Path) -> Session:
+    from evprof.session.reading import load_session
+
+    return load_session(path)
+
+
+def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Column]:
+    """The columns of a session; tells what was left out of them."""
+    from evprof.cli.run.recorded_session import saved_runs
+    from evprof.core.run_info import RUNNING
+    from evprof.metrics.comparison.document import columns
+    from evprof.run.kept_repeatability import REPEATABILITY
+
+    session = session or _session(Path(path))
+    noted.append(session.facts.get(REPEATABILITY))
+    runs = saved_runs(session.recording)
+    _tell_left_out(path, runs, console)
+    return columns([run for run in runs if run.info.status != RUNNING], path)
+
+
+def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
+    from evprof.core.run_info import CANCELLED, FAILED, RUNNING
+    from evprof.metrics.comparison.document import columns, failed_only, is_comparable
+    from evprof.metrics.configurations.attempts import last_attempts
+
+    kept = last_attempts(runs)
+    unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
+    if unfinished:
+        console.note(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
+    for cell in dict.fromkeys(run.info.cell for run in failed_only(runs) if run.info.cell):
+        console.note(f"{path}: no run of '{cell[:MOST_SHOWN]}' finished")
+    warmups = sum(run.info.warmup for run in kept)
+    again = len(runs) - len(kept)
+    profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
+    taken = {run.run_id for column in columns(kept) for run in column.runs}
+    cold = sum(run.info.is_cold and is_comparable(run) and run.run_id not in taken for run in kept)
+    for count, what in ((warmups, "warm-up"), (cold, "cold"), (profiled, "profiled"), (again, "begun again later")):
+        if count:
+            console.note(f"{path}: left out: {count} run{'s' if count > 1 else ''} ({what})")
+
+
+def _numbers(run_ids: Iterable[int]) -> str:
+    listed = [str(run_id) for run_id in run_ids]
+    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return ", ".join(listed[:MOST_NAMED]) + more
+
+
+def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
+    if len(listed) < 2:
+        raise UserError(
+            f"A comparison needs two finished runs that are neither warm-up nor profiled, or two configurations; "
+            f"{', '.join(sessions)} {'holds' if len(sessions) == 1 else 'hold'} {len(listed)}."
+        )
+
+
+def _baseline(listed: Sequence[Column], asked: str | None) -> Column:
+    """The column of that run, looked for in the order of the sessions, or else of that name."""
+    if asked is None:
+        return listed[0]
+    number = int(asked) if asked.isascii() and asked.isdecimal() else None
+    for column in listed:
+        if any(run.run_id == number for run in column.runs):
+            return column
+    for column in listed:
+        if asked in (column.cell, column.label):
+            return column
+    known = ", ".join(dict.fromkeys(column.cell or str(run.run_id) for column in listed for run in column.runs[:99]))
+    raise UserError(
+        f"--baseline: no run or configuration '{asked}' takes part in this comparison; there are {known}.",
+        exit_code=USAGE,
+    )
+
+
+def _view(session: Session, name: str) -> SavedView:
+    from evprof.metrics.configurations.saved_view import SavedView
+    from evprof.session.views import saved_views
+
+    views = saved_views(session.facts)
+    if name not in views:
+        known = f"there are {', '.join(views)}" if views else "it holds none; save one with --save"
+        raise UserError(f"{session.path} holds no view '{name}'; {known}.", exit_code=USAGE)
+    return SavedView.from_json(views[name], name)
+
+
+def _save(name: str, holder: Path, view: SavedView, console: Console) -> None:
+    """The one time that comparing writes to a session: because it was asked for."""
+    from evprof.session.views import save_view
+
+    save_view(holder, name, view.to_json())
+    console.note(f"view saved: '{name}' in {holder}; evprof compare {holder} --view '{name}' shows it again")

@@ -1,0 +1,248 @@
+"""A comparison for people to read in a terminal: columns, settings, figures, what makes a difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.styled_lines import Piece, StyledLines, total_width
+from evprof.core.units import bytes_text, ms_text
+
+BAR = 24
+"""Letters of the longest bar."""
+
+MORE, LESS = "▲", "▼"
+_LONGER_BAR, _SHORTER_BAR = "█", "░"
+
+_GOOD, _BAD, _NEITHER = "green", "red", "cyan"
+_STRONG = 2.0
+"""A ratio from which a difference is shown bold."""
+
+_MEANING = (
+    f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves 1 out; "
+    "without an interval nothing is claimed."
+)
+
+Document = Mapping[str, Any]
+Cells = list[Piece]
+
+
+def print_comparison(document: Document, console: Console) -> None:
+    """The document of `compare`; columns are called by letters, or by run numbers where those tell them apart."""
+    out = StyledLines(console)
+    labels = labels_of(document)
+    listed = list(zip(labels, document["columns"], strict=True))
+    for label, column in listed:
+        out.line((label, "bold"), f": {_column_text(column, _is_of_many(document))}")
+    _print_settings(document, labels, out)
+    out.line()
+    if document["rows"]:
+        _print_rows(document, labels, out)
+    else:
+        out.line("No figure is known to differ from the baseline's: no interval leaves 1 out.")
+    others = [label for label, column in listed if not column["is_baseline"]]
+    for label, pair in zip(others, document["pairs"], strict=True):
+        _print_pair(label, labels[_baseline(document)], pair, out)
+
+
+def labels_of(document: Document) -> list[str]:
+    """What the columns are called in short."""
+    listed = document["columns"]
+    if _is_of_many(document) or any(column["cell"] for column in listed):
+        return [chr(ord("A") + place) if place < 26 else f"column {place + 1}" for place in range(len(listed))]
+    return [f"#{column['run_ids'][0]}" for column in listed]
+
+
+def _baseline(document: Document) -> int:
+    return next(index for index, column in enumerate(document["columns"]) if column["is_baseline"])
+
+
+def _is_of_many(document: Document) -> bool:
+    return len({column["session"] for column in document["columns"]}) > 1
+
+
+def _column_text(column: Document, is_of_many: bool) -> str:
+    runs, samples = len(column["run_ids"]), column["samples"]
+    parts = [f"run {column['label']}" if samples is None else column["label"]]
+    parts += [f"in {Path(column['session']).name}"] if is_of_many and column["session"] else []
+    counts = [f"{runs} repeats"] if samples is None and runs > 1 else []
+    if samples is not None:
+        counts = [f"{samples} sample{'s' if samples > 1 else ''}", *([f"{runs} runs"] if runs != samples else [])]
+    counts += [f"{column['failures']} failed"] if column["failures"] else []
+    parts += [f"({', '.join(counts)})"] if counts else []
+    return " ".join(parts) + (", the baseline" if column["is_baseline"] else "")
+
+
+def _print_settings(document: Document, labels: Sequence[str], out: StyledLines) -> None:
+    """Only what differs: everything else is told by `show`."""
+    rows = [
+        (setting["name"], [value or "n/a" for value in setting["values"]])
+        for setting in document["settings"]
+        if len({value for value in setting["values"] if value is not None}) > 1
+    ]
+    if not rows:
+        return
+    out.line()
+    out.line("set differently:")
+
+    def lines(chosen: Sequence[int]) -> list[Cells]:
+        head: Cells = [("", ""), *((labels[index], "bold") for index in chosen)]
+        return [head, *([(name, ""), *((values[index], "") for index in chosen)] for name, values in rows)]
+
+    for chosen in _fitting(range(len(labels)), lines, out.width):
+        out.table(lines(chosen), left=1 + len(chosen))
+
+
+def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells]], width: int) -> Iterator[list[int]]:
+    """The columns in groups whose table is no wider than `width`, at least one in each."""
+    rest = list(indices)
+    while rest:
+        taken = 1
+        while taken < len(rest) and total_width(lines(rest[: taken + 1])) <= width:
+            taken += 1
+        yield rest[:taken]
+        rest = rest[taken:]
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """A figure of the comparison with its unit."""
+    if value is None:
+        return "n/a"
+    match unit:
+        case "ms":
+            return ms_text(value)
+        case "bytes":
+            return bytes_text(value)
+        case "tokens":
+            return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
+        case "":
+            return f"{value:.3f}"
+        case _:
+            return f"{value:.1f} {unit}"
+
+
+def signed_text(value: float | None, unit: str) -> str:
+    """A difference with its sign: `+12.3 ms`, `-4.00 MiB`; "0" of nothing, "n/a" for None."""
+    if value is None:
+        return "n/a"
+    return f"{'+' if value > 0 else '-'}{figure_text(abs(value), unit)}" if value else "0"
+
+
+def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
+    """`1.23x [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
+    if ratio is None:
+        return "n/a"
+    told = min((part for part in (abs(ratio), interval[1] - interval[0] if interval else 0) if part), default=1)
+    digits = min(5, max(2, -math.floor(math.log10(told))))
+    shown = f"{ratio:.{digits}f}x"
+    return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
+
+
+def _print_rows(document: Document, labels: Sequence[str], out: StyledLines) -> None:
+    """Tables of as many columns beside the baseline as a line holds."""
+    base = _baseline(document)
+
+    def lines(chosen: Sequence[int]) -> list[Cells]:
+        return _lines(document, labels, chosen)
+
+    for chosen in _fitting([index for index in range(len(labels)) if index != base], lines, out.width):
+        out.table(lines(chosen))
+        out.line()
+    for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
+        out.line(fill(f"note: {note}", out.width))
+    out.line(fill(_MEANING, out.width))
+
+
+def _lines(document: Document, labels: Sequence[str], others: Sequence[int]) -> list[Cells]:
+    """A table of the baseline and some of the other columns; with `differences_only` of what differs in these."""
+    base, rows = _baseline(document), document["rows"]
+    counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
+    head: list[Cells] = [[("", ""), (labels[base], "bold")], [("n", ""), (str(counts[base]), "")]]
+    for index in others:
+        head[0] += [(labels[index], "bold"), ("difference", ""), ("ratio", ""), ("", "")]
+        head[1] += [(str(counts[index]), ""), ("", ""), ("", ""), ("", "")]
+    rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
+    if document["differences_only"]:
+        rows = [row for row in rows if any(row["differs"][index] for index in others)]
+    return head + [
+        [
+            (row["metric"], ""),
+            _value(row, base, counts),
+            *(cell for index in others for cell in _cells(row, index, counts)),
+        ]
+        for row in rows
+    ]
+
+
+def _cells(row: Document, index: int, counts: Sequence[int]) -> Cells:
+    """Value, difference, ratio and judgement of a column that is not the baseline."""
+    word, style = _judgement(row, index)
+    arrow = "" if not row["differs"][index] else MORE if row["delta"][index] > 0 else LESS
+    interval = row["ci95"][index] if row["ci95"] else None
+    paired = row["paired_counts"][index]
+    # Where one of both lacks samples, the ratio is over fewer than the value.
+    few = f" over {paired}" if paired is not None and paired < row["counts"][index] else ""
+    return [
+        _value(row, index, counts),
+        (f"{signed_text(row['delta'][index], row['unit'])} {arrow or ' '}", style),
+        (ratio_text(row["ratio"][index], interval) + few, style),
+        (word, style),
+    ]
+
+
+def _value(row: Document, index: int, counts: Sequence[int]) -> Piece:
+    count = row["counts"][index]
+    text = figure_text(row["values"][index], row["unit"])
+    return (f"{text} (n = {count})" if 0 < count < counts[index] else text), ""
+
+
+def _judgement(row: Document, index: int) -> Piece:
+    """ "better" or "worse" in words as well as colour, and nothing where no side is better."""
+    if not row["differs"][index]:
+        return "", ""
+    ratio = row["ratio"][index]
+    strong = "bold " if ratio is not None and (ratio >= _STRONG or ratio <= 1 / _STRONG) else ""
+    if row["lower_is_better"] is None:
+        return "", strong + _NEITHER
+    is_good = (row["delta"][index] < 0) == row["lower_is_better"]
+    return ("better", strong + _GOOD) if is_good else ("worse", strong + _BAD)
+
+
+def _print_pair(label: str, base: str, pair: Document, out: StyledLines) -> None:
+    """What is said of one column and the baseline."""
+    parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
+    if parts:
+        out.line()
+        how = "" if pair["samples"] is None else f" (mean of {pair['samples']} samples that both measured)"
+        out.line(f"where the difference of {label} from {base} comes from{how}:")
+        out.table(_bars(parts), left=1)
+    found = pair["generation"]
+    if found["product"] is not None:
+        out.line(
+            f"generation: {found['token_count_ratio']:.2f}x tokens · "
+            f"{found['time_per_token_ratio']:.2f}x time per token = {found['product']:.2f}x"
+        )
+    match = pair["token_match"]
+    if match["rate"] is not None:
+        out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
+
+
+def _bars(parts: Sequence[Document]) -> list[Cells]:
+    """Parts of a difference as bars, the longest first: full ones took longer, light ones shorter."""
+    longest = max(abs(part["delta_ms"]) for part in parts)
+    lines = []
+    for part in parts:
+        delta, interval = part["delta_ms"], part["ci95"]
+        length = round(BAR * abs(delta) / longest) if longest else 0
+        style = "" if not length else _BAD if delta > 0 else _GOOD
+        spread = f"[{signed_text(interval[0], 'ms')}, {signed_text(interval[1], 'ms')}]" if interval else ""
+        share = "" if part["share"] is None else f"{part['share']:.0%}"
+        bar = (_LONGER_BAR if delta > 0 else _SHORTER_BAR) * length
+        lines.append(
+            [(part["stage"], ""), (signed_text(delta, "ms"), ""), (spread, ""), (share, ""), (bar.ljust(BAR), style)]
+        )
+    return lines

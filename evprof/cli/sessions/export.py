@@ -1,0 +1,89 @@
+"""`evprof export`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evprof.cli.command import Command
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+from evprof.export.files import FORMATS
+
+if TYPE_CHECKING:
+    from evprof.core.run_info import RunInfo
+    from evprof.export.report.data import Source
+
+
+class Export(Command):
+    """Write runs of one or more sessions in another format.
+
+    chrome: a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or
+    .pt.trace.json.gz, with the runs as steps, for TensorBoard and other readers of PyTorch's traces.
+    csv: with PATH ending in .csv one row per run, otherwise a folder with runs, stages, tokens, rounds and KV cache.
+    json: the document that `evprof show --json` prints; of several sessions one, whose runs name their session.
+    """
+
+    name = "export"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Sessions, which of their runs, format and place."""
+        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
+        parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
+        parser.add_argument("--runs", metavar="LIST", type=_numbers, help="only these runs of each session: 1,2,5-8")
+        parser.add_argument(
+            "--cell", metavar="NAME", action="append", help="only runs of this configuration (may be given again)"
+        )
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads one session after the other and writes the files."""
+        from evprof.export.files import write_export
+
+        paths = list(dict.fromkeys(Path(path).absolute() for path in options.sessions))
+        named = {Path(path).absolute(): Path(path) for path in options.sessions}
+        listed = [named[path] for path in paths]
+        sources = _sources(listed, options.runs, options.cell)
+        for path in write_export(sources, options.format, options.output, many=len(listed) > 1, tell=console.note):
+            console.note(f"saved {path}")
+        return 0
+
+
+def _numbers(text: str) -> frozenset[int]:
+    """`1,2,5-8` as numbers."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        if match is None:
+            raise argparse.ArgumentTypeError(f"'{part}' is no run number; give numbers such as 1,2,5-8")
+        first = int(match[1])
+        last = int(match[2] or first)
+        if last < first or last - first > 1_000_000:
+            raise argparse.ArgumentTypeError(f"'{part.strip()}' is no range of run numbers; give one such as 5-8")
+        found.update(range(first, last + 1))
+    return frozenset(found)
+
+
+def _sources(paths: Sequence[Path], numbers: frozenset[int] | None, cells: Sequence[str] | None) -> Iterator[Source]:
+    """Each session with the chosen runs. Raises UserError, once all are read, when something chosen is nowhere."""
+    from evprof.export.stored_runs import stored_source
+
+    known: list[RunInfo] = []
+    for path in paths:
+        source, runs = stored_source(path)
+        known += runs.infos
+        runs.keep([info for info in runs.infos if _is_chosen(info, numbers, cells)])
+        yield source
+    missing_cells = [cell for cell in cells or () if not any(info.cell == cell for info in known)]
+    if missing_cells:
+        names = ", ".join(dict.fromkeys(info.cell for info in known if info.cell)) or "none"
+        raise UserError(f"--cell: there is no configuration '{missing_cells[0]}'; there are {names}.", exit_code=USAGE)
+    if not any(_is_chosen(info, numbers, cells) for info in known) and (numbers or cells):
+        raise UserError("--runs: none of these runs is in what was given; `evprof show` lists them.", exit_code=USAGE)
+
+
+def _is_chosen(info: RunInfo, numbers: frozenset[int] | None, cells: Sequence[str] | None) -> bool:
+    return (numbers is None or info.run_id in numbers) and (cells is None or info.cell in cells)

@@ -1,0 +1,92 @@
+"""`evprof report`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from evprof.cli.command import Command
+from evprof.cli.terminal.console import Console
+
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
+
+BASES = ("end-to-end", "without-load", "model-only")
+
+
+class Report(Command):
+    """Write what runs say as Markdown or as one HTML file.
+
+    Of one or more sessions: stages, shapes, statistics with intervals, scaling, theory beside measurement, texts,
+    claims, failures, and how to make it again. Every figure says whether it is measured, derived, theoretical or
+    imported. Warm-up, profiled and failed runs enter no figure. Over no finished run a report is refused and the errors
+    are listed.
+    """
+
+    name = "report"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Sessions, place, title and basis."""
+        parser.add_argument(
+            "sessions", metavar="S.evprof", nargs="+", help="sessions, or result files that evprof import reads (.json)"
+        )
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", type=Path, required=True, help="where to write: FILE.md or FILE.html"
+        )
+        parser.add_argument("--title", metavar="T", help="heading (default: the suite's title, or the sessions' names)")
+        parser.add_argument(
+            "--basis", choices=BASES, help="what totals count (default: the widest that every configuration measured)"
+        )
+
+        parser.add_argument(
+            "--documents",
+            action="store_true",
+            help="in the order of the five documents, item by item (docs/documents.md)",
+        )
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads the sessions and writes the report."""
+        from evprof.export.report.writing import check_output, write_sources
+
+        check_output(options.output)
+        sources = [_source(Path(path)) for path in options.sessions]
+        write_sources(
+            sources,
+            options.output,
+            title=options.title,
+            command=command_of(options),
+            basis=options.basis,
+            by_documents=options.documents,
+        )
+        console.note(f"report saved: {options.output}")
+        return 0
+
+
+def _source(path: Path) -> Source:
+    """One session as read; a result file is imported into a session that is gone afterwards."""
+    from evprof.export.report.writing import read_source
+
+    if path.suffix.lower() != ".json":
+        return read_source(path)
+    from evprof.run.legacy_import import import_files
+
+    with TemporaryDirectory(prefix="evprof-") as folder:
+        session = Path(folder) / "imported.evprof"
+        import_files([path], session)
+        return replace(read_source(session), path=path)
+
+
+def command_of(options: argparse.Namespace) -> str:
+    """The command that writes this report, as a shell takes it."""
+    words = ["evprof", "report", *options.sessions, "-o", str(options.output)]
+    if options.title is not None:
+        words += ["--title", options.title]
+    if options.basis is not None:
+        words += ["--basis", options.basis]
+    if options.documents:
+        words.append("--documents")
+    return shlex.join(words)

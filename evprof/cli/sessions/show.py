@@ -1,0 +1,47 @@
+"""`evprof show`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.terminal.console import Console
+
+
+class Show(Command):
+    """Print the runs of a saved session.
+
+    Stages, tokens, figures, caches and texts, as they were measured; with --json the same document that `run` prints.
+    """
+
+    name = "show"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The session."""
+        parser.add_argument("session", metavar="S.evprof")
+        parser.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Reads and prints; the file is not touched."""
+        from evprof.cli.run.batches import print_batches
+        from evprof.cli.run.recorded_session import saved_runs
+        from evprof.cli.run.text import print_runs
+        from evprof.metrics.document import session_document
+        from evprof.run.kept_repeatability import spread_among
+        from evprof.session.batches import read_batches
+        from evprof.session.reading import load_session
+
+        session = load_session(Path(options.session))
+        runs, batches = saved_runs(session.recording), read_batches(session.facts)
+        processes = spread_among(runs, session.facts)
+        if console.is_json:
+            document = session_document(runs, session.environment or None, batches=batches, processes=processes)
+            console.document(document)
+        elif runs:
+            print_runs(runs, console, has_rounds=options.rounds, processes=processes)
+            print_batches(batches, console)
+        else:
+            console.print("The session holds no runs.")
+        return 0

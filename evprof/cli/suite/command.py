@@ -1,0 +1,271 @@
+"""`evprof suite`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.terminal import program
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import CANCELLED, FAILURE, UserError
+from evprof.core.sample import Sample
+from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.ready import DOCUMENTS
+from evprof.run.suites.spec import SuiteSpec
+
+REPORTS = ("report.md", "report.html")
+
+
+class Suite(Command):
+    """Measure many configurations on many samples, and write a session and reports.
+
+    MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
+    parallel-prefill, optimizations, or documents, which is all of these), a grid in a TOML or JSON file, or samples
+    that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's instruction JSON), or a folder with a
+    recording and its video (such as DSEC's), which --clip-ms cuts into clips.
+    Without --data the bundled samples are taken, without --draft and --target the bundled pair.
+
+    Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
+    """
+
+    name = "suite"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The grid, its samples, and where results go."""
+        from evprof.cli.suite.options import add_suite_options
+
+        add_suite_options(parser)
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Measures what is left; 1 when not a single row finished or some failed, 130 when stopped."""
+        return _Measurement(options, console).conclude()
+
+
+class _Measurement:
+    """One call of the command."""
+
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._folder: Path = options.output
+        self._command = "evprof " + " ".join(shlex.quote(word) for word in words_of(options))
+
+    def conclude(self) -> int:
+        """Plans, measures, reports."""
+        from evprof.cli.suite.options import check_counts, question_of, samples_of, spec_of
+        from evprof.run.suites.record import SUITE, Progress, check_same, suite_fact
+        from evprof.run.suites.suite import check_folder
+
+        if self._options.retry_failed and not self._options.resume:
+            raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
+        check_counts(self._options)
+        question = question_of(self._options)
+        room = make_room()
+        spec = spec_of(question, self._options, room.wants)
+        samples, problems = samples_of(question, spec)
+        spec, left_out = within_context(spec, room.past_context)
+        session = check_folder(self._folder, resumes=self._options.resume)
+        facts, infos = self._before(session)
+        order = facts.get(SUITE, {}).get("order")
+        plan, drawn = self._plan(spec, samples, order or ("interleaved" if room.fits(spec.cells) else "blocks"))
+        if self._options.resume:
+            check_same(facts.get(SUITE), plan)
+        place = None if question.manifest is None else str(Path(question.manifest).resolve())
+        told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
+        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
+        fact["left_out"] = left_out
+        return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
+
+    def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
+        """Facts and runs of a suite that is continued; nothing of a new one."""
+        if not session.exists():
+            return {}, []
+        from evprof.core.run_log import RunBook
+        from evprof.session.reading import load_session
+
+        found = load_session(session)
+        book = RunBook(found.recording)
+        book.update()
+        return found.facts, [book.runs[run_id].info for run_id in sorted(book.runs)]
+
+    def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
+        from evprof.run.suites.plan import plan_suite
+        from evprof.run.suites.samples import DrawnFrames
+
+        frames = DrawnFrames(self._folder.resolve() / "event-frames")
+        plan = plan_suite(spec, samples, order, frames.sample_for)
+        return plan, frames.draw(spec.cells, plan.samples)
+
+    def _measure(
+        self, plan: SuitePlan, session: Path, fact: dict[str, Any], progress: Any, facts: dict[str, Any]
+    ) -> Any:
+        from evprof.cli.suite.progress import SuiteProgress
+        from evprof.run.suites.suite import SuiteDriver
+
+        for sentence in fact["problems"]:
+            self._console.note(sentence)
+        retries = self._options.retry_failed
+        left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
+        self._console.note(_opening(plan, len(left)))
+        extra: dict[str, Any] = {}
+        if left and not {"ceilings", "models"} <= facts.keys():
+            extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
+        engine = engine_maker()
+        with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
+            driver = SuiteDriver(
+                plan,
+                session,
+                engine,
+                watcher,
+                progress=progress,
+                retry_failed=retries,
+                processes=program.engine_argv(),
+            )
+            for key, value in extra.items():
+                driver.note(key, value)
+            try:
+                return driver.run(fact)
+            except KeyboardInterrupt:
+                watcher.say(self._how_to_resume())
+                raise
+
+    def _how_to_resume(self) -> str:
+        return f"stopped; go on with: {self._command} --resume"
+
+    def _report(self, session: Path, plan: SuitePlan, end: Any) -> int:
+        from evprof.cli.suite.table import cell_rows, print_table, suite_document
+
+        for sentence in end.problems:
+            self._console.note(sentence)
+        source = read(session)
+        rows = cell_rows(source, plan)
+        if not self._console.is_json:
+            print_table(rows, self._console)
+        by_documents = plan.spec.name == DOCUMENTS
+        reports = write_reports(self._folder, session, self._command, self._console, by_documents=by_documents)
+        if self._console.is_json:
+            self._console.document(suite_document(source, plan, rows, session, reports))
+        for path in (session, *reports):
+            self._console.note(f"saved: {path}")
+        if end.is_stopped:
+            self._console.note(self._how_to_resume())
+            return CANCELLED
+        return FAILURE if any(row.failed or row.missing for row in rows) else 0
+
+
+def _opening(plan: SuitePlan, left: int) -> str:
+    cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
+    done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
+    processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
+    return (
+        f"{spec.name}: {cells} cell{'s' * (cells != 1)} on {samples} sample{'s' * (samples != 1)}, {spec.repeat} "
+        f"time{'s' * (spec.repeat != 1)} each{processes}, {plan.order}: {len(plan.rows)} rows{done}"
+    )
+
+
+def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[dict[str, Any]]]:
+    """The suite without cells that pass a context, where it asks for that; those, each with the reason."""
+    if not spec.within_context:
+        return spec, []
+    reasons = {cell.label: past_context(cell) for cell in spec.cells}
+    kept: tuple[SuiteCell, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
+    if not kept:
+        raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
+    left_out = [_left_out(cell, reasons[cell.label]) for cell in spec.cells if reasons[cell.label]]
+    return replace(spec, cells=kept), left_out
+
+
+def _left_out(cell: SuiteCell, reason: str) -> dict[str, Any]:
+    """What a report tells of a cell that is not measured."""
+    return {
+        "cell": cell.label,
+        "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
+        "frames": cell.settings.frames,
+        "event_frames": cell.settings.event_frames,
+        "reason": reason,
+    }
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
+    words = ["suite", options.suite]
+    left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
+    given = {"suite": options.named, **{key: value for key, value in vars(options).items() if key not in left_out}}
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-').replace('quantization', 'quant')}"
+        if value is True:
+            words.append(option)
+        elif value not in (None, False):
+            words += [option, str(value)]
+    return [*words, "-o", str(options.output)]
+
+
+def write_reports(
+    folder: Path, session: Path, command: str, console: Console, *, by_documents: bool = False
+) -> list[Path]:
+    """Both reports; what could not be written is told. None when not a single row finished."""
+    from evprof.export.report.writing import write_report
+
+    written = []
+    for name in REPORTS:
+        try:
+            write_report([session], folder / name, command=command, by_documents=by_documents)
+            written.append(folder / name)
+        except UserError as error:
+            console.note(error.sentence)
+            break
+    return written
+
+
+def read(session: Path) -> Any:
+    """The session as a report's source."""
+    from evprof.export.report.writing import read_source
+
+    return read_source(session)
+
+
+def make_room() -> Any:
+    """What knows models' sizes and this machine; importing it takes seconds. Tests bring their own."""
+    from engines.fit.suite_check import SuiteRoom
+
+    return SuiteRoom()
+
+
+def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
+    """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
+    from engines.hardware.environment import cpu_name, describe_environment
+    from engines.suites.facts import suite_facts
+    from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
+
+    known = kept_repeatability([cpu_name(), describe_environment()["device"]])
+    choices = dict.fromkeys(choice for _, choice in spec.choices)
+    try:
+        found = suite_facts(choices, spec.cells[0].settings, console.note)
+    except (UserError, RuntimeError, MemoryError) as error:
+        console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
+        found = {}
+    return {**found, REPEATABILITY: known} if known else found
+
+
+def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
+    """What the documents' suite asks of both models together: alignment of their features, caches, batches."""
+    cell = next((cell for cell in plan.spec.cells if cell.draft and cell.target), None)
+    if plan.spec.name != DOCUMENTS or cell is None or cell.draft is None or cell.target is None:
+        return {}
+    from engines.suites.facts import document_facts
+
+    return document_facts(cell.draft, cell.target, plan.samples, cell.settings, console.note)
+
+
+def engine_maker() -> Any:
+    """Makes the engine of this process."""
+    from evprof.cli.run import recorded_session
+
+    return recorded_session.make_engine

@@ -1,0 +1,248 @@
+"""The options of a suite, and the grid and samples they mean."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.run.sessions_option import add_sessions_option
+from evprof.core.errors import USAGE, UserError
+from evprof.core.request import DTYPES
+from evprof.core.sample import Sample
+from evprof.core.switches import PREFETCHES, QUANTIZATIONS
+from evprof.run.suites.cell import Wants
+from evprof.run.suites.ready import READY
+from evprof.run.suites.samples import chosen, told_apart
+from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
+
+DEFAULT_SUITE = "stages"
+_LARGEST_GRID = 4 << 20
+
+
+def add_suite_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what to measure, on what, how often, and where it goes."""
+    parser.add_argument(
+        "suite", metavar="MANIFEST", help=f"{', '.join(READY)}; a grid file; a list of samples; or a folder"
+    )
+    _add_data(parser.add_argument_group("samples"))
+    _add_overrides(parser.add_argument_group("for all cells, whatever the grid says"))
+    group = parser.add_argument_group("how often, and where to")
+    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
+    group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
+    add_sessions_option(group)
+    group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
+    group.add_argument("--resume", action="store_true", help="go on with the suite in DIR after its last finished row")
+    group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
+
+
+def _add_data(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--suite", dest="named", metavar="NAME", help=f"for a list of samples: {', '.join(READY)}")
+    group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
+    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
+    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument("--clip-ms", type=float, metavar="N", help="cut the sequences of a folder into clips of N ms")
+    group.add_argument("--clip-step-ms", type=float, metavar="N", help="a clip every N ms (default: end to end)")
+    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+
+
+def _add_overrides(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--draft", metavar="MODEL", help="reads the events")
+    group.add_argument("--target", metavar="MODEL", help="watches the video")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
+    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
+        group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
+    for role in ("draft", "target"):
+        group.add_argument(
+            f"--{role}-quant",
+            dest=f"{role}_quantization",
+            choices=QUANTIZATIONS,
+            help=f"weights of the {role}'s language model",
+        )
+    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
+    group.add_argument("--max-new-tokens", type=int, metavar="N", help="tokens of an answer at most")
+    group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
+    group.add_argument("--seed", type=int, metavar="N", help="of sampling")
+    group.add_argument("--prefetch", choices=PREFETCHES, help="before every run: its files into memory, or out of it")
+
+
+_OVERRIDES = (
+    *("draft", "target", "draft_quantization", "target_quantization", "clip", "max_new_tokens", "seed", "prefetch"),
+    *(f"{role}{part}" for part in ("device", "dtype") for role in ("", "draft_", "target_")),
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: a grid by its name, the list or folder of samples (None: the bundled ones), where paths start.
+
+    `clip_us` and `step_us` cut the sequences of a folder into clips.
+    """
+
+    name: str
+    grid: Mapping[str, Any]
+    manifest: str | None = None
+    root: str | None = None
+    questions: str = "first"
+    clip_us: int | None = None
+    step_us: int | None = None
+
+
+def question_of(options: argparse.Namespace) -> Question:
+    """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor holds samples."""
+    found = replace(_question(options), clip_us=clip_us(options, "clip_ms"), step_us=clip_us(options, "clip_step_ms"))
+    if found.step_us is not None and found.clip_us is None:
+        raise UserError("--clip-step-ms says how far apart clips lie; add --clip-ms.", exit_code=USAGE)
+    if found.clip_us is not None and (found.manifest is None or not Path(found.manifest).is_dir()):
+        raise UserError(
+            "--clip-ms cuts the sequences of a folder; name one, or give a list of samples columns start_ms and "
+            "duration_ms.",
+            exit_code=USAGE,
+        )
+    return found
+
+
+def clip_us(options: argparse.Namespace, name: str) -> int | None:
+    """A length in µs. Raises UserError (exit code 2) for none."""
+    value: float | None = getattr(options, name)
+    if value is None:
+        return None
+    if not 0.001 <= value < 1e9:
+        raise UserError(f"--{name.replace('_', '-')} must be a time in ms above 0, not {value}.", exit_code=USAGE)
+    return round(value * 1000)
+
+
+def _question(options: argparse.Namespace) -> Question:
+    word: str = options.suite
+    if word in READY:
+        if options.named is not None:
+            raise UserError(f"--suite: '{word}' names the suite already; give one of both.", exit_code=USAGE)
+        return Question(word, READY[word], options.data, options.root, options.questions or "first")
+    path = Path(word)
+    if path.is_dir():
+        return _of_samples(word, options)
+    if not path.is_file():
+        near = difflib.get_close_matches(word, READY, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"the ready-made suites are {', '.join(READY)}."
+        raise UserError(f"There is no suite and no file '{word}'; {hint}", exit_code=USAGE)
+    grid = _grid(path)
+    if grid is not None:
+        if options.named is not None:
+            raise UserError(f"--suite: '{word}' is a suite itself; give --data its samples.", exit_code=USAGE)
+        return _of_file(path, grid, options)
+    return _of_samples(word, options)
+
+
+def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -> Question:
+    """A grid file names its samples relative to itself; the command line comes first."""
+    data, root = grid.get("data"), grid.get("root")
+    manifest = options.data or (str(path.parent / data) if isinstance(data, str) else None)
+    place = options.root or (str(path.parent / root) if isinstance(root, str) else None)
+    asked = options.questions or grid.get("questions") or "first"
+    if asked not in ("first", "all"):
+        raise UserError(f"questions must be first or all, not {asked!r}.", exit_code=USAGE)
+    return Question(path.stem, grid, manifest, place, asked)
+
+
+def _of_samples(word: str, options: argparse.Namespace) -> Question:
+    from evprof.loaders.manifests.manifest import is_manifest
+
+    if not Path(word).is_dir() and not is_manifest(word):
+        raise UserError(
+            f"'{word}' is neither a suite (a TOML or JSON file with settings, axes or cells) nor a list of samples.",
+            exit_code=USAGE,
+        )
+    if options.data is not None:
+        raise UserError(f"--data: '{word}' is a list of samples itself; give one of both.", exit_code=USAGE)
+    name = options.named or DEFAULT_SUITE
+    if name not in READY:
+        raise UserError(f"--suite must be one of {', '.join(READY)}, not {name}.", exit_code=USAGE)
+    return Question(name, READY[name], word, options.root, options.questions or "first")
+
+
+def _grid(path: Path) -> Mapping[str, Any] | None:
+    """The suite in a file; None when the file is something else. Raises UserError for one that is cut or misspelt."""
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json") or path.stat().st_size > _LARGEST_GRID:
+        return None
+    from evprof.loaders.toml_text import parse_toml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = parse_toml(text) if suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read as {suffix[1:].upper()}: {error}.") from None
+    return raw if is_grid(raw) else None
+
+
+def spec_of(question: Question, options: argparse.Namespace, wants: Wants) -> SuiteSpec:
+    """The cells, with what the command line fixes for all. Raises UserError, exit code 2, for what cannot work."""
+    given = {name: getattr(options, name) for name in _OVERRIDES if getattr(options, name) is not None}
+    if options.ignore_eos:
+        given["ignore_eos"] = True
+    for role in ("draft_", "target_"):
+        for part in ("device", "dtype"):
+            # What is said for both models counts for each, unless the command line says otherwise for one.
+            if part in given:
+                given.setdefault(f"{role}{part}", given[part])
+    spec = parse_suite(
+        question.grid,
+        question.name,
+        overrides=checked_fields(given, "the command line"),
+        repeat=options.repeat,
+        warmup=options.warmup,
+        wants=wants,
+    )
+    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
+
+
+def check_counts(options: argparse.Namespace) -> None:
+    """Raises UserError (exit code 2) for counts that mean nothing, before anything takes its time."""
+    for name, least in (("limit", 1), ("repeat", 1), ("warmup", 0)):
+        count = getattr(options, name)
+        if count is not None and count < least:
+            raise UserError(f"--{name} must be at least {least}, not {count}.", exit_code=USAGE)
+
+
+def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
+    """The samples, and what is wrong with their list. Raises UserError when there is none."""
+    if question.manifest is not None and Path(question.manifest).is_dir():
+        listed, problems = _of_sequences(question)
+    elif question.manifest is None:
+        from evprof.loaders.bundled import bundled_samples
+
+        listed, problems = bundled_samples(), []
+    else:
+        from evprof.loaders.manifests.manifest import read_manifest
+
+        asked: Any = question.questions
+        manifest = read_manifest(question.manifest, root=question.root, questions=asked)
+        listed, problems = list(manifest.samples), list(manifest.problems)
+    samples, renamed = told_apart(chosen(listed, spec.samples, spec.limit))
+    if not samples:
+        reasons = f": {' '.join(problems[:3])}" if problems else "."
+        raise UserError(f"There is no sample to measure in {question.manifest or 'this installation'}{reasons}")
+    return samples, [*problems, *renamed]
+
+
+def _of_sequences(question: Question) -> tuple[list[Sample], list[str]]:
+    """The sequences of a folder, whole or in clips; one that cannot be cut is told and left out."""
+    from evprof.loaders.sequences.sequence import open_sequences
+
+    listed: list[Sample] = []
+    problems: list[str] = []
+    for sequence in open_sequences(str(question.manifest)):
+        try:
+            problems += [f"{sequence.name}: {sentence}" for sentence in sequence.clock.problems]
+            if question.clip_us is None:
+                listed.append(sequence.sample())
+            else:
+                listed += sequence.clips(question.clip_us, question.step_us)
+        except UserError as error:
+            problems.append(error.sentence)
+    return listed, problems

@@ -1,0 +1,133 @@
+"""The cells of a suite in a short table, and the document of `evprof suite --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.terminal.console import Console
+from evprof.core.records import STAGES
+from evprof.core.run_info import FAILED, FINISHED, REFERENCE
+from evprof.core.run_log import RunLog
+from evprof.export.report.data import Source
+from evprof.metrics.arithmetic.statistics import Summary, summarize
+from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.document import SCHEMA_VERSION
+from evprof.metrics.figures.stages import stage_total_ms, total_ms
+from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.record import SUITE
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell and role: how many of its planned rows finished, failed or were not measured, and what finished took.
+
+    `total` and `stages` are in ms, None where nothing was measured.
+    """
+
+    cell: str
+    role: str
+    planned: int
+    finished: int
+    failed: int
+    total: Summary | None = None
+    stages: dict[str, Summary | None] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """Rows that neither finished nor failed: a stop came before them, or their cell had failed too often."""
+        return self.planned - self.finished - self.failed
+
+
+def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
+    """Every cell's rows in the plan's order; warm-up runs are in none of its figures."""
+    planned: dict[tuple[str, str], int] = {}
+    for cell in [*(cell.label for cell in plan.spec.cells), REFERENCE]:
+        for row in plan.rows:
+            if row.cell.label == cell:
+                for role in row.roles:
+                    planned[cell, role] = planned.get((cell, role), 0) + 1
+    runs: dict[tuple[str, str], list[RunLog]] = {}
+    for run in last_attempts(source.runs):
+        if not run.info.warmup and not run.info.profiled:
+            runs.setdefault((run.info.cell, run.info.role), []).append(run)
+    return [_row(*key, count, runs.get(key, [])) for key, count in planned.items()]
+
+
+def _row(cell: str, role: str, planned: int, runs: Sequence[RunLog]) -> CellRow:
+    finished = [run for run in runs if run.info.status == FINISHED]
+    totals = [value for run in finished if (value := total_ms(run)) is not None]
+    stages = {
+        name: summarize([value for run in finished if (value := stage_total_ms(run, name)) is not None])
+        for name in STAGES
+    }
+    failed = sum(run.info.status == FAILED for run in runs)
+    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages)
+
+
+def print_table(rows: Sequence[CellRow], console: Console) -> None:
+    """Mean ± standard deviation in ms."""
+    lines = [
+        [
+            row.cell,
+            row.role,
+            str(row.finished),
+            str(row.failed or ""),
+            str(row.missing or ""),
+            *(_spread(summary) for summary in (row.total, *(row.stages.get(name) for name in STAGES))),
+        ]
+        for row in rows
+    ]
+    console.table(["cell (ms)", "model", "n", "failed", "missing", "total", *STAGES], lines, left=2)
+
+
+def _spread(summary: Summary | None) -> str:
+    if summary is None:
+        return "n/a"
+    return f"{_short(summary.mean)} ± {_short(summary.std)}" if summary.std is not None else _short(summary.mean)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def suite_document(
+    source: Source, plan: SuitePlan, rows: Sequence[CellRow], session: Path, reports: Sequence[Path]
+) -> dict[str, Any]:
+    """The `suite` document."""
+    fact = dict(source.facts.get(SUITE) or {})
+    fact.pop("fingerprint", None)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "suite": fact,
+        "counts": {
+            "planned": sum(row.planned for row in rows),
+            "finished": sum(row.finished for row in rows),
+            "failed": sum(row.failed for row in rows),
+            "missing": sum(row.missing for row in rows),
+        },
+        "cells": [_cell_document(row) for row in rows],
+        "session": str(session),
+        "reports": [str(path) for path in reports],
+    }
+
+
+def _cell_document(row: CellRow) -> dict[str, Any]:
+    return {
+        "label": row.cell,
+        "role": row.role,
+        "planned": row.planned,
+        "finished": row.finished,
+        "failed": row.failed,
+        "missing": row.missing,
+        "total_ms": _summary_document(row.total),
+        "stages_ms": {name: _summary_document(summary) for name, summary in row.stages.items()},
+    }
+
+
+def _summary_document(summary: Summary | None) -> dict[str, Any] | None:
+    if summary is None:
+        return None
+    return {"count": summary.count, "mean": summary.mean, "std": summary.std, "median": summary.median}

@@ -1,0 +1,1 @@
+"""How commands speak: streams, tables, progress, crashes."""

@@ -1,0 +1,1 @@
+"""Sections about imported results and earlier claims."""

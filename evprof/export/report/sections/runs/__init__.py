@@ -1,0 +1,1 @@
+"""Sections about the runs and their answers."""

@@ -1,0 +1,208 @@
+"""Section: what each stage adds to the difference between two configurations, and which of them is the bottleneck."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain, compress
+from typing import Any
+
+from evprof.core.records import COVERS
+from evprof.export.report.data import ReportData
+from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
+from evprof.export.report.parts import (
+    STACKED,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    Plot,
+    Section,
+    Series,
+    Table,
+    not_available,
+)
+from evprof.export.report.sections.evidence import Pair, badge_of, names_of, pairs_of
+from evprof.metrics.comparison.differences import (
+    OVERLAP,
+    REMAINDER,
+    UNATTRIBUTED,
+    column_contributions,
+    matched,
+    mean_of_repeats,
+    part_reader,
+)
+from evprof.metrics.estimates.estimates import Read, observe
+from evprof.metrics.estimates.paired import Compared
+from evprof.metrics.figures import stages
+from evprof.metrics.figures.stages import BASES, END_TO_END, WITHOUT_LOAD
+
+TITLE = "What each stage contributes to the difference"
+
+MOST_PAIRS = 4
+"""Pairs that are told of here, each with a table and a plot."""
+
+WORDS = {
+    UNATTRIBUTED: "covered by no stage",
+    OVERLAP: "covered by several stages at once",
+    REMAINDER: "what only one side measured",
+}
+
+
+def section(data: ReportData) -> Section:
+    """A table of parts and a sentence for every pair, on all three bases."""
+    pairs, names = pairs_of(data), names_of(data)
+    if not pairs:
+        return Section(
+            TITLE,
+            missing="Two configurations are needed: a draft and a target, or one with and one without a switch.",
+        )
+    blocks: list[Block] = []
+    for pair in pairs[:MOST_PAIRS]:
+        blocks += _told(pair, names[id(pair.base)], names[id(pair.other)])
+    if len(pairs) > MOST_PAIRS:
+        blocks.append(Paragraph(f"{len(pairs) - MOST_PAIRS} other pairs are left out here; compare them by name."))
+    return Section(TITLE, tuple(blocks))
+
+
+def _told(pair: Pair, base: str, other: str) -> list[Block]:
+    by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
+    totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
+    if not parts:
+        return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
+    rows = [_row(pair, part, by_basis, totals) for part in parts]
+    rows += [_total_row(basis, compared, pair) for basis, compared in totals.items() if compared is not None]
+    heads = ("stage", base, other, "difference", "95 % of the difference", *(f"share, {basis}" for basis in BASES))
+    found: list[Block] = [
+        Table(heads, tuple(rows), caption=f"{other} less {base}, mean over the samples that both measured"),
+        Paragraph(_bottleneck(by_basis, totals, base, other), badge=Badge.DERIVED),
+    ]
+    missing = [basis for basis in BASES if totals[basis] is None]
+    if missing:
+        found.append(
+            Paragraph(
+                f"No shares {' and '.join(missing)}: one side did not measure all that such a total counts, or timed "
+                "it together with something else."
+            )
+        )
+    plot = _plot(pair, base, other, by_basis[END_TO_END] or by_basis[WITHOUT_LOAD])
+    return [*found, plot] if plot is not None else found
+
+
+def _means(pair: Pair, read: Read) -> Compared | None:
+    """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
+    runs = matched(pair.base, pair.other)
+    before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
+    if runs.is_paired:
+        whole = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
+        keeps = whole, whole
+    else:
+        keeps = [one is not None for one in before], [two is not None for two in after]
+    known = [tuple(compress(side, keep)) for side, keep in zip((before, after), keeps, strict=True)]
+    one, two = (tuple(value for value in side if value is not None) for side in known)
+    first, second = (
+        observe(chain.from_iterable(compress(side, keep)), read, file)
+        for side, keep, file in zip((runs.before, runs.after), keeps, runs.files, strict=True)
+    )
+    return Compared(one, two, runs.is_paired, (first, second)) if one and two else None
+
+
+def _reader(part: str) -> Read:
+    if part == UNATTRIBUTED:
+        return stages.unattributed_ms
+    return part_reader(tuple(part.split(COVERS)))
+
+
+def _row(
+    pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None]
+) -> tuple[Cell, ...]:
+    entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
+    entry = next(found for found in entries.values() if found is not None)
+    badge = badge_of((*pair.base.runs, *pair.other.runs))
+    values = [Cell(""), Cell("")]
+    compared = None if part in (OVERLAP, REMAINDER) else _means(pair, _reader(part))
+    if compared is not None:
+        values = [ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)]
+    shares = [
+        not_available() if found is None or totals[own] is None else share_cell(found["share"])
+        for own, found in entries.items()
+    ]
+    return (
+        Cell(WORDS.get(part, part)),
+        *values,
+        ms_cell(entry["delta_ms"], Badge.DERIVED),
+        interval_cell(entry["ci95"]),
+        *shares,
+    )
+
+
+def _total_row(basis: str, compared: Compared, pair: Pair) -> tuple[Cell, ...]:
+    badge = badge_of((*pair.base.runs, *pair.other.runs))
+    shares = [share_cell(1.0) if basis == own else Cell("") for own in BASES]
+    ratio = ratio_cell(compared.ratio, compared.ratio_interval)
+    return (
+        Cell(f"total, {basis} (ratio {ratio.text})"),
+        *(ms_cell(sum(side) / len(side), badge) for side in (compared.before, compared.after)),
+        ms_cell(compared.delta, Badge.DERIVED),
+        interval_cell(compared.delta_interval),
+        *shares,
+    )
+
+
+def _bottleneck(
+    by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None], base: str, other: str
+) -> str:
+    """The stage that makes up most of the difference, on every basis; what works against it; whether it is a
+    difference at all."""
+    sentences: list[str] = []
+    against = ""
+    for basis in BASES:
+        compared, parts = totals[basis], [part for part in by_basis[basis] if part["stage"] not in (OVERLAP, REMAINDER)]
+        if compared is None or not parts:
+            continue
+        if _may_be_none(compared):
+            sentences.append(f"Counted {basis} the two cannot be told apart.")
+            continue
+        sign = 1 if compared.delta > 0 else -1
+        slower, faster = (other, base) if sign > 0 else (base, other)
+        largest = max(parts, key=lambda part: sign * part["delta_ms"])
+        share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
+        sentences.append(
+            f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}, most of it "
+            f"for {_words(largest)} ({number_text(sign * largest['delta_ms'])} ms{share})."
+        )
+        worst = min(parts, key=lambda part: sign * part["delta_ms"])
+        if sign * worst["delta_ms"] < -0.01 * abs(compared.delta):
+            against = (
+                f" {_words(worst).capitalize()} works the other way ({number_text(abs(worst['delta_ms']))} ms), so the "
+                "shares of the others add up to more than all."
+            )
+    if not sentences:
+        return f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
+    return " ".join(sentences) + against
+
+
+def _words(part: dict[str, Any]) -> str:
+    return WORDS.get(part["stage"], str(part["stage"]))
+
+
+def _may_be_none(compared: Compared) -> bool:
+    """Whether the difference, or the ratio, may be none: their intervals part for few and scattered samples."""
+    delta, ratio = compared.delta_interval, compared.ratio_interval
+    return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
+
+
+def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plot | None:
+    series = []
+    for part in parts:
+        if part["stage"] in (OVERLAP, REMAINDER):
+            continue
+        compared = _means(pair, _reader(part["stage"]))
+        if compared is not None:
+            heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
+            color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else UNATTRIBUTED
+            badge = badge_of((*pair.base.runs, *pair.other.runs))
+            series.append(Series(WORDS.get(part["stage"], part["stage"]), (0, 1), heights, color, badge=badge))
+    if not series:
+        return None
+    return Plot(STACKED, f"{base} and {other} by stage", tuple(series), labels=(base, other), unit="ms")

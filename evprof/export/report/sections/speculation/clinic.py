@@ -1,0 +1,144 @@
+"""Section: where drafts are accepted, by place and by round, and why they fail, by the first rejected token."""
+
+from __future__ import annotations
+
+from evprof.core.run_log import RunLog
+from evprof.export.report.data import ReportData
+from evprof.export.report.figures import count_cell, share_cell, share_text
+from evprof.export.report.parts import (
+    GROUPED,
+    POINTS,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    Plot,
+    Section,
+    Series,
+    Table,
+)
+from evprof.export.report.sections.evidence import names_of
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.speculation.clinic import per_position, round_histogram
+from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
+
+TITLE = "Why drafts fail"
+
+MOST_DRAWN = 4
+"""Configurations in one plot."""
+
+MOST_EXAMPLES = 12
+"""First rejections that are told one by one, per configuration."""
+
+MEANINGS = (
+    "A round ends at its first rejected token. Shifted: the draft's token comes a few places later in the target's "
+    "text, or the target's in the draft's; both say the same, one of them a word earlier. Surface: the same word but "
+    "for case, spaces, punctuation or inflection. Content: another word. The first two are what training a draft on "
+    "the target's own answers removes; the last is what it sees differently."
+)
+
+
+def section(data: ReportData) -> Section:
+    """Plots by place and round, and the failures by kind, with examples."""
+    names = names_of(data)
+    told = [column for column in data.columns if any(run.rounds for run in column.runs)]
+    if not told:
+        return Section(TITLE, missing="No run speculated in rounds; run speculation on some samples.")
+    failed = {id(column): [entry for run in column.runs for entry in first_rejections(run)] for column in told}
+    # Blocks drafted inside a prefill are of another length; a section of their own tells of them.
+    steady = [column for column in told if round_histogram(*column.runs, steady_only=True)][:MOST_DRAWN]
+    blocks: list[Block] = [_by_place(steady, names), _by_round(steady, names)] if steady else []
+    if any(failed.values()):
+        blocks += [Paragraph(MEANINGS), _kinds(told, names, failed)]
+        blocks += [_examples(column, names) for column in told[:MOST_DRAWN] if failed[id(column)]]
+    return Section(TITLE, tuple(blocks))
+
+
+def _by_place(told: list[Column], names: dict[int, str]) -> Plot:
+    series = []
+    for column in told:
+        places = [entry for entry in per_position(*column.runs, steady_only=True) if entry.judged]
+        x = tuple(float(entry.place + 1) for entry in places)
+        name = names[id(column)]
+        series.append(Series(name, x, tuple(entry.conditional for entry in places), is_line=True, badge=Badge.MEASURED))
+    return Plot(
+        POINTS,
+        "Accepted of what was judged, by place in the round",
+        tuple(series),
+        x_title="drafted token",
+        y_title="accepted",
+        caption="A token is judged when all before it in its round were accepted",
+    )
+
+
+def _by_round(told: list[Column], names: dict[int, str]) -> Plot:
+    each = [round_histogram(*column.runs, steady_only=True) for column in told]
+    most = max(max(found, default=0) for found in each)
+    places = tuple(float(accepted) for accepted in range(most + 1))
+    series = tuple(
+        Series(
+            names[id(column)],
+            places,
+            tuple(found.get(int(accepted), 0) / sum(found.values()) for accepted in places),
+            badge=Badge.MEASURED,
+        )
+        for column, found in zip(told, each, strict=True)
+    )
+    labels = tuple(f"{accepted:.0f}" for accepted in places)
+    return Plot(
+        GROUPED,
+        "Rounds by accepted tokens",
+        series,
+        labels=labels,
+        y_title="accepted tokens",
+        caption="Share of all rounds of a configuration",
+    )
+
+
+def _kinds(told: list[Column], names: dict[int, str], failed: dict[int, list[Rejection]]) -> Table:
+    rows = []
+    for column in told:
+        found = counts(failed[id(column)])
+        whole = sum(found.values())
+        cells = [
+            Cell(f"{count} ({share_text(count / whole)})" if whole else "0", Badge.MEASURED) for count in found.values()
+        ]
+        rows.append((Cell(names[id(column)]), count_cell(whole), *cells))
+    return Table(("configuration", "first rejections", *KINDS), tuple(rows), caption="First rejections by kind")
+
+
+def _examples(column: Column, names: dict[int, str]) -> Table:
+    listed: list[tuple[RunLog, Rejection]] = []
+    for repeats in column.samples().values():
+        # Repeats fail alike; of each sample one is told.
+        listed += [(repeats[0], entry) for entry in first_rejections(repeats[0])]
+    rows = tuple(_example(run, entry) for run, entry in listed[:MOST_EXAMPLES])
+    heads = (
+        "run",
+        "round",
+        "draft",
+        "target",
+        "kind",
+        "draft of its own",
+        "target of the draft's",
+        "target of its own",
+    )
+    more = f"; {MOST_EXAMPLES} of {len(listed)}" if len(listed) > MOST_EXAMPLES else ""
+    caption = f"{names[id(column)]}: first rejections with their probabilities{more}"
+    return Table(heads, rows, caption=caption, text_columns=5)
+
+
+def _example(run: RunLog, entry: Rejection) -> tuple[Cell, ...]:
+    chances = (entry.draft_chance, entry.cross_chance, entry.target_chance)
+    return (
+        Cell(str(run.run_id)),
+        Cell(str(entry.round_index + 1)),
+        Cell(_piece(entry.draft_piece)),
+        Cell(_piece(entry.target_piece)),
+        Cell(entry.kind),
+        *(share_cell(chance, Badge.MEASURED) for chance in chances),
+    )
+
+
+def _piece(piece: str) -> str:
+    return f"“{piece}”" if piece else "(end)"

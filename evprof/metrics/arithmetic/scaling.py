@@ -1,0 +1,148 @@
+"""How a figure grows: straight lines and powers fitted to it, with what the fit is worth.
+
+Ordinary least squares; the interval of a slope is Student's, for independent deviations of one size. Where points
+belong to samples, a slope is as sure as samples agree on it: the deviations of a sample are taken together (Liang and
+Zeger, Biometrika 73, 1986). Arithmetic on numbers only: what grows with what is the caller's to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evprof.metrics.arithmetic.statistics import FEWEST, student_quantile
+
+Values = npt.NDArray[np.float64]
+
+FLAT_SHARE = 0.05
+"""A change over the whole range of less than this part of the mean is small."""
+
+MIN_POINTS = 3
+"""Points, and different x, that an exponent needs: two lie on every power law."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope · x over `count` points from `low_x` to `high_x`.
+
+    `slope_interval` holds the slope with 95 % confidence; None for two points, which any line meets. `mean_y` is the
+    points' mean, `explained` the share of their variance that the line takes up (None when they do not vary).
+    """
+
+    slope: float
+    intercept: float
+    count: int
+    low_x: float
+    high_x: float
+    mean_y: float
+    slope_interval: tuple[float, float] | None = None
+    explained: float | None = None
+
+    def at(self, x: float) -> float:
+        """y of the line at x."""
+        return self.intercept + self.slope * x
+
+    @property
+    def change(self) -> float:
+        """What y gains over the whole range."""
+        return self.slope * (self.high_x - self.low_x)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the change over the range is below FLAT_SHARE of the mean."""
+        return abs(self.change) <= FLAT_SHARE * abs(self.mean_y)
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether a slope of 0 is within the interval; without one, whether the slope is 0."""
+        low, high = self.slope_interval or (self.slope, self.slope)
+        return low <= 0 <= high
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether y does not change with x as far as these points tell: the interval holds 0, and the change is
+        small. A wide interval around a large slope is no flatness but a lack of points."""
+        return self.holds_zero and self.is_small
+
+
+def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Line | None:
+    """The line of least squares through points; None unless at least two different x are there.
+
+    `groups` names what each point belongs to (its sample): every group then has a level of its own, which takes no part
+    in the slope, and the intercept is their mean; from three groups on the interval is from group to group. Raises
+    ValueError for lists of different length.
+    """
+    if len(x) != len(y) or (groups is not None and len(groups) != len(x)):
+        raise ValueError(f"{len(x)} x and {len(y)} y are no points")
+    across: Values = np.asarray(x, dtype=np.float64)
+    up: Values = np.asarray(y, dtype=np.float64)
+    if len(across) < 2 or across.min() == across.max():
+        return None
+    places = _places(groups, len(across))
+    aside, above = _centred(across, places), _centred(up, places)
+    levels = int(places.max()) + 1
+    spread = float(aside @ aside)
+    if spread <= 1e-12 * float(across @ across):
+        return None
+    slope = float(aside @ above) / spread
+    left = above - slope * aside
+    unexplained, whole = float(left @ left), float(above @ above)
+    freedom = len(across) - levels - 1
+    interval = None
+    if levels >= FEWEST:
+        told = np.bincount(places, aside * left)
+        reach = student_quantile(levels - 1) * math.sqrt(float(told @ told) * levels / (levels - 1)) / spread
+        interval = (slope - reach, slope + reach)
+    elif freedom >= 1:
+        reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
+        interval = (slope - reach, slope + reach)
+    return Line(
+        slope=slope,
+        intercept=float(up.mean()) - slope * float(across.mean()),
+        count=len(across),
+        low_x=float(across.min()),
+        high_x=float(across.max()),
+        mean_y=float(up.mean()),
+        slope_interval=interval,
+        explained=1 - unexplained / whole if whole > 0 else None,
+    )
+
+
+def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int64]:
+    """Of every point the number of its group."""
+    if groups is None:
+        return np.zeros(count, dtype=np.int64)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[name] for name in groups], dtype=np.int64)
+
+
+def _centred(values: Values, places: npt.NDArray[np.int64]) -> Values:
+    """Less the means of their group."""
+    centred: Values = values - (np.bincount(places, values) / np.bincount(places))[places]
+    return centred
+
+
+@dataclass(frozen=True)
+class Power:
+    """y = factor · x^exponent; `interval` holds the exponent with 95 % confidence."""
+
+    exponent: float
+    factor: float
+    count: int
+    interval: tuple[float, float] | None = None
+
+
+def fit_power(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Power | None:
+    """The power law of least squares of the logarithms; None below MIN_POINTS different x, or unless all are above 0.
+
+    `groups` as in `fit_line`: each has a factor of its own. A line with an intercept is no power law: tokens =
+    35 + 576 · frames fits with an exponent below 1.
+    """
+    if len(set(x)) < MIN_POINTS or min(*x, *y) <= 0:
+        return None
+    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y], groups)
+    return None if line is None else Power(line.slope, math.exp(line.intercept), line.count, line.slope_interval)

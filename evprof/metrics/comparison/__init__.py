@@ -1,0 +1,1 @@
+"""Configurations side by side."""

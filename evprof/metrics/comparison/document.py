@@ -1,0 +1,140 @@
+"""Runs and configurations side by side: the document of `evprof compare`, and the names other parts compare by.
+
+Every figure with its ratio to a baseline, what makes up the difference, matching tokens, and differing settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.metrics.comparison.differences import (
+    TOKEN_MATCH_DEFINITION,
+    column_contributions,
+    column_generation,
+    column_token_match,
+    common_blocks,
+    contributions,
+    contributions_of,
+    generation,
+    generation_of,
+    matched,
+    token_match,
+    token_match_of,
+)
+from evprof.metrics.comparison.rows import Row, comparison_rows, ratio_of
+from evprof.metrics.comparison.settings import SettingRow, setting_rows
+from evprof.metrics.configurations.gathering import (
+    Column,
+    SampleKey,
+    columns,
+    failed_only,
+    is_comparable,
+    sample_key,
+    typical_run,
+    warm_of,
+)
+from evprof.metrics.document import SCHEMA_VERSION
+from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.figures.stages import BASES, END_TO_END
+
+__all__ = [
+    "BASES",
+    "TOKEN_MATCH_DEFINITION",
+    "Column",
+    "Row",
+    "SampleKey",
+    "SettingRow",
+    "column_contributions",
+    "column_generation",
+    "column_token_match",
+    "columns",
+    "common_blocks",
+    "compare_document",
+    "comparison_rows",
+    "contributions",
+    "failed_only",
+    "generation",
+    "is_comparable",
+    "pair_document",
+    "ratio_of",
+    "sample_key",
+    "setting_rows",
+    "token_match",
+    "typical_run",
+    "warm_of",
+]
+
+
+def compare_document(
+    listed: Sequence[Column],
+    baseline: Column,
+    basis: str = END_TO_END,
+    *,
+    differences_only: bool = False,
+    processes: ProcessSpread | None = None,
+) -> dict[str, Any]:
+    """The document of `compare`. `differences_only` leaves out rows in which no column differs from the baseline;
+    `processes` tells how much engine processes differ on the machine that measured.
+
+    `pairs` holds every other column against the baseline; contributions, generation and token match at the top are
+    those of the first. Raises UserError (exit code 2) for an unknown basis or fewer than two columns.
+    """
+    if basis not in BASES:
+        raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
+    others = [column for column in listed if column is not baseline]
+    if not others:
+        raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
+    blocks = common_blocks(listed, basis)
+    pairs = [pair_document(baseline, other, basis, blocks, processes) for other in others]
+    rows = comparison_rows(listed, listed.index(baseline), basis, processes)
+    if differences_only:
+        rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "basis": basis,
+        "differences_only": differences_only,
+        "baseline": baseline.run_id,
+        "columns": [_column_document(column, column is baseline) for column in listed],
+        "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
+        "rows": [row.to_json() for row in rows],
+        **{key: pairs[0][key] for key in ("contributions", "generation", "token_match")},
+        "pairs": pairs,
+    }
+
+
+def pair_document(
+    baseline: Column,
+    other: Column,
+    basis: str = END_TO_END,
+    blocks: Sequence[tuple[str, ...]] | None = None,
+    processes: ProcessSpread | None = None,
+) -> dict[str, Any]:
+    """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells."""
+    pairs = matched(baseline, other)
+    is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
+    return {
+        "run_id": other.run_id,
+        "label": other.label,
+        "session": other.session or None,
+        "samples": len(pairs.before) if is_counted else None,
+        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis), processes),
+        "generation": generation_of(pairs),
+        "token_match": token_match_of(pairs),
+    }
+
+
+def _column_document(column: Column, is_baseline: bool) -> dict[str, Any]:
+    info = column.runs[0].info
+    return {
+        "run_ids": [run.run_id for run in column.runs],
+        "label": column.label,
+        "session": column.session or None,
+        "cell": column.cell or None,
+        "mode": info.mode,
+        "role": info.role,
+        "samples": len(column.samples()) if column.is_cell else None,
+        "failures": column.failures,
+        "is_baseline": is_baseline,
+    }

@@ -1,0 +1,226 @@
+"""One figure of several configurations side by side: values, differences and ratios to a baseline, intervals, counts.
+
+Every value is a mean over samples, of each the mean of its repeats, and compared over the samples that both measured,
+in pairs. Ratios and their intervals are `estimates`' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic import statistics
+from evprof.metrics.comparison.figures import Figure, figures
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread, difference_of, observe
+from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
+from evprof.metrics.estimates.observations import Side
+from evprof.metrics.figures.partition import Shape, name_of, shape_of
+from evprof.metrics.figures.stages import END_TO_END
+
+TOTAL = "total_ms"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of every column, with its difference from and ratio to the baseline's.
+
+    `ci95`: the 95 % interval of the ratio where the counts allow one. `counts`: of how many samples (cells) or repeats
+    each value is made; `paired_counts`: over how many samples the ratio is taken in pairs, None where it is not.
+    `notes`: what has to be known of the figure, in sentences.
+    """
+
+    metric: str
+    unit: str
+    values: list[float | None]
+    ratio: list[float | None]
+    ci95: list[list[float] | None] | None
+    lower_is_better: bool | None = None
+    delta: list[float | None] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    paired_counts: list[int | None] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def differs(self, index: int) -> bool:
+        """Whether a column's value is another than the baseline's: the ratio's interval leaves 1 out. Without an
+        interval nothing is claimed."""
+        interval = self.ci95[index] if self.ci95 else None
+        return interval is not None and not interval[0] <= 1 <= interval[1]
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of the `compare` document."""
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "values": self.values,
+            "delta": self.delta,
+            "ratio": self.ratio,
+            "ci95": self.ci95,
+            "counts": self.counts,
+            "paired_counts": self.paired_counts,
+            "lower_is_better": self.lower_is_better,
+            "differs": [self.differs(index) for index in range(len(self.values))],
+            "notes": self.notes,
+        }
+
+
+def comparison_rows(
+    listed: Sequence[Column], baseline: int = 0, basis: str = END_TO_END, processes: ProcessSpread | None = None
+) -> list[Row]:
+    """Every figure that at least one column has, against the column at index `baseline`.
+
+    `processes`: how much engine processes differ on the machine that measured, where that is known.
+    """
+    shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
+    shapes = {shape for runs in shaped for _, shape in runs}
+    known = [_observations(column) for column in listed]
+    rows = []
+    for figure in figures(basis, shapes):
+        measured = [_measured(*entry, figure) for entry in zip(listed, known, shaped, strict=True)]
+        if any(measured):
+            notes = _notes(figure, listed, shaped)
+            if figure.metric == TOTAL:
+                notes += _warmup_notes(measured)
+            rows.append(_row(figure, measured, baseline, notes, processes))
+    return rows
+
+
+def ratio_of(value: float | None, base: float | None) -> float | None:
+    """value / base; None when either is missing or the base is 0."""
+    return None if value is None or not base else value / base
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One figure of one column, as far as measured."""
+
+    column: Column
+    observations: list[Observation]
+    in_order: list[float]
+
+    def __bool__(self) -> bool:
+        return bool(self.observations)
+
+    @property
+    def count(self) -> int:
+        """Of how many samples, or repeats of one request, the value is made."""
+        return len({entry.sample for entry in self.observations}) if self.column.is_cell else len(self.observations)
+
+    @property
+    def value(self) -> float | None:
+        """The mean over samples."""
+        return Side.of(self.observations).mean if self else None
+
+
+@dataclass(frozen=True)
+class _Against:
+    """One column's figure against the baseline's."""
+
+    ratio: float | None = None
+    delta: float | None = None
+    ci95: list[float] | None = None
+    paired: int | None = None
+    note: str = ""
+
+
+def _observations(column: Column) -> list[Observation]:
+    """Of every run what it shares with others, without a value."""
+    return observe(column.runs, lambda _: 0.0, column.session)
+
+
+def _measured(
+    column: Column, known: Sequence[Observation], runs: Sequence[tuple[RunLog, Shape]], figure: Figure
+) -> _Measured:
+    found, in_order = [], []
+    for entry, (run, shape) in zip(known, runs, strict=True):
+        value = figure.read(run, shape)
+        if value is not None:
+            session = entry.session if figure.is_timed else ""
+            found.append(replace(entry, value=float(value), session=session))
+            in_order.append(float(value))
+    return _Measured(column, found, in_order)
+
+
+def _row(
+    figure: Figure,
+    measured: Sequence[_Measured],
+    baseline: int,
+    notes: Sequence[str],
+    processes: ProcessSpread | None,
+) -> Row:
+    base = measured[baseline]
+    against = [
+        _itself(base) if index == baseline else _against(base, found, figure, processes)
+        for index, found in enumerate(measured)
+    ]
+    intervals = [found.ci95 for found in against]
+    said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
+    return Row(
+        figure.metric,
+        figure.unit,
+        [found.value for found in measured],
+        [found.ratio for found in against],
+        intervals if any(intervals) else None,
+        figure.lower_is_better,
+        [found.delta for found in against],
+        [found.count for found in measured],
+        [found.paired for found in against],
+        [*notes, *said],
+    )
+
+
+def _itself(base: _Measured) -> _Against:
+    return _Against(ratio_of(base.value, base.value), 0.0 if base else None)
+
+
+def _against(base: _Measured, other: _Measured, figure: Figure, processes: ProcessSpread | None) -> _Against:
+    found = estimated_ratio(base.observations, other.observations, processes)
+    if found is None:
+        difference = difference_of(base.observations, other.observations, processes)
+        return _Against(None, difference.value) if difference else _Against()
+    interval = found.interval
+    if figure.is_counted and interval is None and _never_varies(base) and _never_varies(other):
+        interval, found = (found.value, found.value), replace(found, note="")
+    return _Against(
+        found.value,
+        _difference(found),
+        None if interval is None else list(interval),
+        found.pairs if base.column.is_cell or other.column.is_cell else None,
+        found.note,
+    )
+
+
+def _difference(found: Estimate) -> float:
+    return found.means[1] - found.means[0]
+
+
+def _never_varies(measured: _Measured) -> bool:
+    return len({(entry.sample, entry.value) for entry in measured.observations}) == len(
+        {entry.sample for entry in measured.observations}
+    )
+
+
+def _notes(figure: Figure, listed: Sequence[Column], shaped: Sequence[Sequence[tuple[RunLog, Shape]]]) -> list[str]:
+    notes = []
+    for column, runs in zip(listed, shaped, strict=True):
+        found = {entry for shape in {shape for _, shape in runs} for entry in shape.doubled}
+        for stage, others in sorted(found):
+            if stage in (name_of(figure.stages), *figure.stages):
+                notes.append(
+                    f"{column.label}: what its file times as {stage} holds {' and '.join(others)} once more, "
+                    f"which it also times apart."
+                )
+    return notes
+
+
+def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
+    """Of totals whose first ones look like warm-up that nobody set apart."""
+    counted = [(found, statistics.warmup_count(found.in_order)) for found in measured]
+    return [
+        f"{found.column.label}: the first {count} of {len(found.in_order)} runs took much longer than those after, as "
+        f"if still warming up, and {'is' if count == 1 else 'are'} in the figures."
+        for found, count in counted
+        if count
+    ]

@@ -1,0 +1,1 @@
+"""Runs gathered into configurations, and the baselines they are compared with."""

@@ -1,0 +1,215 @@
+"""Which runs a run is weighed against, and which are repeats of it: one rule for every verdict, table and claim.
+
+Repeats are pooled by configuration and sample, whatever request they came from. The baseline of a run that drafts is
+every plain run of the same target on the same sample with the same settings but those of drafting; runs of the same
+engine process come first, and cold runs never count. It reads what is known of runs apart from their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evprof.core.records import DRAFT
+from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import PAIRED_MODES
+from evprof.metrics.arithmetic.statistics import FEWEST
+from evprof.metrics.configurations.gathering import by_sample
+from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, flat, kind_read, settings_of
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The plain runs that a run is weighed against, in order; never empty."""
+
+    runs: tuple[RunLog, ...]
+
+    @property
+    def run_ids(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(run.run_id for run in self.runs)
+
+    @property
+    def words(self) -> str:
+        """`run 2`, `runs 2, 5, 8`, `runs 2, 5, … 40 (12 runs)`."""
+        return runs_text(self.run_ids)
+
+
+MOST_NAMED = 6
+"""Run numbers that a sentence lists."""
+
+
+def runs_text(run_ids: Iterable[int]) -> str:
+    """Run numbers in words, in order: all of a few, of many the first two and the last."""
+    run_ids = sorted(run_ids)
+    if len(run_ids) == 1:
+        return f"run {run_ids[0]}"
+    if len(run_ids) <= MOST_NAMED:
+        return f"runs {', '.join(map(str, run_ids))}"
+    return f"runs {run_ids[0]}, {run_ids[1]}, … {run_ids[-1]} ({len(run_ids)} runs)"
+
+
+def engine_session(info: RunInfo) -> str:
+    """The engine process that made a run; "" where it is not known."""
+    named = info.environment.get(ENGINE_SESSION)
+    return named if isinstance(named, str) else ""
+
+
+def is_counted(info: RunInfo) -> bool:
+    """Whether a run may stand in a figure: finished, no warm-up, not profiled, not cold."""
+    return info.status == FINISHED and not (info.warmup or info.profiled or info.is_cold)
+
+
+def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """The runs of `run`'s configuration on its sample that count, itself among them, in order of run number.
+
+    Just `run` where none counts, as of a single cold run.
+    """
+    mine = _configuration(run.info)
+    name = run.info.sample.get("name")
+    found = {
+        other.run_id: other
+        for other in (run, *others)
+        if is_counted(other.info) and other.info.sample.get("name") == name and _configuration(other.info) == mine
+    }
+    return [found[number] for number in sorted(found)] or [run]
+
+
+def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
+    """The plain runs to weigh `run` and its repeats against; None without one.
+
+    Those noted when the runs were made, where at least three of them are left; else chosen among `others` now.
+    """
+    listed = list(others)
+    return baseline_over(repeats_of(run, listed), listed)
+
+
+def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline | None:
+    """The same for runs of one configuration over any number of samples: the baselines of all of them together."""
+    known = by_sample(others)
+    found: dict[int, RunLog] = {}
+    for key, pool in by_sample(runs).items():
+        found.update((run.run_id, run) for run in _baseline_runs(pool, known.get(key, ())))
+    return Baseline(tuple(found[number] for number in sorted(found))) if found else None
+
+
+def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
+    noted = {number for run in pool for number in run.info.baseline}
+    kept = [other for other in others if other.run_id in noted and is_counted(other.info)]
+    if len(kept) >= FEWEST:
+        return kept
+    chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (run.info for run in others))}
+    return [other for other in others if other.run_id in chosen]
+
+
+def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """Runs of the draft alone on what `run` was asked, in order; [] without any. Those of another attention or cache
+    count as well: their answer is the same."""
+    draft, asked = run.info.models.get(DRAFT), asked_of(run.info, DRAFT)
+    return [
+        other
+        for other in others
+        if other.info.role == DRAFT
+        and is_counted(other.info)
+        and other.info.mode not in PAIRED_MODES
+        and other.tokens
+        and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
+        and asked_of(other.info, DRAFT) == asked
+    ]
+
+
+def _same_weights(one: ModelFacts | None, other: ModelFacts) -> bool:
+    """Whether two are one model, however it is run."""
+    names = ("name", "dtype", "quantization")
+    return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[RunInfo]:
+    """The plain runs among `others` that answer the question of `pool`, which are repeats of each other.
+
+    Of the engine processes that made the pool where there is any; [] for runs that do not draft.
+    """
+    first = pool[0]
+    if not _drafts(first):
+        return []
+    name, question = first.sample.get("name"), _question(first)
+    plain = [
+        other
+        for other in others
+        if is_counted(other)
+        and other.mode not in PAIRED_MODES
+        and other.cell != REFERENCE
+        # Most runs of a data set are of another sample, which is told at once.
+        and other.sample.get("name") == name
+        and _question(other) == question
+    ]
+    return _of_their_process(pool, plain)
+
+
+def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = None) -> dict[int, list[int]]:
+    """Number of every finished run that drafts -> the numbers that `choose_baseline` gives for its repeats and it.
+
+    Only of the runs `made`, where that is given. Every run is looked at once, so that a suite may have thousands.
+    """
+    finished = [info for info in infos if info.status == FINISHED]
+    asked = [info for info in finished if _drafts(info) and (made is None or info.run_id in made)]
+    names = {info.sample.get("name") for info in asked}
+    plain: dict[Hashable, list[RunInfo]] = {}
+    pools: dict[Hashable, list[RunInfo]] = {}
+    for info in finished:
+        name = info.sample.get("name")
+        if name not in names:
+            continue
+        if _drafts(info):
+            pools.setdefault((name, _configuration(info)), []).append(info)
+        elif is_counted(info) and info.cell != REFERENCE:
+            plain.setdefault((name, _question(info)), []).append(info)
+    found: dict[int, list[int]] = {}
+    for pool in pools.values():
+        chosen = _of_their_process(pool, plain.get((pool[0].sample.get("name"), _question(pool[0])), []))
+        found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
+    return {info.run_id: found[info.run_id] for info in asked}
+
+
+def _drafts(info: RunInfo) -> bool:
+    return info.mode in PAIRED_MODES and info.role in info.models
+
+
+def _of_their_process(pool: Sequence[RunInfo], plain: list[RunInfo]) -> list[RunInfo]:
+    sessions = {engine_session(info) for info in pool} - {""}
+    return [info for info in plain if engine_session(info) in sessions] or plain
+
+
+def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
+    """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
+    sample = Sample.from_facts(info.sample)
+    asked = (sample.prompt, sample.start_us, sample.duration_us)
+    if kind_read(RunLog(info), role) == "events":
+        return (*asked, sample.events_path, sample.rectify_path)
+    return (*asked, sample.video_path, sample.video_offset_us, sample.video_times_path)
+
+
+def _question(info: RunInfo) -> tuple[Hashable, ...]:
+    """What the answering model was asked, and how, but for drafting."""
+    role = info.role
+    model = info.models.get(role)
+    settings = [
+        (setting.key, setting.text)
+        for setting in settings_of(RunLog(info), role)
+        if setting.key not in (*SPECULATION_KEYS, "step")
+    ]
+    # What step a run took may depend on drafting; what was asked for does not.
+    asked = str(flat(info.settings)["step"])
+    return role, replace(model, step="") if model else None, asked, *asked_of(info, role), *settings
+
+
+def _configuration(info: RunInfo) -> tuple[Hashable, ...]:
+    """What repeats have in common: the question, and how it was drafted for."""
+    draft = info.models.get(DRAFT) if info.mode in PAIRED_MODES else None
+    values = flat(info.settings)
+    drafting = tuple(str(values[key]) for key in SPECULATION_KEYS) if info.mode in PAIRED_MODES else ()
+    read = asked_of(info, DRAFT) if draft is not None else ()
+    return info.cell, info.mode, *_question(info), draft, drafting, read

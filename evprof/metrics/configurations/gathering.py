@@ -1,0 +1,165 @@
+"""Runs gathered into configurations, the columns of every comparison: all samples and repeats of one as one.
+
+A suite or an imported file names its configurations ("cells"); elsewhere the repeats of one request are one. Warm-up,
+profiled and unfinished runs stay out, and cold ones wherever there are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evprof.core.run_info import CANCELLED, FAILED, RunInfo
+from evprof.core.run_log import RunLog
+from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.configurations.settings_text import run_label
+from evprof.metrics.figures import stages
+from evprof.metrics.figures.stages import END_TO_END
+
+SampleKey = tuple[str, str]
+"""What was looked at and asked: a sample's name and the prompt. By it, two configurations are compared in pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One configuration with its runs; `session` is the file they came from, "" for the open one.
+
+    `failures` counts the rows that belong to it and were left out because they failed or were cancelled.
+    """
+
+    runs: tuple[RunLog, ...]
+    session: str = ""
+    failures: int = 0
+
+    @property
+    def run_id(self) -> int:
+        """The first run's number, by which the column is named."""
+        return self.runs[0].run_id
+
+    @property
+    def cell(self) -> str:
+        """The configuration's name in its suite or file; "" of repeats of one request."""
+        return self.runs[0].info.cell
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it holds a dataset: figures are then means over samples, not medians over repeats."""
+        return bool(self.cell)
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether it holds nothing but cold runs, over which nothing may be claimed."""
+        return all(run.info.is_cold for run in self.runs)
+
+    @cached_property
+    def label(self) -> str:
+        """The cell's name; else number, mode, answering model and what is not at its default, for headings."""
+        return f"{self._name} · cold" if self.is_cold else self._name
+
+    @property
+    def _name(self) -> str:
+        info = self.runs[0].info
+        model = info.models.get(info.role)
+        name = model.name if model else info.role
+        if self.is_cell:
+            # A suite's cell holds both models of a side-by-side request; a file's names its model itself.
+            is_shared = info.mode == "side-by-side" and info.imported is None and name not in self.cell
+            return f"{self.cell} · {name}" if is_shared else self.cell
+        return " · ".join(part for part in (str(self.run_id), info.mode, name, run_label(self.runs[:1])) if part)
+
+    def samples(self) -> dict[SampleKey, list[RunLog]]:
+        """The runs by what they looked at and were asked, in order; a list holds the repeats of one sample."""
+        return self._samples
+
+    @cached_property
+    def _samples(self) -> dict[SampleKey, list[RunLog]]:
+        return by_sample(self.runs)
+
+    def typical_runs(self, basis: str = END_TO_END) -> dict[SampleKey, RunLog]:
+        """Of every sample the repeat whose total is the median; see `typical_of`."""
+        return {key: typical_of(runs, basis) for key, runs in self._samples.items()}
+
+
+def sample_key(run: RunLog) -> SampleKey:
+    """Name of the sample ("" where nobody named it) and prompt of a run."""
+    return sample_of(run.info)
+
+
+def sample_of(info: RunInfo) -> SampleKey:
+    """The same of what is known of a run apart from its rows."""
+    return str(info.sample.get("name") or ""), str(info.sample.get("prompt") or "")
+
+
+def by_sample(runs: Iterable[RunLog]) -> dict[SampleKey, list[RunLog]]:
+    """Runs by what they looked at and were asked: among those of one sample a speculative run finds its plain ones."""
+    found: dict[SampleKey, list[RunLog]] = {}
+    for run in runs:
+        found.setdefault(sample_key(run), []).append(run)
+    return found
+
+
+def is_comparable(run: RunLog) -> bool:
+    """Whether a run may take part in comparisons: neither warm-up nor profiled."""
+    return not (run.info.warmup or run.info.profiled)
+
+
+def columns(runs: Sequence[RunLog], session: str = "") -> list[Column]:
+    """Comparable runs gathered into columns: of one cell, or repeats of one request, in one role and mode.
+
+    Of a suite's row that was begun more than once only the last attempt counts. Failed and cancelled runs are counted
+    in `failures`; a configuration of which no other run is left gives no column (see `failed_only`).
+    """
+    return [Column(tuple(warm_of(kept)), session, failures) for kept, failures in _gathered(runs).values() if kept]
+
+
+def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
+    """Those of a configuration's runs that stand in its figures: all but the cold ones, if any are left then."""
+    return [run for run in runs if not run.info.is_cold] or list(runs)
+
+
+def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
+    """Failed and cancelled runs of the configurations that have no other: those that give no column."""
+    kept = {key for key, (runs_of, _) in _gathered(runs).items() if runs_of}
+    return [
+        run
+        for run in last_attempts(runs)
+        if is_comparable(run) and _is_failure(run) and _configuration(run) not in kept
+    ]
+
+
+def typical_run(column: Column, basis: str = END_TO_END) -> RunLog:
+    """The run whose total is the (lower) median; the first one while totals are unknown."""
+    return typical_of(column.runs, basis)
+
+
+def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
+    """The run whose total is the (lower) median of these; the first one while totals are unknown."""
+    if len(runs) == 1:
+        return runs[0]
+    measured = [(total, run) for run in runs if (total := stages.total_ms(run, basis)) is not None]
+    if not measured:
+        return runs[0]
+    return sorted(measured, key=lambda pair: pair[0])[(len(measured) - 1) // 2][1]
+
+
+def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[list[RunLog], int]]:
+    found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
+    for run in last_attempts(runs):
+        if is_comparable(run) and run.info.is_over:
+            kept, failures = found.get(_configuration(run), ([], 0))
+            if _is_failure(run):
+                failures += 1
+            else:
+                kept.append(run)
+            found[_configuration(run)] = kept, failures
+    return found
+
+
+def _configuration(run: RunLog) -> tuple[str | int, str, str]:
+    info = run.info
+    return info.cell or info.group_id, info.mode, info.role
+
+
+def _is_failure(run: RunLog) -> bool:
+    return run.info.status in (FAILED, CANCELLED)

@@ -1,0 +1,140 @@
+"""A comparison under a name: which columns of which sessions, against which, on what basis.
+
+It is saved as JSON with the session it was made in (fact "views", see `evprof.session.views`), "" standing for that
+session itself; the others are named by their whole paths, and looked for beside it when they are not there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evprof.core.errors import UserError
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.figures.stages import BASES, END_TO_END
+
+MOST_COLUMNS = 1000
+"""More than this is no view that anybody saved."""
+
+
+class ColumnName(NamedTuple):
+    """A column of a saved comparison: its session, one of its runs, and that run's mode and role."""
+
+    session: str
+    run_id: int
+    mode: str
+    role: str
+
+
+@dataclass(frozen=True)
+class SavedView:
+    """A comparison as saved; `sessions` in the order they are read."""
+
+    sessions: tuple[str, ...]
+    columns: tuple[ColumnName, ...]
+    baseline: ColumnName
+    basis: str = END_TO_END
+    differences_only: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the session."""
+        return {
+            "sessions": list(self.sessions),
+            "columns": [list(name) for name in self.columns],
+            "baseline": list(self.baseline),
+            "basis": self.basis,
+            "differences_only": self.differences_only,
+        }
+
+    @classmethod
+    def from_json(cls, values: object, name: str) -> SavedView:
+        """The inverse of `to_json`. Raises UserError when the values are no view; `name` is for the sentence."""
+        try:
+            if not isinstance(values, Mapping) or not 0 < len(values["columns"]) <= MOST_COLUMNS:
+                raise ValueError("no columns")
+            view = cls(
+                tuple(_text(path) for path in values["sessions"]),
+                tuple(_column_name(entry) for entry in values["columns"]),
+                _column_name(values.get("baseline") or values["columns"][0]),
+                _text(values.get("basis", END_TO_END)),
+                bool(values.get("differences_only", False)),
+            )
+            if view.basis not in BASES or {column.session for column in view.columns} > set(view.sessions):
+                raise ValueError("unknown basis or session")
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"The saved view '{name}' is damaged; save it anew.") from error
+        return view
+
+    def paths(self, holder: Path) -> list[Path]:
+        """The sessions' files, seen from the session that holds the view."""
+        return [place_of(session, holder) for session in self.sessions]
+
+    def pick(self, listed: Sequence[Column], holder: Path) -> tuple[list[Column], Column, list[ColumnName]]:
+        """Of the columns of these sessions those of the view in its order, the baseline, and the names of those that
+        are gone. Raises UserError when the baseline or all others are gone."""
+        found = {name: self._find(name, listed, holder) for name in dict.fromkeys((*self.columns, self.baseline))}
+        kept = [column for name in self.columns if (column := found[name]) is not None]
+        gone = [name for name in self.columns if found[name] is None]
+        baseline = found[self.baseline]
+        if baseline is None or not any(column is not baseline for column in kept):
+            missing = ", ".join(f"run {name.run_id}" for name in found if found[name] is None) or "every other column"
+            raise UserError(f"The runs of the saved view are gone ({missing}); save it anew.")
+        if not any(column is baseline for column in kept):
+            kept.insert(0, baseline)
+        return kept, baseline, gone
+
+    @staticmethod
+    def _find(name: ColumnName, listed: Sequence[Column], holder: Path) -> Column | None:
+        path = place_of(name.session, holder).resolve()
+        for column in listed:
+            # Reading the same file twice in a list is the caller's business; the first one is as good.
+            if Path(column.session or holder).resolve() != path:
+                continue
+            for run in column.runs:
+                if (run.run_id, run.info.mode, run.info.role) == name[1:]:
+                    return column
+        return None
+
+
+def view_of(
+    listed: Sequence[Column], baseline: Column, holder: Path, basis: str = END_TO_END, *, differences_only: bool = False
+) -> SavedView:
+    """What is to be saved of a comparison in the session `holder`."""
+    names = {id(column): _name(column, holder) for column in listed}
+    sessions = dict.fromkeys(name.session for name in names.values())
+    return SavedView(tuple(sessions), tuple(names.values()), names[id(baseline)], basis, differences_only)
+
+
+def place_of(session: str, holder: Path) -> Path:
+    """The file of a session named in a view that `holder` holds; one that was moved together with it is found."""
+    if not session:
+        return holder
+    named = holder.parent / session
+    beside = holder.parent / named.name
+    return beside if not named.exists() and beside.exists() else named
+
+
+def _name(column: Column, holder: Path) -> ColumnName:
+    run = column.runs[0]
+    return ColumnName(_named_by(column.session, holder), run.run_id, run.info.mode, run.info.role)
+
+
+def _named_by(session: str, holder: Path) -> str:
+    if not session or Path(session).resolve() == holder.resolve():
+        return ""
+    return str(Path(session).resolve())
+
+
+def _column_name(entry: Any) -> ColumnName:
+    session, run_id, mode, role = entry
+    if not isinstance(run_id, int) or isinstance(run_id, bool):
+        raise ValueError("no run")
+    return ColumnName(_text(session), run_id, _text(mode), _text(role))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value

@@ -1,0 +1,1 @@
+"""Means, ratios and differences of runs, with intervals."""

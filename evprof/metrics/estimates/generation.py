@@ -1,0 +1,105 @@
+"""Fewer tokens or faster tokens: how much of a difference in generation time is due to the length of the answers.
+
+Where a file timed decoding together with what comes before it, the time of that whole piece stands for decoding, and
+every token counts; otherwise decode steps and their time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+
+from evprof.core.records import COVERS
+from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic.statistics import Interval, mean_interval
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.paired import Compared, compare
+from evprof.metrics.figures.decoding import decode_steps, output_length
+from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
+
+DECODE: Block = ("decode",)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Two configurations' answers: `stages` are those whose time is told, `tokens` what they gave, `total_ms` their
+    time, sample by sample in pairs, the baseline's before."""
+
+    stages: Block
+    tokens: Compared
+    total_ms: Compared
+
+    @property
+    def name(self) -> str:
+        """The stages: `decode`, or `vision+prefill+decode` where they were timed in one piece."""
+        return COVERS.join(self.stages)
+
+    @property
+    def step_ms(self) -> tuple[float, float]:
+        """Time per token of both: all time over all tokens."""
+        return sum(self.total_ms.before) / sum(self.tokens.before), sum(self.total_ms.after) / sum(self.tokens.after)
+
+    @property
+    def step_ratio(self) -> float:
+        """Ratio of the times per token: with the ratio of the counts it multiplies to that of the times."""
+        before, after = self.step_ms
+        return after / before
+
+    @property
+    def step_interval(self) -> Interval | None:
+        """95 % interval of that ratio, from what each pair adds to its logarithm (delta method); None below three
+        pairs."""
+        if not self.tokens.is_paired:
+            return None
+        rows = (self.tokens.before, self.tokens.after, self.total_ms.before, self.total_ms.after)
+        means = [fmean(row) for row in rows]
+        scaled = ([value / mean for value in row] for row, mean in zip(rows, means, strict=True))
+        found = mean_interval([t1 - t0 - n1 + n0 for n0, n1, t0, t1 in zip(*scaled, strict=True)])
+        return None if found is None else (self.step_ratio * math.exp(found[0]), self.step_ratio * math.exp(found[1]))
+
+    @property
+    def token_share(self) -> float | None:
+        """The part of the logarithm of the time ratio that the token counts make up; None when times are equal.
+
+        Logarithms, because the ratios multiply. Above 1 when more time per token takes some of it back.
+        """
+        tokens, whole = self.tokens.ratio, self.total_ms.ratio
+        if not tokens or not whole or math.isclose(whole, 1.0, rel_tol=1e-9):
+            return None
+        return math.log(tokens) / math.log(whole)
+
+
+def generation_stages(*columns: Column) -> Block:
+    """The smallest piece with decode in it that all runs of these configurations timed."""
+    shapes = {shape_of(run) for column in columns for run in column.runs}
+    return next((block for block in partition(shapes) if "decode" in block), DECODE)
+
+
+def fewer_or_faster(base: Column, other: Column) -> Generation | None:
+    """Token counts and times of two configurations; None while either was not measured."""
+    stages = generation_stages(base, other)
+
+    def tokens(run: RunLog) -> float | None:
+        return None if duration(run) is None else _count(run, stages)
+
+    def duration(run: RunLog) -> float | None:
+        # A time of 0 is none: nothing can be divided by it.
+        return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
+
+    counts, spent = compare(base, other, tokens), compare(base, other, duration)
+    return None if counts is None or spent is None else Generation(stages, counts, spent)
+
+
+def _count(run: RunLog, stages: Block) -> float | None:
+    """Tokens that the piece gave: the decode steps' alone, or, where the piece begins before them, all."""
+    return decode_steps(run) if stages == DECODE else output_length(run)
+
+
+def is_mostly_cut_off(column: Column) -> bool:
+    """Whether most answers are as long as allowed though they might have ended: their length is the limit's."""
+    if any(run.info.settings.get("ignore_eos") for run in column.runs):
+        return False
+    limits = [(output_length(run), run.info.settings.get("max_new_tokens")) for run in column.runs]
+    cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
+    return cut > len(limits) / 2

@@ -1,0 +1,148 @@
+"""Figures read off runs, with what runs share: sample, scene, engine process, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import PurePath
+from statistics import fmean
+
+import numpy as np
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic.statistics import Values
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.configurations.gathering import sample_key
+
+Read = Callable[[RunLog], float | None]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One value: of which `sample` and `scene`, made by which engine process, and when (seconds on any one clock)."""
+
+    value: float
+    sample: Hashable = ""
+    scene: Hashable = ""
+    session: str = ""
+    began_s: float = 0.0
+
+
+def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
+    """The figure of every run that has it. `file`, the session's, stands for the engine process of runs of ours that
+    do not name theirs."""
+    return [
+        Observation(value, question_of(run), scene_of(run), process_of(run, file), _began_s(run))
+        for run in runs
+        if (value := read(run)) is not None
+    ]
+
+
+def process_of(run: RunLog, file: str = "") -> str:
+    """The engine process of a run; all imported runs count as of one."""
+    return "" if run.info.imported is not None else engine_session(run.info) or file
+
+
+def question_of(run: RunLog) -> Hashable:
+    """What tells samples apart: name and prompt, and without a name the recording."""
+    return sample_key(run) if run.info.sample.get("name") else (scene_of(run), sample_key(run))
+
+
+def scene_of(run: RunLog) -> Hashable:
+    """The recording that a run looked at, of which others may have seen another clip or been asked something else."""
+    for half in ("events", "video"):
+        facts = run.info.sample.get(half)
+        path = facts.get("path") if isinstance(facts, Mapping) else None
+        if isinstance(path, str) and path:
+            # A set of pictures in a folder is a moment of the drive that the folder holds.
+            return str(PurePath(path).parent) if "*" in PurePath(path).name else path
+    return str(run.info.sample.get("name") or "") or sample_key(run)
+
+
+def _began_s(run: RunLog) -> float:
+    if run.info.start_ns is not None:
+        return run.info.start_ns / 1e9
+    try:
+        return datetime.fromisoformat(run.info.started_at).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Observations of one side in order of time, one engine process after the other: their clocks may differ."""
+
+    observations: tuple[Observation, ...]
+
+    @staticmethod
+    def of(values: Iterable[Observation]) -> Side:
+        """Observations in any order; at least one."""
+        by_process: dict[str, list[Observation]] = {}
+        for entry in values:
+            by_process.setdefault(entry.session, []).append(entry)
+        ordered = (sorted(entries, key=lambda entry: entry.began_s) for entries in by_process.values())
+        return Side(tuple(entry for entries in ordered for entry in entries))
+
+    @cached_property
+    def by_sample(self) -> dict[Hashable, float]:
+        """Of every sample the mean of its repeats."""
+        return _means((entry.sample, entry.value) for entry in self.observations)
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean over samples."""
+        return fmean(self.by_sample.values())
+
+    @cached_property
+    def sessions(self) -> tuple[str, ...]:
+        """Its engine processes."""
+        return tuple(dict.fromkeys(entry.session for entry in self.observations))
+
+    @cached_property
+    def scenes(self) -> dict[Hashable, list[Hashable]]:
+        """The samples of every scene, in order of time."""
+        found: dict[Hashable, list[Hashable]] = {}
+        for sample, scene in dict.fromkeys((entry.sample, entry.scene) for entry in self.observations):
+            found.setdefault(scene, []).append(sample)
+        return found
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is known what came after what."""
+        return len({entry.began_s for entry in self.observations}) > 1
+
+    def by_scene(self, scenes: Iterable[Hashable]) -> Values:
+        """Of every scene one value: their mean is the side's, their spread that of sums over scenes."""
+        each = len(self.by_sample) / len(self.scenes)
+        aside = [sum(self.by_sample[sample] - self.mean for sample in self.scenes[scene]) / each for scene in scenes]
+        return self.mean + np.array(aside)
+
+    def by_session(self) -> dict[str, float]:
+        """Of every engine process the mean over samples."""
+        return {
+            name: Side(tuple(entry for entry in self.observations if entry.session == name)).mean
+            for name in self.sessions
+        }
+
+
+def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[Side, Side]:
+    """Both sides over the engine processes, and then over the samples, that both have where they share any.
+
+    A sample is of one scene, the base's, whatever file of it either side read (a recording, or frames drawn from it).
+    """
+    keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
+    for key in keys:
+        if both := {key(entry) for entry in base} & {key(entry) for entry in other}:
+            base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
+    scenes = {entry.sample: entry.scene for entry in base}
+    other = [replace(entry, scene=scenes.get(entry.sample, entry.scene)) for entry in other]
+    return Side.of(base), Side.of(other)
+
+
+def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:
+    found: dict[Hashable, list[float]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: fmean(values) for key, values in found.items()}

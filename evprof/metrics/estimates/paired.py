@@ -1,0 +1,114 @@
+"""One figure of two configurations over the samples that both measured, in pairs: differences and ratios of means.
+
+Of every sample the mean of its repeats counts, so that a sample asked often weighs no more than the others.
+Repeats of one request, which are no dataset, are paired by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+
+from evprof.metrics.arithmetic.statistics import Interval
+from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.estimates.estimates import Estimate, Observation, Read, difference_of, observe, ratio_of
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Values of a figure before (the baseline's) and after (the other's). `is_paired`: the i-th belong together.
+
+    `observations` are the runs behind both; without them every value counts as a sample of its own.
+    """
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    is_paired: bool
+    observations: tuple[Sequence[Observation], Sequence[Observation]] | None = field(default=None, compare=False)
+
+    @property
+    def count(self) -> int:
+        """How many pairs, or of unpaired values the smaller number."""
+        return min(len(self.before), len(self.after))
+
+    @property
+    def delta(self) -> float:
+        """Mean after less mean before."""
+        return fmean(self.after) - fmean(self.before)
+
+    @property
+    def delta_interval(self) -> Interval | None:
+        """95 % interval of the difference."""
+        return self.delta_estimate.interval if self.delta_estimate else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Mean after / mean before; None when before is 0."""
+        base = fmean(self.before)
+        return fmean(self.after) / base if base else None
+
+    @property
+    def ratio_interval(self) -> Interval | None:
+        """95 % interval of the ratio."""
+        return self.ratio_estimate.interval if self.ratio_estimate else None
+
+    @cached_property
+    def delta_estimate(self) -> Estimate | None:
+        """The difference with what it is made of; None over nothing."""
+        return difference_of(*self._sides)
+
+    @cached_property
+    def ratio_estimate(self) -> Estimate | None:
+        """The ratio with what it is made of; None where before is not positive."""
+        return ratio_of(*self._sides)
+
+    @property
+    def _sides(self) -> tuple[Sequence[Observation], Sequence[Observation]]:
+        if self.observations is not None:
+            return self.observations
+        names = ("", "") if self.is_paired else ("before", "after")
+        one, two = (
+            [Observation(value, (name, place), (name, place)) for place, value in enumerate(values)]
+            for name, values in zip(names, (self.before, self.after), strict=True)
+        )
+        return one, two
+
+
+def by_sample(column: Column, read: Read) -> dict[Hashable, float]:
+    """The figure by sample (the mean of its repeats), of repeats of one request by repeat; only what was measured."""
+    if not column.is_cell:
+        return {run.info.repeat: value for run in column.runs if (value := read(run)) is not None}
+    found: dict[Hashable, float] = {}
+    for key, runs in column.samples().items():
+        values = [value for run in runs if (value := read(run)) is not None]
+        if values:
+            found[key] = fmean(values)
+    return found
+
+
+def values_of(column: Column, read: Read) -> list[float]:
+    """The figure of every sample, or repeat, that has it."""
+    return list(by_sample(column, read).values())
+
+
+def mean_of(column: Column, read: Read) -> float | None:
+    """Mean over samples, or repeats; None when none measured it."""
+    values = values_of(column, read)
+    return fmean(values) if values else None
+
+
+def compare(base: Column, other: Column, read: Read, other_read: Read | None = None) -> Compared | None:
+    """The figure of two configurations, in pairs over what both measured, else each over all of its own.
+
+    `other_read` reads the other's, where that is another figure. None when either measured nothing.
+    """
+    before, after = by_sample(base, read), by_sample(other, other_read or read)
+    runs = observe(base.runs, read, base.session), observe(other.runs, other_read or read, other.session)
+    common = [key for key in before if key in after]
+    if common:
+        return Compared(tuple(before[key] for key in common), tuple(after[key] for key in common), True, runs)
+    if not before or not after:
+        return None
+    return Compared(tuple(before.values()), tuple(after.values()), False, runs)

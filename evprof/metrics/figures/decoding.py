@@ -1,0 +1,110 @@
+"""How fast text came: time to first token, inter-token latency and throughputs, by the field's definitions.
+
+Names and definitions follow vLLM and AIPerf. A figure over nothing is None, never 0.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from evprof.core.run_log import RunLog
+from evprof.core.text import join_pieces
+from evprof.core.units import ms_from_ns
+from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms
+
+
+def token_times_ms(run: RunLog) -> list[float]:
+    """When each token of the answer was known, in ms since the run's zero; empty while the zero is unknown, and for
+    imported runs, whose files give no such times."""
+    zero = run.info.start_ns
+    return (
+        [] if zero is None or run.info.imported is not None else [ms_from_ns(token.t_ns - zero) for token in run.tokens]
+    )
+
+
+def token_gaps_ms(run: RunLog) -> list[float]:
+    """Time between consecutive tokens in ms: n - 1 values, 0 between tokens that arrived together in one round.
+
+    None of an imported run."""
+    times = [] if run.info.imported is not None else [token.t_ns for token in run.tokens]
+    return [ms_from_ns(after - before) for before, after in pairwise(times)]
+
+
+def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None:
+    """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it."""
+    is_known = run.tokens and run.info.imported is None
+    return total_ms(run, basis, run.tokens[0].t_ns) if is_known else None
+
+
+def inter_token_latency_ms(run: RunLog) -> float | None:
+    """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens; None of an imported run."""
+    if len(run.tokens) < 2 or run.info.imported is not None:
+        return None
+    return ms_from_ns(run.tokens[-1].t_ns - run.tokens[0].t_ns) / (len(run.tokens) - 1)
+
+
+def output_length(run: RunLog) -> int | None:
+    """Tokens of the answer, end-of-sequence included when emitted; None while a run has produced none."""
+    counted = run.info.imported.output_tokens if run.info.imported else None
+    return len(run.tokens) or counted or None
+
+
+def decode_steps(run: RunLog) -> int | None:
+    """Passes of the decode stage as tokens: 2…n, so n - 1, unless an imported file counted them; None below one."""
+    counted = run.info.imported.decode_steps if run.info.imported else None
+    return counted or max(0, (output_length(run) or 0) - 1) or None
+
+
+def input_length(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt of `role` (the answering model's by default); None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.input if lengths else None
+
+
+def visual_tokens(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt that carry pictures; None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.visual if lengths else None
+
+
+def text_tokens(run: RunLog, role: str | None = None) -> int | None:
+    """Positions of the prompt that carry words: template and question; None until known."""
+    lengths = run.info.lengths.get(role or run.info.role)
+    return lengths.input - lengths.visual if lengths else None
+
+
+def generation_throughput_tok_s(run: RunLog) -> float | None:
+    """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
+    duration, length = total_ms(run, MODEL_ONLY), output_length(run)
+    return 1000.0 * length / duration if duration and length else None
+
+
+def prefill_throughput_tok_s(run: RunLog) -> float | None:
+    """Prompt positions per second of the prefill stage."""
+    duration, length = stage_ms(run, "prefill"), input_length(run)
+    return 1000.0 * length / duration if duration and length else None
+
+
+def decode_ms(run: RunLog) -> float | None:
+    """Time of the decode stage in ms. An imported speculative run's holds the draft's decoding, which its file timed
+    apart; one measured here drafts inside the target's stage."""
+    return stage_ms(run, "decode") if run.info.imported is None else stage_total_ms(run, "decode")
+
+
+def decode_throughput_tok_s(run: RunLog) -> float | None:
+    """Tokens 2…n per second of the decode stage: (n - 1) / decode time."""
+    duration, steps = decode_ms(run), decode_steps(run)
+    return 1000.0 * steps / duration if duration and steps else None
+
+
+def decode_ms_per_token(run: RunLog) -> float | None:
+    """Decode time / (n - 1) in ms: what one more token costs, however it was found."""
+    duration, steps = decode_ms(run), decode_steps(run)
+    return duration / steps if duration and steps else None
+
+
+def answer_text(run: RunLog) -> str:
+    """The run's text as its model decoded it, or, until it says so, its tokens' pieces put together."""
+    if run.info.text is not None:
+        return run.info.text
+    return join_pieces(token.piece for token in run.tokens)

@@ -1,0 +1,106 @@
+"""Which stages a run can tell from each other: imported files time several in one piece, and nothing splits those.
+
+Figures of such a piece ("vision+prefill") are compared with the same stages of other runs taken together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from evprof.core.records import COVERS, STAGES
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_from_ns
+from evprof.metrics.figures import stages
+
+Block = tuple[str, ...]
+"""One or several of the five stages, in their order."""
+
+
+class Doubled(NamedTuple):
+    """A stage whose interval holds others that were measured by themselves, too: their time is in it again."""
+
+    stage: str
+    others: Block
+
+
+class Shape(NamedTuple):
+    """What a run's stage intervals account for: the same for all runs of a file or suite."""
+
+    blocks: frozenset[Block]
+    doubled: frozenset[Doubled]
+
+
+def shape_of(run: RunLog) -> Shape:
+    """The shape of a run."""
+    return _shape(frozenset((span.role, span.covers, run.accounts_for(span)) for span in run.stages()))
+
+
+@lru_cache(maxsize=4096)
+def _shape(spans: frozenset[tuple[str, Block, Block]]) -> Shape:
+    return Shape(
+        frozenset(ordered(owned) for _, _, owned in spans if owned),
+        frozenset(
+            Doubled(name_of(ordered(owned)), ordered(set(covers) - set(owned)))
+            for _, covers, owned in spans
+            if 0 < len(owned) < len(covers)
+        ),
+    )
+
+
+def ordered(names: Iterable[str]) -> Block:
+    """Stages in their own order."""
+    wanted = set(names)
+    return tuple(name for name in STAGES if name in wanted)
+
+
+def name_of(block: Block) -> str:
+    """`vision+prefill`."""
+    return COVERS.join(block)
+
+
+@lru_cache(maxsize=4096)
+def answers(shape: Shape, block: Block) -> bool:
+    """Whether these stages were all measured, and apart from the others."""
+    wanted = set(block)
+    inside = [set(part) for part in shape.blocks if wanted & set(part)]
+    return all(part <= wanted for part in inside) and wanted == set().union(*inside)
+
+
+def measured_ms(run: RunLog, shape: Shape, block: Block) -> float | None:
+    """Time in ms that the stages of `block` of any role cover, overlaps once; None where that cannot be told."""
+    if not answers(shape, block):
+        return None
+    intervals = stages.settled_intervals(run, block)
+    return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
+
+
+def partition(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Block]:
+    """The finest division of `names` that every shape can answer, in order of the stages.
+
+    Blocks that reach beyond `names` cannot be told from what lies outside and are left out.
+    """
+    leader = {name: name for name in STAGES}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for shape in shapes:
+        for block in shape.blocks:
+            for name in block[1:]:
+                leader[find(name)] = find(block[0])
+    blocks: dict[str, list[str]] = {}
+    for name in STAGES:
+        blocks.setdefault(find(name), []).append(name)
+    return [tuple(block) for block in blocks.values() if set(block) <= set(names)]
+
+
+def composites(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Block]:
+    """The pieces of several stages within `names` that were measured as one, and what it takes to compare them all."""
+    listed = list(shapes)
+    found = {block for shape in listed for block in shape.blocks} | set(partition(listed, names))
+    kept = [block for block in found if len(block) > 1 and set(block) <= set(names)]
+    return sorted(kept, key=lambda block: ([STAGES.index(name) for name in reversed(block)], len(block)))

@@ -1,0 +1,1 @@
+"""How near the machine's limits a model ran."""

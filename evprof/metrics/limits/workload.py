@@ -1,0 +1,137 @@
+"""What a stage of a run had to do at least, by the model's shape: operations and bytes, and how near the limit it was.
+
+Bytes and operations can only err on the low side (see `roofline`), and so can the shares made of them. What a stage
+that an imported file timed holds besides itself is counted too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.figures.decoding import decode_steps, input_length
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.limits.roofline import (
+    VisionShape,
+    decode_flops,
+    kv_bytes_per_position,
+    mean_context,
+    prefill_flops,
+    vision_flops,
+)
+from evprof.metrics.limits.sizes import ITEM_BYTES, Ceiling, ModelSizes
+
+NEAR = 0.3
+"""Below this share of what the machine can do, neither arithmetic nor memory is what takes the time."""
+
+MEMORY, COMPUTE = "memory", "compute"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One pass of a stage: a decode step, a prefill, all frames through the tower."""
+
+    stage: str
+    flops: float
+    bytes: float
+    seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.flops / self.bytes
+
+    @property
+    def flops_s(self) -> float:
+        """Operations a second."""
+        return self.flops / self.seconds
+
+    @property
+    def bytes_s(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds
+
+    def bound(self, ceiling: Ceiling) -> str:
+        """Which of MEMORY and COMPUTE takes longer at its ceiling."""
+        return MEMORY if self.intensity < ceiling.balance else COMPUTE
+
+    def attained(self, ceiling: Ceiling) -> float:
+        """The time it would take at the ceiling that binds it, as a share of the time it took."""
+        return max(self.flops / ceiling.matmul_flops_s, self.bytes / ceiling.bandwidth_bytes_s) / self.seconds
+
+    def mfu(self, ceiling: Ceiling) -> float:
+        """Operations a second as a share of the ceiling."""
+        return self.flops_s / ceiling.matmul_flops_s
+
+    def mbu(self, ceiling: Ceiling) -> float:
+        """Bytes a second as a share of the ceiling."""
+        return self.bytes_s / ceiling.bandwidth_bytes_s
+
+
+def prefill_work(run: RunLog, sizes: ModelSizes, frames: int | None = None) -> Work | None:
+    """The prefill of the answering model; with the vision pass where its file's interval holds that once more."""
+    positions, spent = input_length(run), stage_ms(run, "prefill")
+    model = run.info.models.get(run.info.role)
+    weights = sizes.streamed_bytes(model) if model else None
+    if not positions or not spent or model is None or weights is None:
+        return None
+    flops = prefill_flops(sizes.text, positions)
+    bytes_ = weights + positions * kv_bytes_per_position(sizes.text, model.kv_element_bytes)
+    if holds_vision(run) and frames and sizes.vision is not None:
+        flops += vision_flops(replace(sizes.vision, frames=frames))
+    return Work("prefill", flops, bytes_, spent / 1000)
+
+
+def holds_vision(run: RunLog) -> bool:
+    """Whether what is told as prefill holds the vision pass once more, as imported files may."""
+    span = run.stage("prefill", run.info.role)
+    return span is not None and "vision" in span.covers
+
+
+def decode_work(run: RunLog, sizes: ModelSizes) -> Work | None:
+    """One plain decode step at the mean context; None of a speculative run, whose steps are others."""
+    positions, spent, steps = input_length(run), stage_ms(run, "decode"), decode_steps(run)
+    model = run.info.models.get(run.info.role)
+    weights = sizes.streamed_bytes(model) if model else None
+    if run.rounds or not positions or not spent or not steps or model is None or weights is None:
+        return None
+    context = mean_context(positions, steps)
+    kv = context * kv_bytes_per_position(sizes.text, model.kv_element_bytes)
+    return Work("decode", decode_flops(sizes.text, context), weights + kv, spent / steps / 1000)
+
+
+def vision_work(run: RunLog, sizes: ModelSizes, frames: int | None) -> Work | None:
+    """All frames through tower and projector in one batch."""
+    spent, model = stage_ms(run, "vision"), run.info.models.get(run.info.role)
+    if not spent or not frames or sizes.vision is None or model is None or model.dtype not in ITEM_BYTES:
+        return None
+    shape = replace(sizes.vision, frames=frames)
+    item = ITEM_BYTES[model.dtype]
+    pixels = frames * shape.channels * shape.patches * shape.patch**2
+    return Work("vision", vision_flops(shape), item * (vision_weights(shape) + pixels), spent / 1000)
+
+
+def vision_weights(shape: VisionShape) -> int:
+    """Elements of the tower's matrices and of what follows it."""
+    layer = 4 * shape.width**2 + 2 * shape.width * shape.intermediate
+    embedding = shape.channels * shape.patch**2 * shape.width
+    return shape.layers * layer + embedding + sum(rows * columns for rows, columns in shape.projections)
+
+
+def linear_share(sizes: ModelSizes, positions: int) -> float:
+    """The part of a prefill's operations that grows with the prompt, not with its square."""
+    layers = 2 * sizes.text.layer_weights * positions + 2 * sizes.text.head_weights
+    return layers / prefill_flops(sizes.text, positions)
+
+
+def typical(works: list[Work]) -> Work | None:
+    """The work of median size in the median of the times it took; None of none.
+
+    Which work that is must not depend on times: measured again, the same sizes are to be told.
+    """
+    if not works:
+        return None
+    middle = sorted(works, key=lambda work: (work.flops, work.bytes))[(len(works) - 1) // 2]
+    alike = [work.seconds for work in works if (work.flops, work.bytes) == (middle.flops, middle.bytes)]
+    return replace(middle, seconds=median(alike))

@@ -1,0 +1,1 @@
+"""What speculation achieved, cost and could achieve."""

@@ -1,0 +1,300 @@
+"""Whether speculation can win here: its costs as measured, the speed they predict, and the acceptance it would take.
+
+S = tau / (gamma c + v) after Leviathan et al. (arXiv 2211.17192), with c and v measured instead of assumed: c is a
+drafted token, v all else of a round (verification, rollback, what the host does around), both in plain target steps.
+What is paid once per answer (the draft's own stages, preparing, catching up) stands apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+from evprof.core.records import RoundRecord
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_from_ns
+from evprof.metrics.speculation.outcome import draft_depth, expected_tokens_per_round
+from evprof.metrics.speculation.what_if import accepted_of
+
+Chance = float | Sequence[float]
+"""Acceptance: one chance for every drafted token, or one by place, the last of which holds for all that follow."""
+
+Gamma = int | Mapping[int, float]
+"""Drafted tokens a round: always as many, or the share of rounds by how many they drafted."""
+
+GAMMAS = tuple(range(1, 13))
+"""Drafted tokens a round that curves are drawn over."""
+
+_FEWEST_ROUNDS = 10
+"""A width that fewer rounds had is not relied on where others are known."""
+
+PREPARING = "prepare draft"
+"""The span in which a drafter gets ready, part of stage decode."""
+
+_STEPS = 60
+"""Bisections: more than a float's 53 bits need."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What rounds of speculation cost, in ms. `step_ms` is the plain target's decode step.
+
+    `draft_ms` and `rest_ms` are the means by tokens drafted in a row: of drafting so many, and of all else in such a
+    round. Of a tree its levels count, each with all of its nodes.
+    `once_ms` is what decoding pays once: preparing the drafter before the first round (`prepare_ms` of it, where a span
+    says so) and catching up behind the last.
+    """
+
+    step_ms: float
+    draft_ms: Mapping[int, float] = field(default_factory=dict)
+    rest_ms: Mapping[int, float] = field(default_factory=dict)
+    once_ms: float = 0.0
+    prepare_ms: float = 0.0
+
+    def drafting_ms(self, gamma: int) -> float:
+        """Drafting so many tokens: as measured, else on the line through what was; nothing for none."""
+        return _on_line({0: 0.0, **self.draft_ms}, gamma)
+
+    def verifying_ms(self, gamma: int) -> float:
+        """The rest of a round that drafted so many: as measured, else on the line through what was and a plain step."""
+        return _on_line({0: self.step_ms, **self.rest_ms}, gamma)
+
+    def c(self, gamma: int) -> float | None:
+        """A drafted token in plain steps; None where none is drafted."""
+        return self.drafting_ms(gamma) / gamma / self.step_ms if gamma else None
+
+    def v(self, gamma: int) -> float:
+        """The rest of a round in plain steps."""
+        return self.verifying_ms(gamma) / self.step_ms
+
+    def round_ms(self, gamma: Gamma) -> float:
+        """A whole round, on average where rounds differ."""
+        return sum(share * (self.drafting_ms(count) + self.verifying_ms(count)) for count, share in mix_of(gamma))
+
+
+def _on_line(known: Mapping[int, float], at: int) -> float:
+    """The value at a place: known, between its neighbours, or on from the last two (never falling)."""
+    if at in known:
+        return known[at]
+    places = sorted(known)
+    if len(places) == 1:
+        return known[places[0]]
+    below = [place for place in places if place < at]
+    above = [place for place in places if place > at]
+    low, high = (below[-1], above[0]) if below and above else tuple(places[-2:])
+    slope = (known[high] - known[low]) / (high - low)
+    return known[low] + (at - low) * slope if above else known[high] + (at - high) * max(0.0, slope)
+
+
+def mix_of(gamma: Gamma) -> list[tuple[int, float]]:
+    """(drafted tokens, share of rounds), the shares adding up to 1."""
+    if isinstance(gamma, int):
+        return [(gamma, 1.0)]
+    whole = sum(gamma.values())
+    return [(count, share / whole) for count, share in gamma.items()]
+
+
+def steady_rounds(run: RunLog) -> list[RoundRecord]:
+    """The rounds inside decode; what was drafted inside the prefill costs and gains elsewhere."""
+    return [entry for entry in run.rounds if not entry.hidden]
+
+
+def gammas_of(runs: Sequence[RunLog]) -> dict[int, float]:
+    """Share of steady rounds by how many tokens in a row they drafted (levels of a tree); {} without rounds."""
+    depths = [draft_depth(run, entry) for run in runs for entry in steady_rounds(run)]
+    return {depth: depths.count(depth) / len(depths) for depth in sorted(set(depths))}
+
+
+def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
+    """Costs over the repeats of a speculative request: means within a run, their medians over runs.
+
+    None without a steady round in a measured decode stage.
+    """
+    draft: dict[int, list[float]] = {}
+    rest: dict[int, list[float]] = {}
+    counted: dict[int, int] = {}
+    once: list[float] = []
+    prepared: list[float] = []
+    for run in runs:
+        split = split_decode(run)
+        if split is None:
+            continue
+        once.append(split[0])
+        prepared.append(_prepare_ms(run))
+        by_depth: dict[int, list[tuple[RoundRecord, int]]] = {}
+        for entry, gap in split[1]:
+            by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
+        for count, mine in by_depth.items():
+            draft.setdefault(count, []).append(fmean(ms_from_ns(entry.draft_ns) for entry, _ in mine))
+            rest.setdefault(count, []).append(
+                fmean(ms_from_ns(entry.verify_ns + entry.rollback_ns + gap) for entry, gap in mine)
+            )
+            counted[count] = counted.get(count, 0) + len(mine)
+    if not once:
+        return None
+    relied = {count for count, rounds in counted.items() if rounds >= _FEWEST_ROUNDS} or set(counted)
+    return Costs(
+        step_ms,
+        {count: median(values) for count, values in draft.items() if count in relied and count},
+        {count: median(values) for count, values in rest.items() if count in relied},
+        median(once),
+        median(prepared),
+    )
+
+
+def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
+    """(ms paid once, [(round, ns until the next begins)]): together they are the decode stage."""
+    decode, rounds = run.stage("decode", run.info.role), steady_rounds(run)
+    if decode is None or decode.end_ns is None or not decode.is_settled or not rounds:
+        return None
+    ends = [entry.start_ns + entry.draft_ns + entry.verify_ns + entry.rollback_ns for entry in rounds]
+    gaps = [max(0, after.start_ns - end) for end, after in zip(ends, rounds[1:], strict=False)]
+    once = max(0, rounds[0].start_ns - decode.start_ns) + max(0, decode.end_ns - ends[-1])
+    return ms_from_ns(once), list(zip(rounds, [*gaps, 0], strict=True))
+
+
+def _prepare_ms(run: RunLog) -> float:
+    """What the drafter took inside decode before it could draft: a head that looks at the prompt, for one."""
+    decode = run.stage("decode", run.info.role)
+    parts = () if decode is None else run.children(decode.span_id)
+    return sum(ms_from_ns(part.duration_ns or 0) for part in parts if part.name == PREPARING)
+
+
+def tau(gamma: Gamma, alpha: Chance) -> float:
+    """Tokens a round gives: 1 + a1 + a1 a2 + …, which is (1 - a^(gamma+1)) / (1 - a) for one chance a."""
+    return sum(share * _tau(count, alpha) for count, share in mix_of(gamma))
+
+
+def _tau(gamma: int, alpha: Chance) -> float:
+    if isinstance(alpha, (int, float)):
+        return expected_tokens_per_round(alpha, gamma)
+    total = stands = 1.0
+    for place in range(gamma):
+        stands *= alpha[min(place, len(alpha) - 1)] if alpha else 0.0
+        total += stands
+    return total
+
+
+def speedup(gamma: Gamma, alpha: Chance, costs: Costs) -> float:
+    """S = tau / (gamma c + v): how many times as fast decoding is, without what is paid once."""
+    return tau(gamma, alpha) * costs.step_ms / costs.round_ms(gamma)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place of the curve: so many tokens drafted a round, costs there in plain steps, and the speed they give."""
+
+    gamma: int
+    tau: float
+    c: float | None
+    v: float
+    speedup: float
+
+
+def curve(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[Point]:
+    """The predicted speed over drafted tokens a round."""
+    return [
+        Point(gamma, tau(gamma, alpha), costs.c(gamma), costs.v(gamma), speedup(gamma, alpha, costs))
+        for gamma in gammas
+    ]
+
+
+def answer_ms(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
+    """Time of an answer of so many tokens behind the target's prefill, the draft's own stages included."""
+    return preparation_ms + costs.once_ms + max(0, tokens - 1) / tau(gamma, alpha) * costs.round_ms(gamma)
+
+
+def answer_speedup(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
+    """Plain decoding of the same answer / `answer_ms`; below 1 speculation costs time."""
+    return (tokens - 1) * costs.step_ms / answer_ms(costs, gamma, alpha, tokens, preparation_ms)
+
+
+def break_even_tau(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+    """Tokens a round has to give for the answer to take as long as plain decoding; None where no number is enough."""
+    budget = (tokens - 1) * costs.step_ms - preparation_ms - costs.once_ms
+    return (tokens - 1) * costs.round_ms(gamma) / budget if budget > 0 else None
+
+
+def break_even_alpha(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+    """The chance per drafted token above which speculation pays; 0.0 where it always does, None where it never can."""
+    needed = break_even_tau(costs, gamma, tokens, preparation_ms)
+    return None if needed is None else _inverse(lambda alpha: tau(gamma, alpha), needed)
+
+
+def break_even_rate(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+    """The same as accepted / drafted, which is what the draft acceptance rate says; None where it never can."""
+    needed = break_even_tau(costs, gamma, tokens, preparation_ms)
+    drafted = sum(count * share for count, share in mix_of(gamma))
+    if needed is None or drafted <= 0 or needed > 1 + drafted:
+        return None
+    return max(0.0, (needed - 1) / drafted)
+
+
+def hidden_gain_ms(accepted: float, step_ms: float, verify_ms: float, contention_ms: float = 0.0) -> float:
+    """What a block drafted inside the prefill brought, of which `accepted` tokens stood: A t - T_verify - contention.
+
+    t is a plain step. The block gives A + 1 tokens (the pass adds the target's own), plain decoding has one of them
+    from the prefill: A steps are spared for the one pass. `verify_ms` is 0 where no pass was made. `contention_ms` is
+    how much longer the target's own stages took because the draft ran beside them.
+    """
+    return accepted * step_ms - verify_ms - contention_ms
+
+
+def expected_hidden_gain_ms(
+    alpha: float, free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
+) -> float:
+    """The mean of `hidden_gain_ms` over blocks of `free` drafts, each accepted with chance `alpha` if those before are.
+
+    The prefill's logits judge the first draft for nothing, so that a greedy answer makes the pass only where it stands.
+    That happens with chance a, and then 1 + a + … + a^(N-1) drafts stand on average:
+
+        gain = a ((1 + a + … + a^(N-1)) t - T_verify) - contention,
+
+    which is E[A] t - P(A >= 1) T_verify - contention. A drawn answer always makes the pass.
+    """
+    passes = (alpha if is_greedy else 1.0) if free else 0.0
+    return hidden_gain_ms(accepted_of(alpha, free), step_ms, passes * verify_ms, contention_ms)
+
+
+def hidden_break_even_alpha(
+    free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
+) -> float | None:
+    """The chance per token above which a block of `free` hidden drafts pays; 0.0 where it always does, None where it
+    never can.
+
+    The gain is convex in the chance (a sum of powers less a line), so that it comes to 0 at most once from below: right
+    of its lowest point.
+    """
+
+    def gain(alpha: float) -> float:
+        return expected_hidden_gain_ms(alpha, free, step_ms, verify_ms, contention_ms, is_greedy=is_greedy)
+
+    if gain(1.0) <= 0:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        third = (high - low) / 3
+        low, high = (low + third, high) if gain(low + third) > gain(high - third) else (low, high - third)
+    lowest = (low + high) / 2
+    if gain(lowest) >= -_NOTHING * step_ms:
+        return 0.0
+    way = _inverse(lambda share: gain(lowest + share * (1 - lowest)), 0.0)
+    return None if way is None else lowest + way * (1 - lowest)
+
+
+_NOTHING = 1e-9
+"""Of a step: a loss that is the arithmetic's."""
+
+
+def _inverse(rising: Callable[[float], float], wanted: float) -> float | None:
+    """The chance at which a rising function reaches a value; 0.0 if it always has, None if it never does."""
+    if rising(0.0) >= wanted:
+        return 0.0
+    if rising(1.0) < wanted:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return high

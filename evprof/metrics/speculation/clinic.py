@@ -1,0 +1,296 @@
+"""The acceptance clinic: every definition of acceptance with its two counts, acceptance by place, and per round.
+
+Figures of one body of work read 3 %, 4 %, 24 % and 35 % because they divide different counts; see `warning`. They
+follow vLLM (`draft_acceptance_rate`, `mean_acceptance_length` with the bonus token), gpt-fast (mean accepted, without
+it) and Leviathan et al. (alpha = 1 - TV(p, q), arXiv 2211.17192). It knows no times: see `break_even`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evprof.core.records import DRAFT, RoundRecord
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import KV_ADAPTED, REENCODED
+from evprof.metrics.configurations.baselines import baseline_of, draft_alone
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection
+
+SHARE, TOKENS = "share", "tokens"
+"""Units of definitions: a share of counted things, or tokens a round."""
+
+DRAFT_RATE, TOKEN_RATE, LENGTH, LENGTH_WITHOUT, EFFICIENCY, ALPHA, MATCH, AGREEMENT, HIDDEN, STEADY = (
+    "draft acceptance rate",
+    "token acceptance rate",
+    "mean acceptance length, bonus counted",
+    "mean accepted length, bonus left out",
+    "block efficiency",
+    "alpha by total variation",
+    "token match rate",
+    "agreement with the plain answer",
+    "hidden acceptance",
+    "steady-state acceptance",
+)
+"""Names of definitions."""
+
+_PPM = 1_000_000
+_MOST_PLACES = 4096
+"""Of a round; no engine drafts as many, and a damaged file may say anything."""
+_NO_JUDGEMENTS = "no probabilities were kept (--no-judgements, or a drafter that has none)"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One figure that is called acceptance: `formula` in words, its two counts, their quotient and what to know of it.
+
+    `value` is numerator / denominator in `unit` (SHARE or TOKENS); None where nothing was counted, and `note` says why.
+    """
+
+    name: str
+    formula: str
+    numerator: float | None
+    denominator: float | None
+    unit: str
+    note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """numerator / denominator; None over nothing."""
+        return None if self.numerator is None or not self.denominator else self.numerator / self.denominator
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        names = ("name", "formula", "numerator", "denominator", "value", "unit", "note")
+        return {name: getattr(self, name) for name in names}
+
+
+def definitions(run: RunLog, plain: RunLog | None = None) -> list[Definition]:
+    """All figures of a run that speculates; [] for one that does not.
+
+    `plain` is a plain answer to hold this one against: the draft's own (how far it matches the target's place by place,
+    which is what "naive acceptance" was), or the target's (whether a lossy answer agrees).
+    """
+    return definitions_over([(run, plain)])
+
+
+def definitions_over(pairs: Sequence[tuple[RunLog, RunLog | None]]) -> list[Definition]:
+    """The same over several runs, each with a plain answer or None: counts are summed, long answers weigh more."""
+    counted = [counts for run, _ in pairs if (counts := acceptance(run)) is not None]
+    found: list[Definition] = []
+    if counted:
+        total = sum(counted[1:], counted[0])
+        found = [*_counted(total, any(_is_tree(run) for run, _ in pairs)), *_alpha([run for run, _ in pairs])]
+    found += _matches([(run, plain) for run, plain in pairs if plain is not None])
+    if counted and total.hidden_drafted:
+        found += _hidden(total)
+    return found
+
+
+def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
+    """What rounds count. A file may tell drafted and accepted tokens and no rounds."""
+    accepted, drafted, rounds = counts.accepted, counts.drafted, counts.rounds
+    tree = "; of a tree every node counts as drafted, so that this cannot come near 1" if has_trees else ""
+    judged = accepted + counts.rejected_rounds if rounds else None
+    return [
+        Definition(
+            DRAFT_RATE,
+            "accepted / drafted",
+            accepted,
+            drafted,
+            SHARE,
+            f"the bonus token is left out; what follows a rejection counts as rejected, so it falls with gamma{tree}",
+        ),
+        Definition(
+            TOKEN_RATE,
+            "accepted / (accepted + first rejections)",
+            accepted,
+            judged,
+            SHARE,
+            "of what the target judged; the same at every gamma only where acceptances are independent, so "
+            "compare it at one gamma",
+        ),
+        Definition(
+            LENGTH,
+            "1 + accepted / rounds",
+            accepted + rounds,
+            rounds,
+            TOKENS,
+            "as vLLM and Spec-Bench count it: 1 when nothing is accepted",
+        ),
+        Definition(
+            LENGTH_WITHOUT,
+            "accepted / rounds",
+            accepted,
+            rounds,
+            TOKENS,
+            "as gpt-fast counts it: one less than with the bonus",
+        ),
+        Definition(
+            EFFICIENCY,
+            "emitted / rounds",
+            counts.emitted,
+            rounds,
+            TOKENS,
+            "tokens of the answer per target call; a clipped last round has no bonus",
+        ),
+    ]
+
+
+def _alpha(runs: Sequence[RunLog]) -> list[Definition]:
+    overlaps = [entry.overlap_ppm for run in runs for entry in run.judgements if entry.overlap_ppm >= 0]
+    formula = "mean of the sum of min(p, q) over judged places"
+    if not overlaps:
+        return [Definition(ALPHA, formula, None, None, SHARE, _NO_JUDGEMENTS)]
+    note = "1 - TV(p, q): the chance that sampling accepts; greedy decoding accepts by the choices alone"
+    return [Definition(ALPHA, formula, sum(overlaps) / _PPM, len(overlaps), SHARE, note)]
+
+
+def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
+    """Same id at the same position, over the shorter answer; by who gave the plain answer."""
+    found = []
+    for name, is_drafts, note in (
+        (MATCH, True, "the draft's own answer against the target's; nothing is drafted, so it is no acceptance"),
+        (AGREEMENT, False, "the plain target's answer against this one; 1 where it is lossless and greedy"),
+    ):
+        mine = [(run, plain) for run, plain in pairs if (plain.info.role == DRAFT) == is_drafts]
+        if not mine:
+            continue
+        formula = "same id at the same position / positions of the shorter answer"
+        if is_drafts and any(run.info.speculation and run.info.speculation.alignment == REENCODED for run, _ in mine):
+            found.append(Definition(name, formula, None, None, SHARE, "the models' ids mean different text"))
+            continue
+        same = compared = 0
+        for run, plain in mine:
+            both = list(zip(run.tokens, plain.tokens, strict=False))
+            same += sum(one.token_id == other.token_id for one, other in both)
+            compared += len(both)
+        found.append(Definition(name, formula, same, compared, SHARE, note))
+    return found
+
+
+def _hidden(counts: Acceptance) -> list[Definition]:
+    note = "one block per answer, drafted before the target said anything"
+    return [
+        Definition(
+            HIDDEN,
+            "accepted / drafted, of what was drafted inside the target's prefill",
+            counts.hidden_accepted,
+            counts.hidden_drafted,
+            SHARE,
+            note,
+        ),
+        Definition(
+            STEADY,
+            "accepted / drafted, of the rounds after the prefill",
+            counts.accepted - counts.hidden_accepted,
+            counts.drafted - counts.hidden_drafted,
+            SHARE,
+            "" if counts.drafted > counts.hidden_drafted else "no round followed the hidden block",
+        ),
+    ]
+
+
+def warning(one: Definition, other: Definition) -> str | None:
+    """A sentence where two figures must not be compared because they divide different counts; None where they may."""
+    if one.name == other.name:
+        return None
+    if one.unit != other.unit:
+        return (
+            f"The {one.name} is a {one.unit if one.unit == SHARE else 'number of tokens'} and the {other.name} is a "
+            f"{other.unit if other.unit == SHARE else 'number of tokens'}: they cannot be compared."
+        )
+    if {one.name, other.name} == {LENGTH, LENGTH_WITHOUT}:
+        return f"The {LENGTH}, is always one more than the {LENGTH_WITHOUT}: they are no two results."
+    return (
+        f"The {one.name} is {one.formula} and the {other.name} is {other.formula}: different counts, so they must not "
+        "be compared with each other."
+    )
+
+
+@dataclass(frozen=True)
+class Position:
+    """Acceptance at one place of a round, from 0.
+
+    `drafted` rounds had a token there, `judged` of them came so far, `accepted` of those took it. `overlap` is the mean
+    of the sum of min(p, q) there; None without probabilities.
+    """
+
+    place: int
+    drafted: int
+    judged: int
+    accepted: int
+    overlap: float | None = None
+
+    @property
+    def conditional(self) -> float | None:
+        """accepted / judged: the chance that this token stands when all before it do."""
+        return self.accepted / self.judged if self.judged else None
+
+    @property
+    def unconditional(self) -> float | None:
+        """accepted / drafted: the share of rounds that came past this place."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        names = ("place", "drafted", "judged", "accepted", "conditional", "unconditional", "overlap")
+        return {name: getattr(self, name) for name in names}
+
+
+def per_position(*runs: RunLog, steady_only: bool = False) -> list[Position]:
+    """Acceptance by place over all rounds of all runs, up to the deepest that was drafted.
+
+    `steady_only` leaves out blocks that were drafted inside the prefill.
+    """
+    rounds = [(run, entry) for run in runs for entry in run.rounds if not (steady_only and entry.hidden)]
+    depths = [draft_depth(run, entry) for run, entry in rounds]
+    overlaps: dict[int, list[int]] = {}
+    for run in runs:
+        hidden = {entry.round_index for entry in run.rounds if entry.hidden} if steady_only else set()
+        for judged in run.judgements:
+            if judged.overlap_ppm >= 0 and judged.round_index not in hidden:
+                overlaps.setdefault(judged.place, []).append(judged.overlap_ppm)
+    found = []
+    for place in range(min(max(depths, default=0), _MOST_PLACES)):
+        known = overlaps.get(place)
+        found.append(
+            Position(
+                place,
+                drafted=sum(depth > place for depth in depths),
+                judged=sum(_is_judged(run, entry, place) for run, entry in rounds),
+                accepted=sum(entry.accepted > place for _, entry in rounds),
+                overlap=sum(known) / len(known) / _PPM if known else None,
+            )
+        )
+    return found
+
+
+def _is_judged(run: RunLog, entry: RoundRecord, place: int) -> bool:
+    """Accepted there, or first rejected there: an accepted end of sequence leaves the rest unjudged."""
+    return entry.accepted > place or (entry.accepted == place and has_rejection(run, entry))
+
+
+def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:
+    """How many rounds accepted so many tokens, from 0 to the most, none left out; {} without rounds.
+
+    `steady_only` leaves out blocks that were drafted inside the prefill.
+    """
+    counted = Counter(entry.accepted for run in runs for entry in run.rounds if not (steady_only and entry.hidden))
+    return {accepted: counted[accepted] for accepted in range(max(counted, default=-1) + 1)}
+
+
+def plain_answer(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
+    """Which plain answer `definitions` holds a run against: of a lossy one the target's, else the draft's own."""
+    facts = run.info.speculation
+    is_lossy = run.info.mode == KV_ADAPTED or (facts is not None and not facts.is_lossless)
+    if is_lossy:
+        baseline = baseline_of(run, others)
+        return baseline.runs[-1] if baseline else None
+    drafts = draft_alone(run, others)
+    return drafts[-1] if drafts else None
+
+
+def _is_tree(run: RunLog) -> bool:
+    return run.info.speculation is not None and bool(run.info.speculation.tree)

@@ -1,0 +1,209 @@
+"""What speculation achieved: acceptance by the field's definitions, and what it allows.
+
+Definitions follow vLLM: `draft_acceptance_rate = accepted / drafted` leaves the bonus token out,
+`mean_acceptance_length = 1 + accepted / rounds` counts it. Prediction follows Leviathan et al. (arXiv 2211.17192) with
+the cost of verification measured instead of taken as 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from evprof.core.records import RoundRecord
+from evprof.core.run_info import ImportedFacts
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import SPECULATIVE_MODES
+from evprof.core.units import ms_from_ns
+from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, flat
+from evprof.metrics.figures.stages import Interval, settled_intervals, union_ns
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Counts over the rounds of one run. `bonus` are the target's own tokens: one per round less a final clip."""
+
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    emitted: int = 0
+    bonus: int = 0
+    rejected_rounds: int = 0
+    hidden_drafted: int = 0
+    hidden_accepted: int = 0
+    per_position: tuple[int, ...] = ()
+
+    @property
+    def draft_acceptance_rate(self) -> float | None:
+        """accepted / drafted, the bonus excluded; None when nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """1 + accepted / rounds, the bonus included; None without rounds."""
+        return 1 + self.accepted / self.rounds if self.rounds else None
+
+    @property
+    def token_acceptance_rate(self) -> float | None:
+        """Chance that the next drafted token is accepted: accepted / (accepted + first rejections).
+
+        Positions after a round's first rejection were never judged and are left out, so this is above the draft
+        acceptance rate; it is the same at every gamma only where acceptances are independent. None when nothing was
+        judged.
+        """
+        judged = self.accepted + self.rejected_rounds
+        return self.accepted / judged if judged else None
+
+    def __add__(self, other: Acceptance) -> Acceptance:
+        """Counts of two runs together: long answers weigh more."""
+        places = max(len(self.per_position), len(other.per_position))
+        each = [(*counts.per_position, *(0,) * (places - len(counts.per_position))) for counts in (self, other)]
+        plain = [entry.name for entry in fields(self) if entry.name != "per_position"]
+        return Acceptance(
+            **{name: getattr(self, name) + getattr(other, name) for name in plain},
+            per_position=tuple(map(sum, zip(*each, strict=True))),
+        )
+
+
+_DIGITS = 10
+"""Of a number that can be one of a tree's widths."""
+
+
+def draft_depth(run: RunLog, entry: RoundRecord) -> int:
+    """How many tokens in a row a round drafted: of a tree its levels, of a chain all of its tokens."""
+    facts = run.info.speculation
+    if facts is None or not facts.tree:
+        return entry.drafted
+    depth = nodes = 0
+    level = 1
+    # What a damaged file says is no reason to fail: a width that is none ends the tree.
+    for width in facts.tree.split(","):
+        if not (width.isdecimal() and len(width) < _DIGITS):
+            break
+        level *= int(width)
+        if nodes + level > entry.drafted:
+            break
+        nodes, depth = nodes + level, depth + 1
+    return max(depth, entry.accepted)
+
+
+def has_rejection(run: RunLog, entry: RoundRecord) -> bool:
+    """Whether the target put another token in place of a drafted one; neither an end nor a clip rejects."""
+    return entry.accepted < draft_depth(run, entry) and entry.emitted > entry.accepted
+
+
+def acceptance(run: RunLog) -> Acceptance | None:
+    """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
+    if not run.rounds:
+        if run.info.imported is not None:
+            return _imported_acceptance(run.info.imported)
+        return Acceptance() if run.info.mode in SPECULATIVE_MODES else None
+    rounds = run.rounds
+    longest = max((entry.accepted for entry in rounds), default=0)
+    return Acceptance(
+        rounds=len(rounds),
+        drafted=sum(entry.drafted for entry in rounds),
+        accepted=sum(entry.accepted for entry in rounds),
+        emitted=sum(entry.emitted for entry in rounds),
+        bonus=sum(max(0, entry.emitted - entry.accepted) for entry in rounds),
+        rejected_rounds=sum(has_rejection(run, entry) for entry in rounds),
+        hidden_drafted=sum(entry.drafted for entry in rounds if entry.hidden),
+        hidden_accepted=sum(entry.accepted for entry in rounds if entry.hidden),
+        per_position=tuple(sum(entry.accepted > place for entry in rounds) for place in range(longest)),
+    )
+
+
+def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:
+    """Counts of a whole answer, whose rounds the file does not tell."""
+    drafted, accepted = (imported.figures.get(name) for name in ("drafted_tokens", "accepted_tokens"))
+    if drafted is None or accepted is None:
+        return None
+    return Acceptance(drafted=round(drafted), accepted=round(accepted))
+
+
+def expected_tokens_per_round(rate: float, gamma: int) -> float:
+    """tau = (1 - a^(gamma+1)) / (1 - a): tokens per target call when each drafted token is accepted with chance a."""
+    return float(gamma + 1) if rate >= 1 else (1 - rate ** (gamma + 1)) / (1 - rate)
+
+
+FEWEST_REJECTIONS = 5
+"""Fewer first rejections give no ceiling: with one of them it only repeats how many tokens were accepted."""
+
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Accepted tokens a block that no number of drafted tokens can exceed, if every token is accepted with the same
+    chance whatever came before; with its 95 % interval (the upper end None: no limit)."""
+
+    value: float
+    interval: tuple[float, float | None]
+    rejections: int
+
+
+def ceiling_of(runs: Iterable[RunLog], *, hidden_only: bool = False) -> Ceiling | None:
+    """a / (1 - a) of the distinct answers among `runs`, or of their hidden blocks alone; None below FEWEST_REJECTIONS.
+
+    a = accepted / judged; its interval is Wilson's score interval (1927).
+    """
+    distinct = distinct_answers(runs)
+    listed = [(run, entry) for run in distinct for entry in run.rounds if entry.hidden or not hidden_only]
+    accepted = sum(entry.accepted for _, entry in listed)
+    rejections = sum(has_rejection(run, entry) for run, entry in listed)
+    if rejections < FEWEST_REJECTIONS:
+        return None
+    judged = accepted + rejections
+    rate, spread = accepted / judged, _Z**2 / judged
+    middle, half = (rate + spread / 2) / (1 + spread), math.sqrt(rate * (1 - rate) / judged * _Z**2 + spread**2 / 4)
+    low, high = max(0.0, middle - half / (1 + spread)), min(1.0, middle + half / (1 + spread))
+    return Ceiling(accepted / rejections, (low / (1 - low), acceptance_ceiling(high)), rejections)
+
+
+def ceiling_json(found: Ceiling | None) -> dict[str, Any]:
+    """The keys `ceiling` and `ceiling_ci95` of the JSON."""
+    return {
+        "ceiling": None if found is None else found.value,
+        "ceiling_ci95": None if found is None else list(found.interval),
+    }
+
+
+def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
+    """Runs, but of those that drafted alike for the same answer to the same sample only the one that drafted most:
+    greedy repeats are one observation of acceptance, however often they are timed."""
+    found: dict[object, RunLog] = {}
+    for run in runs:
+        values = flat(run.info.settings)
+        drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
+        key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
+        # Files of other programs tell no rounds, by which two answers could be known to be one.
+        place = key if run.info.imported is None else run.run_id
+        known = found.setdefault(place, run)
+        if _drafted(run) > _drafted(known):
+            found[place] = run
+    return list(found.values())
+
+
+def _drafted(run: RunLog) -> int:
+    return sum(entry.drafted for entry in run.rounds)
+
+
+def acceptance_ceiling(rate: float) -> float | None:
+    """a / (1 - a): accepted tokens per round that no number of drafted tokens can exceed; None (no limit) at a = 1."""
+    return rate / (1 - rate) if rate < 1 else None
+
+
+def predicted_speedup(tokens_per_round: float, gamma: float, draft_cost: float, verify_cost: float) -> float | None:
+    """S = tau / (gamma·c + v); c and v are costs of a drafted token and of a verification in plain target steps."""
+    cost = gamma * draft_cost + verify_cost
+    return tokens_per_round / cost if cost > 0 else None
+
+
+def preparation_ms(run: RunLog) -> float:
+    """Time in ms that only the draft's load…prefill take: the union of all stages less that of the target's own."""
+    everything = settled_intervals(run)
+    own: list[Interval] = settled_intervals(run, role=run.info.role)
+    return ms_from_ns(union_ns(everything) - union_ns(own))

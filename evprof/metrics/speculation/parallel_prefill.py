@@ -1,0 +1,193 @@
+"""What drafting inside the target's prefill brought: its window, what was hidden in it, what that cost, the net gain.
+
+The window is told twice, because both numbers are in use: from the target's prefill on, and from its load on. It knows
+no engine: everything is read from stages and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+from typing import Any
+
+from evprof.core.records import DRAFT, STAGES, RoundRecord
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.units import ms_from_ns
+from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
+from evprof.metrics.estimates.estimates import difference_of, observe
+from evprof.metrics.figures.stages import (
+    END_TO_END,
+    WITHOUT_LOAD,
+    Interval,
+    is_measured,
+    settled_intervals,
+    stage_ms,
+    union_ns,
+)
+from evprof.metrics.speculation.break_even import hidden_break_even_alpha
+from evprof.metrics.speculation.outcome import Ceiling, ceiling_json, ceiling_of
+from evprof.metrics.speculation.payoff import reader_of, step_ms_of
+
+
+@dataclass(frozen=True)
+class Window:
+    """Parallel prefill of one run. All times in ms; None where not measured or nothing to compare with.
+
+    `prefill_ms` is the target's prefill, `with_load_ms` from its load's start to its prefill's end; `draft_ready_ms`
+    how long into the latter the draft had its own prompt in, and `left_ms` what then remained for drafting (0:
+    nothing). `overlap_ms` is how long the draft worked while the target's stages ran.
+
+    `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps that the block stood for.
+    `verify_ms` is the pass that verified them, 0 where none was needed or it rode in the prefill's last chunk.
+    Contention is how much longer the prefill (`stage_contention_ms`: preprocess, vision and prefill) took than in the
+    plain runs; `transfer_*` is what crossed between devices. `predicted_gain_ms` is saved steps less verification and
+    contention; `net_gain_ms` the plain wall less this one, `net_without_load_ms` the same without loading: means over
+    repeats and over the plain runs `baseline_ids`.
+    """
+
+    prefill_ms: float | None
+    with_load_ms: float | None
+    draft_ready_ms: float | None
+    left_ms: float | None
+    overlap_ms: float | None
+    drafted: int
+    accepted: int
+    saved_steps: int
+    draft_ms: float
+    verify_ms: float
+    contention_ms: float | None
+    draft_contention_ms: float | None
+    stage_contention_ms: float | None
+    transfer_bytes: int | None
+    transfer_ms: float | None
+    ceiling: Ceiling | None
+    predicted_gain_ms: float | None
+    net_gain_ms: float | None
+    net_without_load_ms: float | None
+    break_even_alpha: float | None
+    baseline_ids: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**values, **ceiling_json(self.ceiling), "baseline_ids": list(self.baseline_ids)}
+
+
+def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
+    """The figures of a run in mode parallel-prefill, against the plain runs among `others`; None for other modes."""
+    if run.info.mode != PARALLEL_PREFILL or run.info.imported is not None:
+        return None
+    hidden = [entry for entry in run.rounds if entry.hidden]
+    drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
+    saved = _saved_steps(run, hidden)
+    verify_ms = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in hidden))
+    baseline, mine = baseline_of(run, others), repeats_of(run, others)
+    plain = baseline.runs if baseline else ()
+    step = step_ms_of(baseline)
+    before = _contention(mine, plain, STAGES[1:4])
+    facts = run.info.speculation
+    return Window(
+        prefill_ms=stage_ms(run, "prefill"),
+        **_moments(run),
+        overlap_ms=_overlap_ms(run, hidden),
+        drafted=drafted,
+        accepted=accepted,
+        saved_steps=saved,
+        draft_ms=ms_from_ns(sum(entry.draft_ns for entry in hidden)),
+        verify_ms=verify_ms,
+        contention_ms=_contention(mine, plain, ("prefill",)),
+        draft_contention_ms=_contention(mine, draft_alone(run, others), ("prefill",), DRAFT),
+        stage_contention_ms=before,
+        transfer_bytes=facts.transfer_bytes if facts else None,
+        transfer_ms=facts.transfer_ms if facts else None,
+        ceiling=ceiling_of(_same_question(run, others), hidden_only=True),
+        predicted_gain_ms=None if step is None or before is None else saved * step - verify_ms - before,
+        net_gain_ms=_net(mine, plain, END_TO_END),
+        net_without_load_ms=_net(mine, plain, WITHOUT_LOAD),
+        baseline_ids=baseline.run_ids if baseline else (),
+        break_even_alpha=_break_even(run, drafted, step, verify_ms, before),
+    )
+
+
+def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
+    """Tokens of the hidden block that plain decoding would take a step for: not the answer's first, which a prefill
+    gives anyway."""
+    emitted = sum(entry.emitted for entry in hidden)
+    has_first = bool(run.tokens) and any(run.tokens[0].round_index == entry.round_index for entry in hidden)
+    return max(0, emitted - 1) if has_first else emitted
+
+
+def _break_even(
+    run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
+) -> float | None:
+    """The chance per token above which the block pays. Where a wrong first token spared the pass, one step stands for
+    its cost; drafts that ride in the last chunk need none."""
+    if step is None or contention is None or not drafted:
+        return None
+    asked = run.info.settings.get("speculation")
+    rides = isinstance(asked, dict) and asked.get("verify") == "last-chunk"
+    is_known = rides or any(entry.verify_ns for entry in run.rounds if entry.hidden)
+    is_greedy = not run.info.settings.get("temperature")
+    return hidden_break_even_alpha(drafted, step, verify_ms if is_known else step, contention, is_greedy=is_greedy)
+
+
+def _moments(run: RunLog) -> dict[str, float | None]:
+    """The window with the target's load, when in it the draft was ready, and what was left from then on."""
+    role = run.info.role
+    prefill, load, draft = run.stage("prefill", role), run.stage("load", role), run.stage("prefill", DRAFT)
+    found: dict[str, float | None] = dict.fromkeys(("with_load_ms", "draft_ready_ms", "left_ms"))
+    if prefill is None or prefill.end_ns is None or not is_measured(prefill):
+        return found
+    if load is not None and is_measured(load):
+        found["with_load_ms"] = ms_from_ns(prefill.end_ns - load.start_ns)
+    if draft is not None and draft.end_ns is not None and is_measured(draft):
+        if load is not None and is_measured(load):
+            found["draft_ready_ms"] = ms_from_ns(draft.end_ns - load.start_ns)
+        found["left_ms"] = ms_from_ns(max(0, prefill.end_ns - max(draft.end_ns, prefill.start_ns)))
+    return found
+
+
+def _overlap_ms(run: RunLog, hidden: Sequence[RoundRecord]) -> float | None:
+    """How long draft and target worked at once before decoding: both unions less the union of both."""
+    target: list[Interval] = settled_intervals(run, STAGES[:4], run.info.role)
+    draft: list[Interval] = settled_intervals(run, STAGES, DRAFT)
+    if not target or not draft:
+        return None
+    draft += [(entry.start_ns, entry.start_ns + entry.draft_ns) for entry in hidden]
+    return ms_from_ns(union_ns(target) + union_ns(draft) - union_ns([*target, *draft]))
+
+
+def _contention(
+    mine: Sequence[RunLog], plain: Sequence[RunLog], names: Sequence[str], role: str | None = None
+) -> float | None:
+    """How much longer these stages of a role took than in plain runs, by the medians of each, taken together."""
+    longer = 0.0
+    is_known = False
+    for name in names:
+        both = [[value for run in runs if (value := stage_ms(run, name, role)) is not None] for runs in (mine, plain)]
+        if all(both):
+            longer, is_known = longer + median(both[0]) - median(both[1]), True
+    return longer if is_known else None
+
+
+def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:
+    """Mean plain total less the mean of these; only for answers of the same length."""
+    if {len(run.tokens) for run in mine} != {len(run.tokens) for run in plain}:
+        return None
+    read = reader_of(basis)
+    found = difference_of(observe(mine, read), observe(plain, read))
+    return None if found is None else found.value
+
+
+def _same_question(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """The runs that drafted inside the prefill as this one did, on any sample: one block alone rejects once at most."""
+    same = [
+        other
+        for other in others
+        if other.info.mode == PARALLEL_PREFILL
+        and is_counted(other.info)
+        and (other.info.settings, other.info.models) == (run.info.settings, run.info.models)
+    ]
+    return same or [run]

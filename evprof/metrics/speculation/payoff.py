@@ -1,0 +1,293 @@
+"""What speculation brought: its measured speed with an interval beside the predicted one, and what answers would take.
+
+Joins a speculative request with the plain runs of the same question; `break_even` has the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import KV_ADAPTED
+from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
+from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, difference_of, observe, ratio_of
+from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
+from evprof.metrics.speculation import break_even
+from evprof.metrics.speculation.break_even import Costs
+from evprof.metrics.speculation.clinic import per_position
+from evprof.metrics.speculation.outcome import Ceiling, acceptance, ceiling_of, distinct_answers, preparation_ms
+from evprof.metrics.speculation.pace import prefix_ms
+from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, Pace, parallel_prefill
+
+DECODE = "decode"
+MEASURED_BASES = (DECODE, WITHOUT_LOAD, END_TO_END)
+"""What speeds are measured on: decode time per token; everything but loading; the whole wall."""
+
+PRINTED_002 = {5: (743, 650), 20: (1268, 850), 50: (2318, 1200), 100: (4068, 2100)}
+"""Document 002's expectations by output length, in ms: the target alone, and parallel prefill with an adapter."""
+
+SLIP_002 = (
+    "Document 002's printed totals contain a unit slip: they take 34.7 tok/s for 35 ms per token. At its measured "
+    "28.8 ms the target alone takes 1173, 2037 and 3476 ms for 20, 50 and 100 tokens."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`; above 1 speculation is
+    faster. `interval` is its 95 % interval; where the runs allow none, `note` may say why."""
+
+    basis: str
+    speedup: float
+    interval: tuple[float, float] | None
+    runs: int
+    plain_runs: int
+    note: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the runs tell faster from slower: three or more a side, and an interval that leaves 1 out."""
+        return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Runs with speculation against their baseline: speeds by basis, and what an answer saves in ms (below 0: costs).
+
+    `saved_ms` is None where answers are of different lengths, so that only times per token can be compared.
+    """
+
+    runs: tuple[RunLog, ...]
+    baseline: Baseline
+    measured: tuple[Measured, ...]
+    saved_ms: Estimate | None
+
+    def of(self, basis: str) -> Measured | None:
+        """What was measured on a basis."""
+        return next((entry for entry in self.measured if entry.basis == basis), None)
+
+    @property
+    def whole(self) -> Measured | None:
+        """The speed of the whole answer, or, where lengths differ, of a token."""
+        return self.of(END_TO_END) or self.of(DECODE)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether these runs tell if speculation pays."""
+        return self.whole is not None and self.whole.is_clear
+
+
+def payoff_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Payoff | None:
+    """A run and its repeats against their baseline; None without one, or where nothing can be compared."""
+    listed = list(others)
+    return payoff_over(repeats_of(run, listed), listed, processes)
+
+
+def payoff_over(
+    runs: Sequence[RunLog], others: Iterable[RunLog], processes: ProcessSpread | None = None
+) -> Payoff | None:
+    """The same for runs of one configuration over any number of samples, in pairs of samples."""
+    baseline = baseline_over(runs, others)
+    if baseline is None:
+        return None
+    asked = {sample_key(run) for run in baseline.runs}
+    mine = tuple(run for run in runs if sample_key(run) in asked)
+    is_alike = _answers_alike(mine, baseline.runs)
+    measured = []
+    for basis in MEASURED_BASES if is_alike else (DECODE,):
+        read = reader_of(basis)
+        found = ratio_of(observe(mine, read), observe(baseline.runs, read), processes)
+        if found is not None:
+            measured.append(Measured(basis, found.value, found.interval, found.counts[0], found.counts[1], found.note))
+    read = reader_of(END_TO_END)
+    saved = difference_of(observe(mine, read), observe(baseline.runs, read), processes) if is_alike else None
+    return Payoff(mine, baseline, tuple(measured), saved) if measured else None
+
+
+def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
+    """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
+    if all(run.info.mode != KV_ADAPTED and not run.info.settings.get("temperature") for run in mine):
+        return True
+    return median(len(run.tokens) for run in mine) == median(len(run.tokens) for run in plain)
+
+
+def reader_of(basis: str) -> Read:
+    """Reads the time of a basis off a run: ms per token, or a total in ms."""
+    return decode_ms_per_token if basis == DECODE else lambda run: total_ms(run, basis)
+
+
+def step_ms_of(baseline: Baseline | None) -> float | None:
+    """The plain target's decode time per token in ms: the median over its runs; None where none decoded."""
+    steps = [step for step in map(decode_ms_per_token, baseline.runs if baseline else ()) if step is not None]
+    return median(steps) if steps else None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A speculative request by the formula: costs, acceptance, the speed they predict, and what was measured.
+
+    `gamma` are the shares of rounds by drafted tokens, `mean_gamma` their mean; `c` and `v` costs of a drafted token
+    and of the rest of a round in plain steps. `alpha` is the token acceptance rate (accepted / judged), `by_place` the
+    measured one by place. `predicted` is S from `by_place` and the costs, `predicted_alpha` from the one chance
+    `alpha`; `predicted_decode` the first with what decoding pays once, at this length: what `measured` on the basis
+    decode stands beside. Break-even figures count preparation too; None where speculation cannot pay at any acceptance.
+    """
+
+    costs: Costs
+    gamma: dict[int, float]
+    tokens: int
+    alpha: float | None
+    by_place: tuple[float, ...]
+    predicted: float
+    predicted_alpha: float | None
+    predicted_decode: float
+    preparation_ms: float
+    break_even_alpha: float | None
+    break_even_rate: float | None
+    ceiling: Ceiling | None
+    measured: tuple[Measured, ...]
+
+    @property
+    def mean_gamma(self) -> float:
+        """Tokens drafted in a row, on average over the rounds."""
+        return sum(count * share for count, share in self.gamma.items())
+
+    @property
+    def tau(self) -> float:
+        """Tokens a round gives."""
+        return break_even.tau(self.gamma, self.by_place)
+
+    @property
+    def c(self) -> float | None:
+        """A drafted token in plain steps; None where none was drafted."""
+        drafting = sum(share * self.costs.drafting_ms(count) for count, share in self.gamma.items())
+        return drafting / self.mean_gamma / self.costs.step_ms if self.mean_gamma else None
+
+    @property
+    def v(self) -> float:
+        """The rest of a round in plain steps."""
+        resting = sum(share * self.costs.verifying_ms(count) for count, share in self.gamma.items())
+        return resting / self.costs.step_ms
+
+    def of(self, basis: str) -> Measured | None:
+        """What was measured on a basis."""
+        return next((entry for entry in self.measured if entry.basis == basis), None)
+
+
+def prediction_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Prediction | None:
+    """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
+    payoff = payoff_of(run, others, processes)
+    step = None if payoff is None else step_ms_of(payoff.baseline)
+    return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
+
+
+def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[Measured] = ()) -> Prediction | None:
+    """The same over any speculative runs of one configuration, whose target decodes a token in `step_ms` by itself."""
+    costs = break_even.costs_of(runs, step_ms)
+    if costs is None:
+        return None
+    gamma = break_even.gammas_of(runs)
+    tokens = round(median(len(entry.tokens) for entry in runs))
+    distinct = distinct_answers(runs)
+    by_place = chances_of(distinct)
+    counted = [counts for entry in distinct if (counts := acceptance(entry)) is not None]
+    judged = sum(counts.accepted + counts.rejected_rounds for counts in counted)
+    alpha = sum(counts.accepted for counts in counted) / judged if judged else None
+    preparation = median(preparation_ms(entry) for entry in runs)
+    return Prediction(
+        costs,
+        gamma,
+        tokens,
+        alpha,
+        by_place,
+        predicted=break_even.speedup(gamma, by_place, costs),
+        predicted_alpha=None if alpha is None else break_even.speedup(gamma, alpha, costs),
+        predicted_decode=break_even.answer_speedup(costs, gamma, by_place, tokens) if tokens > 1 else 1.0,
+        preparation_ms=preparation,
+        break_even_alpha=break_even.break_even_alpha(costs, gamma, tokens, preparation),
+        break_even_rate=break_even.break_even_rate(costs, gamma, tokens, preparation),
+        ceiling=ceiling_of(runs),
+        measured=tuple(measured),
+    )
+
+
+def chances_of(runs: Sequence[RunLog]) -> tuple[float, ...]:
+    """Measured acceptance by place, up to the last that was judged."""
+    found = []
+    for entry in per_position(*runs, steady_only=True):
+        if entry.conditional is None:
+            break
+        found.append(entry.conditional)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Totals in ms of an answer of `tokens`, from vision to the last token, as document 002 counts them.
+
+    `plain_ms` the target alone, `rounds_ms` with rounds of speculation as measured, `parallel_ms` with one block
+    drafted inside the prefill without contention; None where not known. `printed_ms` and `printed_parallel_ms` are
+    document 002's, which contain a unit slip (SLIP_002); None at lengths it does not print.
+    """
+
+    tokens: int
+    plain_ms: float
+    rounds_ms: float | None
+    parallel_ms: float | None
+    printed_ms: int | None
+    printed_parallel_ms: int | None
+
+
+def expected_table(
+    run: RunLog, others: Sequence[RunLog], alpha: float | None = None, lengths: Sequence[int] = OUTPUT_LENGTHS
+) -> list[Expected]:
+    """Document 002's table from this machine's runs, at acceptance `alpha` (by itself what was measured).
+
+    [] without a plain baseline whose vision and prefill were timed.
+    """
+    baseline = baseline_of(run, others)
+    target = None if baseline is None else pace_over(baseline.runs)
+    if target is None:
+        return []
+    draft = pace_over(draft_alone(run, others))
+    found = prediction_of(run, others)
+    chance = alpha if alpha is not None else _measured_alpha(run)
+    rows = []
+    for tokens in lengths:
+        printed = PRINTED_002.get(tokens, (None, None))
+        rows.append(
+            Expected(
+                tokens,
+                target.total_ms(tokens),
+                None if found is None else target.prefix_ms + _rounds_ms(found, alpha, tokens),
+                None if draft is None or chance is None else _parallel_ms(target, draft, tokens, chance, found),
+                *printed,
+            )
+        )
+    return rows
+
+
+def _rounds_ms(found: Prediction, alpha: float | None, tokens: int) -> float:
+    chance = found.by_place if alpha is None else alpha
+    return break_even.answer_ms(found.costs, found.gamma, chance, tokens, found.preparation_ms)
+
+
+def _parallel_ms(target: Pace, draft: Pace, tokens: int, alpha: float, found: Prediction | None) -> float:
+    cost = 1.0 if found is None else max(1.0, found.v)
+    return parallel_prefill(target, draft, tokens, alpha, verify_cost=cost).total_ms
+
+
+def _measured_alpha(run: RunLog) -> float | None:
+    counts = acceptance(run)
+    return None if counts is None else counts.token_acceptance_rate
+
+
+def pace_over(runs: Sequence[RunLog]) -> Pace | None:
+    """How plain repeats answer: medians of the time to the first token from vision on, and of a step."""
+    prefixes = [value for run in runs if (value := prefix_ms(run)) is not None]
+    steps = [value for run in runs if (value := decode_ms_per_token(run)) is not None]
+    return Pace(median(prefixes), median(steps)) if prefixes and steps else None

@@ -1,0 +1,267 @@
+"""The window's background worker: one plain thread that owns one warm engine process and fills the Recording.
+
+Everything the worker does happens on that one thread, so rows, memory samples and messages keep their order without
+locks: when "ended" can be read, every row of that run is there. It knows no window and no session file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Pipe, wait
+
+from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.errors import UserError
+from evprof.core.messages import EngineChanged, Message
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.units import NS_PER_S
+from evprof.run.processes.engine_process import EngineGone, EngineProcess
+from evprof.run.processes.memory_sampler import INTERVAL_NS, MemorySampler
+from evprof.run.processes.open_runs import OpenRuns
+from evprof.run.processes.wire import Command, Part, Stop, Submit, apply_part
+
+STOP_PATIENCE_S = 2.0
+"""How long an engine may take to answer Stop before its process is ended."""
+
+_RELOADS = "The engine did not answer Stop within 2 s and was ended; the models are loaded again at the next run."
+
+
+class EngineHost:
+    """Starts the engine process on the first use, keeps it warm, replaces it when it is gone.
+
+    The methods only leave word for the worker and return at once; what comes of it is read in the Recording.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        recording: Recording,
+        *,
+        environment: Mapping[str, str] | None = None,
+        clock: Clock = monotonic_ns,
+    ) -> None:
+        """`argv` starts an engine process, such as `[sys.executable, "-m", "evprof", "_engine"]`."""
+        self._argv = list(argv)
+        self._environment = environment
+        self._clock = clock
+        self._recording = recording
+        self._errands: deque[str | RunRequest | Recording] = deque()
+        self._bell, self._ringer = Pipe(duplex=False)
+        self._is_busy = False
+        self._is_closing = False
+        self._process: EngineProcess | None = None
+        self._sampler: MemorySampler | None = None
+        self._open = OpenRuns()
+        self._stop_deadline_ns: int | None = None
+        self._state = EngineChanged("gone", "The engine is not running yet.")
+        self._worker = threading.Thread(target=self._run, name="evprof-engine-host", daemon=True)
+        self._worker.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is on its way or at work."""
+        return self._is_busy
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine, None while there is none."""
+        process = self._process
+        return process.pid if process is not None else None
+
+    def start(self) -> None:
+        """Starts the engine process ahead of the first run; for after the window's first paint."""
+        self._leave("start")
+
+    def submit(self, request: RunRequest) -> None:
+        """Hands a request over. Raises UserError when one is at work already."""
+        if self._is_closing:
+            raise UserError("The engine is closed; start evprof again.")
+        if self._is_busy:
+            raise UserError("A run is going on; stop it first, or wait until it has ended.")
+        self._is_busy = True
+        self._leave(request)
+
+    def stop(self) -> None:
+        """Asks the engine to stop; after two seconds without an answer its process is ended."""
+        self._leave("stop")
+
+    def attach(self, recording: Recording) -> None:
+        """From now on `recording` is filled. Raises UserError while a run goes on."""
+        if self._is_busy:
+            raise UserError("A run is going on; stop it first, or wait until it has ended.")
+        self._leave(recording)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Ends the engine process and the worker; a run at work ends as cancelled. Safe to call twice."""
+        self._is_closing = True
+        self._leave("close")
+        self._worker.join(timeout_s)
+        if self._worker.is_alive() and (process := self._process) is not None:
+            process.kill()
+            self._worker.join(timeout_s)
+
+    def _leave(self, errand: str | RunRequest | Recording) -> None:
+        self._errands.append(errand)
+        with contextlib.suppress(OSError):  # the worker is gone and has hung up
+            self._ringer.send_bytes(b"!")
+
+    # From here on everything runs on the worker.
+
+    def _run(self) -> None:
+        try:
+            while self._step():
+                pass
+        finally:
+            self._end(CANCELLED, "The program was closed during this run.", "The engine was closed.")
+            self._bell.close()
+            self._ringer.close()
+
+    def _step(self) -> bool:
+        """Waits for something to happen and deals with it. False when the worker is to end."""
+        process = self._process
+        sources = [self._bell, *([process.connection] if process else [])]
+        ready = wait(sources, self._patience_s())
+        if process is not None and process.connection in ready:
+            self._receive(process)
+        self._sample_memory()
+        if self._bell in ready:
+            self._bell.recv_bytes()
+            if not self._do(self._errands.popleft()):
+                return False
+        if self._stop_deadline_ns is not None and self._clock() >= self._stop_deadline_ns:
+            self._end(CANCELLED, _RELOADS, _RELOADS)
+        return True
+
+    def _patience_s(self) -> float | None:
+        waits_ns = []
+        if self._open.run_ids:
+            waits_ns.append(INTERVAL_NS)
+        if self._stop_deadline_ns is not None:
+            waits_ns.append(max(0, self._stop_deadline_ns - self._clock()))
+        return min(waits_ns) / NS_PER_S if waits_ns else None
+
+    def _do(self, errand: str | RunRequest | Recording) -> bool:
+        match errand:
+            case "start":
+                self._ensure_process()
+            case RunRequest():
+                self._submit(errand)
+            case "stop":
+                self._stop()
+            case Recording():
+                self._recording = errand
+                errand.post(self._state)  # a new recording begins with what is known of the engine
+            case "close":
+                return False
+        return True
+
+    def _ensure_process(self) -> bool:
+        if self._process is not None:
+            return True
+        try:
+            self._process = EngineProcess(self._argv, environment=self._environment)
+        except UserError as error:
+            self._end(FAILED, error.sentence, error.sentence)
+            self._post(EngineChanged("gone", error.sentence))
+            return False
+        self._sampler = MemorySampler(self._process.pid, clock=self._clock)
+        self._post(EngineChanged("starting", "The engine is starting.", self._process.pid))
+        return True
+
+    def _submit(self, request: RunRequest) -> None:
+        self._open.begin(request)
+        if self._ensure_process():
+            self._tell(Submit.of(request))
+
+    def _stop(self) -> None:
+        if not self._open.is_busy or self._stop_deadline_ns is not None:
+            return
+        self._stop_deadline_ns = self._clock() + int(STOP_PATIENCE_S * NS_PER_S)
+        self._tell(Stop())
+
+    def _tell(self, command: Command) -> None:
+        process = self._process
+        if process is None:
+            return
+        try:
+            process.send(command)
+        except EngineGone:
+            self._mourn()
+
+    def _receive(self, process: EngineProcess) -> None:
+        try:
+            for part in process.receive():
+                self._apply(part)
+        except EngineGone:
+            self._mourn()
+        except UserError as error:
+            self._end(FAILED, error.sentence, error.sentence)
+        except (ValueError, OverflowError, TypeError, AttributeError, ImportError) as error:
+            # Pickle and columns raise these for what no engine of ours sends; the window outlives it.
+            sentence = f"The engine sent something that cannot be recorded ({error}); install evprof again."
+            self._end(FAILED, sentence, sentence)
+
+    def _apply(self, part: Part) -> None:
+        if isinstance(part, tuple):
+            apply_part(part, self._recording)
+        else:
+            self._post(part)
+
+    def _post(self, message: Message) -> None:
+        if isinstance(message, EngineChanged):
+            # The environment is told once and holds as long as the process lives.
+            self._state = message if message.environment else _with_environment(message, self._state)
+        was_busy = self._open.is_busy
+        self._open.note(message)
+        if was_busy and not self._open.is_busy:
+            self._rest()
+        self._recording.post(message)
+
+    def _rest(self) -> None:
+        """The request is over. Called before that can be read: whoever reads it may submit at once."""
+        self._stop_deadline_ns = None
+        self._is_busy = False
+
+    def _sample_memory(self) -> None:
+        if self._sampler is None or not self._open.run_ids:
+            return
+        sample = self._sampler.sample_if_due(self._open.run_ids[-1])
+        if sample is not None:
+            self._recording.append(sample)
+
+    def _mourn(self) -> None:
+        """The engine died by itself, or of our impatience."""
+        if self._process is None:
+            return
+        epitaph = self._process.bury()
+        said = self._state.sentence if self._state.state == "gone" else ""
+        if self._stop_deadline_ns is not None:
+            self._end(CANCELLED, f"Stopped. {epitaph}", epitaph)
+        else:
+            self._end(FAILED, said or epitaph, said or epitaph)
+
+    def _end(self, status: str, run_sentence: str, engine_sentence: str) -> None:
+        """Ends the process if there is one, keeps what it still sent, and closes whatever was open as `status`."""
+        process, self._process, self._sampler = self._process, None, None
+        if process is not None:
+            process.kill()
+            for part in process.leftovers():
+                self._apply(part)
+            process.bury()
+        closing = self._open.close(status, run_sentence)
+        if closing:
+            self._rest()
+        for message in closing:
+            self._recording.post(message)
+        if process is not None:
+            self._post(EngineChanged("gone", engine_sentence))
+
+
+def _with_environment(message: EngineChanged, before: EngineChanged) -> EngineChanged:
+    if message.state == "gone":
+        return message
+    return EngineChanged(message.state, message.sentence, message.pid, before.environment)

@@ -1,0 +1,160 @@
+"""Two ways to run an engine: `LocalRunner` in this process for commands, `EngineHost` in another for the window.
+
+Both leave the same rows and messages in a Recording, so that nobody downstream can tell which one it was.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+
+from evprof.core.errors import UserError
+from evprof.core.messages import EngineChanged
+from evprof.core.protocols import Engine
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FAILED
+from evprof.run.processes.engine_host import EngineHost
+from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.memory_sampler import MemorySampler
+from evprof.run.processes.open_runs import OpenRuns
+from evprof.run.processes.queue_sink import QueueSink
+from evprof.run.processes.wire import Part, apply_part
+
+__all__ = ["EngineHost", "LocalRunner"]
+
+PUMP_INTERVAL_S = 0.05
+
+
+class LocalRunner:
+    """Runs an engine in a thread of this process while the calling thread fills the Recording.
+
+    The engine has one thread for all its life, because OpenMP keeps a pool of workers per calling thread. Ctrl-C stops
+    the request and keeps what was measured; a second Ctrl-C raises KeyboardInterrupt out of `run`.
+    """
+
+    def __init__(self, make_engine: Callable[[], Engine], recording: Recording) -> None:
+        self._make_engine = make_engine
+        self._recording = recording
+        self._sink = QueueSink()
+        self._open = OpenRuns()
+        self._sampler = MemorySampler(os.getpid())
+        self._work: queue.SimpleQueue[tuple[RunRequest, threading.Event] | None] = queue.SimpleQueue()
+        self._is_idle = threading.Event()
+        self._stop = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._defect = ""
+
+    def run(self, request: RunRequest, on_update: Callable[[], None] | None = None) -> None:
+        """Carries `request` out and returns when it has ended, however: the runs' statuses tell.
+
+        `on_update` is called after each look at the queue, about 20 times a second, on the calling thread. Raises
+        UserError when the engine cannot be made, KeyboardInterrupt at the second Ctrl-C.
+        """
+        self._stop = threading.Event()
+        self._is_idle.clear()
+        self._defect = ""
+        self._open.begin(request)
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._run_engine, name="evprof-engine", daemon=True)
+            self._worker.start()
+        self._work.put((request, self._stop))
+        try:
+            with first_interrupt(self._stop.set):
+                while not self._is_idle.is_set():
+                    self._sink.wait(PUMP_INTERVAL_S)
+                    self._pump(on_update)
+        except KeyboardInterrupt:
+            self._end(CANCELLED, "The run was broken off by a second Ctrl-C.")
+            # The engine may never answer; nobody is to wait for it.
+            self._worker = None
+            self._work.put(None)
+            raise
+        self._pump(on_update)
+        if self._failure is not None:
+            self._raise_failure()
+        self._end(FAILED, self._defect or "The engine stopped without saying how this run ended.")
+
+    def record_into(self, recording: Recording) -> None:
+        """Everything from the next request on goes into another Recording, with the engine as warm as it is.
+
+        To be called between requests, so that what a long series recorded need not stay in memory.
+        """
+        self._recording = recording
+
+    def stop(self) -> None:
+        """Asks the request at work to stop. Any thread may call this."""
+        self._stop.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the request at work was asked to stop."""
+        return self._stop.is_set()
+
+    def close(self) -> None:
+        """Frees the engine. Safe to call twice."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._stop.set()
+            self._work.put(None)
+            worker.join(5.0)
+
+    def __enter__(self) -> LocalRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _pump(self, on_update: Callable[[], None] | None) -> None:
+        # The samples go in before the messages that may end their run.
+        if self._open.run_ids and (sample := self._sampler.sample_if_due(self._open.run_ids[-1])):
+            self._recording.append(sample)
+        while parts := self._sink.take():
+            for part in parts:
+                self._apply(part)
+        if on_update is not None:
+            on_update()
+
+    def _apply(self, part: Part) -> None:
+        if not isinstance(part, tuple):
+            self._open.note(part)
+        apply_part(part, self._recording)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure, self._worker = self._failure, None, None
+        sentence = failure.sentence if isinstance(failure, UserError) else f"{type(failure).__name__}: {failure}"
+        self._end(FAILED, f"The engine could not start: {sentence}")
+        raise failure if isinstance(failure, UserError) else UserError(f"The engine could not start: {sentence}")
+
+    def _end(self, status: str, sentence: str) -> None:
+        for message in self._open.close(status, sentence):
+            self._recording.post(message)
+
+    # From here on the engine's thread.
+
+    def _run_engine(self) -> None:
+        try:
+            engine = self._make_engine()
+            environment = engine.describe()
+        except Exception as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
+            self._failure = error
+            self._is_idle.set()
+            self._sink.wake()
+            return
+        self._sink.post(EngineChanged("ready", "The engine is ready.", os.getpid(), environment))
+        while (work := self._work.get()) is not None:
+            request, stop = work
+            try:
+                engine.run(request, self._sink, stop)
+            except UserError as error:
+                self._defect = error.sentence
+            except Exception as error:  # noqa: BLE001 - a defect of the engine ends its run, not the program
+                traceback.print_exc()
+                self._defect = f"The engine failed: {type(error).__name__}: {error}"
+            self._is_idle.set()
+            self._sink.wake()
+        engine.close()

@@ -1,0 +1,1 @@
+"""`evprof bench switches`: every switch on against off."""

@@ -1,0 +1,242 @@
+"""`evprof bench switches`: every switch on against off, in turns, in one process and the same minutes.
+
+It asks an engine for runs and reads their records; which switches there are is `switch_variants`, what the runs say is
+`switch_figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.protocols import Engine, StopFlag
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.run_info import CANCELLED, FINISHED
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.run.processes.queue_sink import QueueSink
+from evprof.run.processes.single_run import recorded_run
+from evprof.run.switches.batches import BatchEngine, measure_batch
+from evprof.run.switches.figures import Measured, Pair, Side, row_of, row_without, summary_of
+from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Change, Variant, plain_settings
+
+
+class NotHereError(Exception):
+    """A run could not be made as asked; its text says why."""
+
+
+@dataclass(frozen=True)
+class SwitchPlan:
+    """What is measured: a pair on a sample, `repeat` pairs of runs for each row. `only` names switches; empty: all."""
+
+    sample: Sample
+    draft: ModelChoice
+    target: ModelChoice
+    repeat: int = 10
+    max_new_tokens: int = 64
+    only: tuple[str, ...] = ()
+
+    def variants(self, known: Sequence[Variant] = VARIANTS) -> list[Variant]:
+        """The variants wanted, in order. Raises UserError (exit code 2) for a name or a number that means nothing."""
+        if self.repeat < 1:
+            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
+        for wanted in self.only:
+            if not any(variant.is_named(wanted) for variant in known):
+                names = ", ".join(dict.fromkeys(variant.switch for variant in known))
+                raise UserError(f"--only: there is no switch '{wanted}'; choose among {names}.", exit_code=USAGE)
+        plain_settings(self.max_new_tokens).validate()
+        return [variant for variant in known if not self.only or any(variant.is_named(wanted) for wanted in self.only)]
+
+    def plain(self, role: str) -> RunRequest:
+        """A run of one model with everything off."""
+        settings = plain_settings(self.max_new_tokens)
+        return RunRequest(role, self.sample, self.draft, self.target, settings)
+
+
+def measure_switches(
+    engine: Engine,
+    plan: SwitchPlan,
+    stop: StopFlag,
+    note: Callable[[str], None] = lambda _: None,
+    *,
+    known: Sequence[Variant] = VARIANTS,
+    batches: BatchEngine | None = None,
+) -> dict[str, Any]:
+    """`environment`, `rows` and `summary`. `note` hears how far it is; a set `stop` ends it with the rows so far.
+
+    `batches` measures the rows of several prompts at once; without it they are told as not here.
+
+    Raises UserError when a model does not even run with everything off.
+    """
+    wanted = plan.variants(known)
+    bench = _Bench(engine, batches, plan, stop)
+    asked = [(variant, role) for variant in wanted for role in variant.roles]
+    rows: list[dict[str, Any]] = []
+    is_stopped = False
+    began = time.monotonic()
+    try:
+        for variant, role in asked:
+            rows.append(bench.row(variant, role))
+            left_s = (time.monotonic() - began) / len(rows) * (len(asked) - len(rows))
+            done = f"{len(rows)} of {len(asked)}: {rows[-1]['title']}, {role}: {rows[-1]['verdict'] or 'measured'}"
+            note(f"{done}; about {left_s:.0f} s left")
+    except Cancelled:
+        is_stopped = True
+    finally:
+        bench.close()
+    return {
+        "environment": bench.environment or engine.describe(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": {
+            "draft": plan.draft.name,
+            "target": plan.target.name,
+            "dtype": bench.dtype,
+            "repeat": plan.repeat,
+            "max_new_tokens": plan.max_new_tokens,
+        },
+        "rows": rows,
+        "summary": summary_of(rows) | {"is_complete": not is_stopped},
+    }
+
+
+class _Bench:
+    """Measures one variant after another and keeps what is known of the plain models."""
+
+    def __init__(self, engine: Engine, batches: BatchEngine | None, plan: SwitchPlan, stop: StopFlag) -> None:
+        self.environment: dict[str, Any] = {}
+        self._engine = engine
+        self._batches = batches
+        self._plan = plan
+        self._stop = stop
+        self._plain: dict[str, RunLog] = {}
+
+    @property
+    def dtype(self) -> str:
+        """What the plain models compute in; both names where they differ."""
+        return " and ".join(dict.fromkeys(run.info.models[role].dtype for role, run in self._plain.items()))
+
+    def row(self, variant: Variant, role: str) -> dict[str, Any]:
+        """Measures one row. Raises Cancelled when stopped, UserError when the plain model does not run."""
+        plain = self._plain_run(role)
+        basis = Basis(plain.info.models[role], plain.info.lengths[role])
+        on, off = variant.on.resolved(basis), variant.off.resolved(basis)
+        title = title_of(variant, on)
+        if variant.families is not None and basis.facts.family not in variant.families:
+            owners = " and ".join(variant.families)
+            reason = f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}."
+            return row_without(variant, title, role, plain, reason)
+        try:
+            if variant.switch == BATCH:
+                return self._batch_row(variant, role, plain)
+            return row_of(self._measure(variant, title, role, off, on))
+        except NotHereError as problem:
+            return row_without(variant, title, role, plain, str(problem))
+
+    def close(self) -> None:
+        """Frees everything."""
+        self._engine.close()
+        if self._batches is not None:
+            self._batches.close()
+
+    def _batch_row(self, variant: Variant, role: str, plain: RunLog) -> dict[str, Any]:
+        if self._batches is None:
+            raise NotHereError("This engine answers one prompt at a time.")
+        self._engine.close()
+        try:
+            return measure_batch(
+                self._batches, self._plan.plain(role), variant, plain, repeat=self._plan.repeat, stop=self._stop
+            )
+        except UserError as error:
+            raise NotHereError(error.sentence) from None
+
+    def _measure(self, variant: Variant, title: str, role: str, off: Change, on: Change) -> Measured:
+        """First runs of both sides, then pairs whose order alternates."""
+        plain = self._plan.plain(role)
+        requests = [change.applied(plain, role) for change in (off, on)]
+        sides = [self._first(request, role, alone=variant.loads_other_weights) for request in requests]
+        for request in requests:
+            self._run(request)
+        pairs = []
+        for index in range(self._plan.repeat):
+            turns = [0, 1] if index % 2 == 0 else [1, 0]
+            made = {turn: self._run(requests[turn]) for turn in turns}
+            pairs.append(Pair(made[0], made[1]))
+        if variant.loads_other_weights:
+            self._engine.close()
+        return Measured(variant, title, role, sides[0], sides[1], pairs)
+
+    def _first(self, request: RunRequest, role: str, *, alone: bool) -> Side:
+        """The run that loads and compiles, and gives the answer as far as the model wants it to go."""
+        if alone:
+            self._engine.close()
+        answering = replace(request, settings=replace(request.settings, ignore_eos=False))
+        run = self._run(answering)
+        if (other := untaken(request, run, role)) is not None:
+            raise NotHereError(other)
+        return Side(run, setup_ms(run), alone)
+
+    def _plain_run(self, role: str) -> RunLog:
+        """The first run of a model with everything off."""
+        if role not in self._plain:
+            try:
+                run = self._run(self._plan.plain(role))
+            except NotHereError as problem:
+                raise UserError(str(problem)) from None
+            self._plain[role] = run
+            self.environment = self.environment or run.info.environment
+        return self._plain[role]
+
+    def _run(self, request: RunRequest) -> RunLog:
+        """One run. Raises NotHereError when it fails or is refused, Cancelled when it was stopped."""
+        if self._stop.is_set():
+            raise Cancelled
+        sink = QueueSink()
+        problem = None
+        try:
+            self._engine.run(request, sink, self._stop)
+        except UserError as error:
+            problem = error.sentence
+        except Exception as error:  # noqa: BLE001 - a defect costs this row, not the benchmark
+            traceback.print_exc()
+            problem = f"The engine failed: {type(error).__name__}: {error}"
+        run = recorded_run(sink)
+        if run is not None and run.info.status == CANCELLED:
+            raise Cancelled
+        if problem is None and (run is None or run.info.status != FINISHED):
+            problem = (run.info.error if run else None) or "The engine made no run of it."
+        if run is None or problem is not None:
+            raise NotHereError(problem or "The engine made no run of it.")
+        return run
+
+
+def title_of(variant: Variant, on: Change) -> str:
+    """What the table calls a row: the variant's name, with the value where that was found for the model."""
+    if variant.value or not on.switches:
+        return variant.name
+    return f"{variant.switch} {next(iter(on.switches.values()))}"
+
+
+def setup_ms(run: RunLog) -> float | None:
+    """Loading, quantizing and compiling before a run's zero, all models; None when there was nothing of it."""
+    parts = [part for facts in run.info.setup.values() for part in (facts.weights_ms, facts.compile_ms)]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def untaken(request: RunRequest, run: RunLog, role: str) -> str | None:
+    """Why this run is no measurement of what was asked, when the engine fell back to something else."""
+    facts, switches = run.info.models[role], request.settings.switches
+    for name in ("attention", "cache", "step"):
+        asked, took = getattr(switches, name), getattr(facts, name)
+        if asked not in ("auto", took):
+            said = [line for line in run.info.warnings if name in line.lower() or asked in line.lower()]
+            return said[-1] if said else f"The engine took {name} {took} instead of {asked}."
+    choice: ModelChoice | None = getattr(request, role)
+    if choice is not None and choice.quantization is not None and facts.quantization is None:
+        return f"The engine loaded the weights unquantized instead of {choice.quantization}."
+    return None

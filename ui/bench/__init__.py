@@ -1,0 +1,1 @@
+"""Measures the window itself."""

@@ -1,0 +1,80 @@
+"""What `evprof bench ui` measures on much: thousands of runs in the list, and an answer of thousands of tokens."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.run.benches.part_files import write_results
+from evprof.run.legacy_import import import_files
+from evprof.view.columns import Column
+from ui.columns.token_text import TokenText
+from ui.runs.run_entries import CELL
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.window.main_window import MainWindow
+
+SAMPLES = 2_220
+"""Rows of an imported file, each with a run of both models."""
+
+TOKENS = 5_000
+MORE_TOKENS = 100
+
+
+def measure_many_runs(application: QApplication, window: MainWindow, folder: Path) -> dict[str, float]:
+    """Times in ms: opening a session of 4,440 runs, listing all runs of a cell below it, and scrolling to the last."""
+    path = folder / "many.evprof"
+    import_files([write_results(folder / "many.json", SAMPLES)], path)
+
+    def opens() -> None:
+        window.open_paths([str(path)], waits=True)
+        window.controller.pull()
+        application.processEvents()
+
+    def scrolls() -> None:
+        lines.verticalScrollBar().setValue(lines.verticalScrollBar().maximum())
+        lines.grab()
+
+    open_ms = timed_ms(opens)
+    lines = window.runs.list
+    cell = next(iter(window.controller.runs.values())).info.cell
+    return {
+        "many_runs_open_ms": open_ms,
+        "many_runs_unfold_ms": timed_ms(lambda: lines.fold_asked.emit((CELL, cell), True)),
+        "many_runs_scroll_ms": timed_ms(scrolls),
+    }
+
+
+def measure_long_text(themes: ThemeHolder) -> dict[str, float]:
+    """Median time in ms in which an answer of 5,000 tokens takes in one more."""
+    run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, {}, {}, start_ns=0))
+
+    def grow(place: int) -> None:
+        run.absorb(TokenRecord(1, TARGET, place, 1, ORIGIN_TARGET, -1, place * 5_000_000, " token"))
+
+    for place in range(TOKENS):
+        grow(place)
+    view = TokenText(Selection(), themes)
+    view.resize(420, 300)
+    view.show()
+    view.show_column(Column(run, TARGET))
+    taken = []
+    for place in range(TOKENS, TOKENS + MORE_TOKENS):
+        grow(place)
+        taken.append(timed_ms(view.refresh))
+    view.close()
+    return {"long_text_token_ms": statistics.median(taken)}
+
+
+def timed_ms(work: Callable[[], object]) -> float:
+    """How long `work` takes in ms."""
+    began = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - began)

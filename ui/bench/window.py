@@ -1,0 +1,284 @@
+"""Measures the window: how soon it is there, how long its thread is ever busy while records pour in, how fast it zooms.
+
+Everything passes through the real parts: an engine process that only makes records, pipe, recording, session writer.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QSettings, Qt, QTimer, qVersion
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import USAGE, UserError
+from evprof.core.messages import EngineChanged, Message, RequestEnded
+from evprof.core.recording import Recording
+from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.sample import Sample
+from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
+from ui.state.run_controller import Host
+from ui.style.theme import ThemeHolder, theme_named
+from ui.window.main_window import MainWindow
+
+Note = Callable[[str], None]
+
+RECORDS_PER_S = 10_000
+HEARTBEAT_MS = 5
+GRACE_S = 60.0
+"""How long beyond a trial an engine process may take to start and to end."""
+
+LONGEST_TRIAL_S = 3600
+
+STEPS = 200
+"""Zooms and pans that are timed."""
+
+SIZE = (1600, 1000)
+PAINTED = "painted"
+
+
+def measure_window(
+    engine_argv: Sequence[str], paint_argv: Sequence[str], trials: int, seconds: float, note: Note
+) -> dict[str, Any]:
+    """`environment`, `rows` (one per trial) and `summary` of `evprof bench ui`; `note` hears how far it is.
+
+    `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
+    between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
+    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold.
+    """
+    if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
+        raise UserError(
+            f"--trials must be at least 1, and --seconds lie between 1 and {LONGEST_TRIAL_S}.", exit_code=USAGE
+        )
+    visible = [first_paint_ms(paint_argv) for _ in range(trials)]
+    note(f"window visible: {statistics.median(visible):.0f} ms (median of {trials})")
+    application = _application()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
+        for trial in range(trials):
+            path = Path(folder) / f"trial{trial}.evprof"
+            argv = [*engine_argv, "--synthetic", str(RECORDS_PER_S), f"{seconds:g}"]
+            row = _trial(application, argv, path, seconds)
+            row["window_visible_ms"] = visible[trial]
+            rows.append(row)
+            note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
+        scale = _reopened(application, path) | _many_runs(application, Path(folder))
+    scale |= measure_long_text(ThemeHolder(theme_named("dark")))
+    return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
+
+
+def _summary(rows: list[dict[str, Any]], scale: dict[str, float]) -> dict[str, float]:
+    steps = sorted(ms for row in rows for ms in row.pop("step_ms"))
+    delays = sorted(ms for row in rows for ms in row.pop("delay_ms"))
+    return {
+        "window_visible_ms": statistics.median(row["window_visible_ms"] for row in rows),
+        "pan_zoom_median_ms": statistics.median(steps),
+        "pan_zoom_p99_ms": _p99(steps),
+        "token_to_picture_median_ms": statistics.median(delays),
+        "token_to_picture_p99_ms": _p99(delays),
+        "live_longest_gap_ms": statistics.median(row["longest_gap_ms"] for row in rows),
+        **scale,
+    }
+
+
+def _p99(ordered: Sequence[float]) -> float:
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "qt": qVersion(),
+        "platform": QGuiApplication.platformName(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def first_paint_ms(argv: Sequence[str], timeout_s: float = 60.0) -> float:
+    """Time in ms from starting process `argv` to its window's first paint. Raises UserError when it never paints."""
+    began = time.perf_counter()
+    process = subprocess.Popen([*argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        took_ms = 1000 * (time.perf_counter() - began)
+        _, errors = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise UserError("The window was painted but did not close.") from None
+    if line.strip() != PAINTED:
+        last = (errors.strip().splitlines() or ["it gave no reason."])[-1]
+        raise UserError(f"The window could not be painted: {last}")
+    return took_ms
+
+
+def paint_once() -> int:
+    """Opens the window as `evprof gui` does, says so on standard output when it was painted, and ends."""
+    application = _application()
+    settings = QSettings("evprof", "evprof")
+    window = MainWindow(ThemeHolder(theme_named("dark")), settings)
+
+    def tell() -> None:
+        sys.stdout.write(f"{PAINTED}\n")
+        sys.stdout.flush()
+        application.quit()
+
+    window.painted.connect(tell)
+    window.show()
+    return application.exec()
+
+
+class Heartbeat:
+    """A 5 ms timer of the window's thread that remembers when it beat."""
+
+    def __init__(self) -> None:
+        self.beats_s: list[float] = []
+        self._timer = QTimer()
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(HEARTBEAT_MS)
+        self._timer.timeout.connect(lambda: self.beats_s.append(time.perf_counter()))
+
+    def start(self) -> None:
+        """Begins to beat."""
+        self.beats_s.append(time.perf_counter())
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Ends."""
+        self._timer.stop()
+        self.beats_s.append(time.perf_counter())
+
+    @property
+    def gaps_ms(self) -> list[float]:
+        """Time between consecutive beats in ms."""
+        return [1000 * (after - before) for before, after in pairwise(self.beats_s)]
+
+
+class TokenDelays(QObject):
+    """Watches the timeline's pictures: how old the oldest token was that each of them was the first to hold, in ms."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self.delays_ms: list[float] = []
+        self._scene = window.timeline.scene
+        self._drawn: dict[int, int] = {}
+        window.timeline.latency.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            for _, track in self._scene.shown:
+                times_ns, drawn = track.token_times(), self._drawn.get(track.run.run_id, 0)
+                if len(times_ns) > drawn:
+                    self.delays_ms.append((monotonic_ns() - int(times_ns[drawn]) - track.zero_ns) / 1e6)
+                    self._drawn[track.run.run_id] = len(times_ns)
+        return False
+
+
+def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: float) -> dict[str, Any]:
+    """One run of the synthetic engine in a window of its own; then zooms and pans over what it left."""
+    window = _window()
+    window.session.path = path
+    heart, delays = Heartbeat(), TokenDelays(window)
+    loop = QEventLoop()
+    is_ended = False
+
+    def make_host(recording: Recording) -> Host:
+        from evprof.run.processes.engine_host import EngineHost
+
+        host = EngineHost(argv, recording)
+        host.start()
+        return host
+
+    def take(message: Message) -> None:
+        nonlocal is_ended
+        if isinstance(message, EngineChanged) and message.state == "ready" and not heart.beats_s:
+            heart.start()
+            request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
+            window.submit(request)
+        elif isinstance(message, RequestEnded):
+            heart.stop()
+            is_ended = True
+            loop.quit()
+
+    window.controller.message.connect(take)
+    window.start_engine(make_host)
+    QTimer.singleShot(int(1000 * (seconds + GRACE_S)), loop.quit)
+    loop.exec()
+    records = window.session.recording.row_count
+    step_ms = _steps(application, window)
+    window.close()
+    application.processEvents()
+    if not is_ended:
+        raise UserError("The synthetic run did not end in time; close other programs and try again.")
+    gaps = heart.gaps_ms
+    return {
+        "longest_gap_ms": max(gaps),
+        "gap_p99_ms": _p99(sorted(gaps)),
+        "beats": len(gaps),
+        "records": records,
+        "step_ms": step_ms,
+        "delay_ms": delays.delays_ms,
+    }
+
+
+def _steps(application: QApplication, window: MainWindow) -> list[float]:
+    """Time in ms of each zoom or pan, its painting included."""
+    timeline = window.timeline
+
+    def move(step: int) -> None:
+        if step % 4 < 2:
+            timeline.zoom(1.25 if step % 8 < 4 else 0.8, timeline.width() * (0.3 + 0.4 * (step % 3) / 2))
+        else:
+            timeline.pan(60.0 if step % 4 == 2 else -60.0)
+        timeline.repaint()
+        application.processEvents()
+
+    return [timed_ms(partial(move, step)) for step in range(STEPS)]
+
+
+def _reopened(application: QApplication, path: Path) -> dict[str, float]:
+    """How long a saved session takes from being opened to its picture, and its size."""
+    window = _window()
+    application.processEvents()
+
+    def opens() -> None:
+        window.open_paths([str(path)], waits=True)
+        window.controller.pull()
+        window.repaint()
+        application.processEvents()
+
+    took_ms = timed_ms(opens)
+    window.close()
+    return {"first_picture_ms": took_ms, "session_mb": path.stat().st_size / 1e6}
+
+
+def _many_runs(application: QApplication, folder: Path) -> dict[str, float]:
+    window = _window()
+    try:
+        return measure_many_runs(application, window, folder)
+    finally:
+        window.close()
+
+
+def _application() -> QApplication:
+    existing = QApplication.instance()
+    return existing if isinstance(existing, QApplication) else QApplication(["evprof"])
+
+
+def _window() -> MainWindow:
+    window = MainWindow(ThemeHolder(theme_named("dark")))
+    window.resize(*SIZE)
+    window.show()
+    return window

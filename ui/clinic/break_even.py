@@ -1,0 +1,270 @@
+"""Break-even: the predicted speed over drafted tokens, what was measured, sliders for what could be otherwise.
+
+Importing this loads pyqtgraph, which takes some tenths of a second: only what opens the clinic may do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
+
+from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
+from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
+from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, Measured, Prediction
+from ui.clinic.figures import Clinic
+from ui.clinic.plots import BreakEvenPlot
+from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
+from ui.run_facts.figures import NOTHING
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
+
+_NOTHING_HEAD = "Break-even is not known yet"
+_NOTHING = (
+    "Here stands how many times as fast decoding would be for any number of drafted tokens, beside what was measured. "
+    "It takes a run with rounds, and a plain run of the same target on the same sample: then choose this run again."
+)
+_RUN_ALONE = "Run the target alone"
+_WITHOUT_ROUNDS = {
+    PARALLEL_PREFILL: "No rounds follow this prefill",
+    KV_ADAPTED: "Nothing is drafted in this run",
+}
+_CAPTION = (
+    "Line: decoding, reckoned from the rounds there were; a guess elsewhere. Dots: with the draft's own "
+    "stages counted. Square: measured, with its 95 % interval from three repeats on. Circle: where the sliders stand."
+)
+_TABLE_PX = 80 * GRID
+_HEADS = ("alone", "rounds", "parallel", "alone *", "parallel *")
+
+
+class Scale(NamedTuple):
+    """How a slider's whole numbers stand for values."""
+
+    name: str
+    words: str
+    tip: str
+    most: int
+    of: Callable[[int], float]
+    to: Callable[[float], int]
+    text: Callable[[float], str]
+
+
+_LONGEST = 1024
+
+SCALES = (
+    Scale(
+        GAMMA,
+        "drafted tokens γ",
+        "How many tokens a round drafts.",
+        len(GAMMAS) - 1,
+        lambda place: float(GAMMAS[place]),
+        lambda value: round(value) - GAMMAS[0],
+        lambda value: f"{value:.3g}",
+    ),
+    Scale(
+        ALPHA,
+        "acceptance",
+        "The chance that the next drafted token stands.",
+        100,
+        lambda place: place / 100,
+        lambda value: round(100 * value),
+        lambda value: f"{value:.0%}",
+    ),
+    Scale(
+        TOKENS,
+        "output length",
+        "Tokens of an answer: what is paid once weighs less in a long one.",
+        100,
+        lambda place: float(round(2 * (_LONGEST / 2) ** (place / 100))),
+        lambda value: round(100 * log(max(value, 2.0) / 2) / log(_LONGEST / 2)),
+        lambda value: f"{value:.0f} tok",
+    ),
+    Scale(
+        VERIFY,
+        "verify cost v",
+        "All of a round but drafting, in plain steps of the target.",
+        195,
+        lambda place: 0.25 + place * 0.05,
+        lambda value: round((value - 0.25) / 0.05),
+        lambda value: f"{value:.2f} steps",
+    ),
+)
+
+
+class WhatIfSliders(QWidget):
+    """A slider for each thing that could be otherwise, and the way back to what was measured.
+
+    Signals:
+        moved(str, float): a slider was moved by the person: its name and the value it stands for.
+        reset(): back to what was measured.
+    """
+
+    moved = Signal(str, float)
+    reset = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.sliders: dict[str, QSlider] = {}
+        self._values: dict[str, QLabel] = {}
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(GRID)
+        grid.setVerticalSpacing(GRID // 2)
+        for place, scale in enumerate(SCALES):
+            name, value, slider = QLabel(scale.words), QLabel(), QSlider(Qt.Orientation.Horizontal)
+            name.setProperty("role", "dim")
+            name.setBuddy(slider)
+            value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            slider.setRange(0, scale.most)
+            slider.setPageStep(max(1, scale.most // 10))
+            slider.setAccessibleName(scale.words)
+            for widget in (name, slider):
+                widget.setToolTip(scale.tip)
+            slider.valueChanged.connect(lambda place, scale=scale: self.moved.emit(scale.name, scale.of(place)))
+            grid.addWidget(name, 2 * place, 0)
+            grid.addWidget(value, 2 * place, 1)
+            grid.addWidget(slider, 2 * place + 1, 0, 1, 2)
+            self.sliders[scale.name], self._values[scale.name] = slider, value
+        self.back = QPushButton("Back to what was measured")
+        self.back.setProperty("role", "link")
+        self.back.clicked.connect(self.reset)
+        grid.addWidget(self.back, 2 * len(SCALES), 0, 1, 2)
+        grid.setRowStretch(2 * len(SCALES) + 1, 1)
+        self.setMinimumWidth(26 * GRID)
+
+    def show_state(self, state: WhatIf) -> None:
+        """Shows what holds, without telling it as moved."""
+        assumed = {GAMMA: state.gamma, ALPHA: state.alpha, TOKENS: state.tokens, VERIFY: state.verify}
+        for scale in SCALES:
+            slider, value = self.sliders[scale.name], state.value(scale.name)
+            was_blocked = slider.blockSignals(True)
+            slider.setValue(scale.to(value))
+            slider.blockSignals(was_blocked)
+            slider.setAccessibleDescription(scale.text(value))
+            measured = "" if assumed[scale.name] is not None else "  measured"
+            self._values[scale.name].setText(f"{scale.text(value)}{measured}")
+        self.back.setEnabled(not state.is_measured)
+
+
+class BreakEvenPage(QWidget):
+    """Sentence, plot and sliders, and document 002's table from this machine's runs."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.state: WhatIf | None = None
+        self._clinic: Clinic | None = None
+        self.empty = EmptyState(_NOTHING_HEAD, _NOTHING, _RUN_ALONE)
+        self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.plot = BreakEvenPlot(themes)
+        self.sliders = WhatIfSliders()
+        self.table = FigureTable(themes)
+        self.table.setMaximumWidth(_TABLE_PX)
+        self.table.setAccessibleName("Expected answer times by output length")
+        self.slip = sentence("small")
+        self.caption = sentence("small")
+        self.caption.setText(_CAPTION)
+        self.caption.show()
+        self.table_head = section_head("Expected, ms from vision to the last token")
+        middle = QHBoxLayout()
+        middle.setSpacing(2 * GRID)
+        middle.addWidget(self.plot, 1)
+        middle.addWidget(self.sliders)
+        self.body = QWidget()
+        inner = QVBoxLayout(self.body)
+        inner.setContentsMargins(0, 0, 0, 0)
+        inner.setSpacing(GRID)
+        inner.addWidget(self.sentence)
+        # As high as the sliders at least: they must not be pressed together.
+        self.plot.setMinimumHeight(self.sliders.sizeHint().height())
+        inner.addLayout(middle, 1)
+        inner.addWidget(self.caption)
+        inner.addWidget(self.table_head)
+        inner.addWidget(self.table)
+        inner.addWidget(self.slip)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 2 * GRID, 0, 0)
+        column.addWidget(self.empty)
+        self.ground = scrolling(self.body)
+        column.addWidget(self.ground, 1)
+        self.sliders.moved.connect(self._move)
+        self.sliders.reset.connect(self._reset)
+        self.show_clinic(None)
+
+    def show_clinic(self, clinic: Clinic | None) -> None:
+        """Shows a run's prediction; what the sliders say is kept while the run stays the same."""
+        found = None if clinic is None else clinic.prediction
+        is_same = self._clinic is not None and clinic is not None and self._clinic.run is clinic.run
+        self._clinic = clinic
+        self.empty.setVisible(found is None)
+        self.ground.setVisible(found is not None)
+        if clinic is None or found is None:
+            self.state = None
+            self._explain(clinic)
+            return
+        kept = self.state if is_same else None
+        self.state = WhatIf(found) if kept is None else WhatIf(found, kept.gamma, kept.alpha, kept.tokens, kept.verify)
+        self._show_table(clinic.expected)
+        self.caption.setText(f"{clinic.best} {_CAPTION}".strip())
+        self._show()
+
+    def _explain(self, clinic: Clinic | None) -> None:
+        """What is missing; where no round ever comes, what can be said without."""
+        head = None if clinic is None or steady_rounds(clinic.run) else _WITHOUT_ROUNDS.get(clinic.run.info.mode)
+        if clinic is None or head is None:
+            self.empty.say(_NOTHING_HEAD, _NOTHING)
+        else:
+            self.empty.say(head, clinic.sentence)
+
+    def _move(self, name: str, value: float) -> None:
+        if self.state is not None:
+            self.state = self.state.with_value(name, value)
+            self._show()
+
+    def _reset(self) -> None:
+        if self.state is not None:
+            self.state = WhatIf(self.state.measured)
+            self._show()
+
+    def _show(self) -> None:
+        state, clinic = self.state, self._clinic
+        if state is None or clinic is None:
+            return
+        self.sliders.show_state(state)
+        said = clinic.sentence if state.is_measured else state.sentence
+        self.sentence.say(said, "good" if state.saved_ms > 0 else "warn")
+        here = None if state.is_measured else (state.value(GAMMA), state.speed)
+        self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
+
+    def _show_table(self, rows: Sequence[Expected]) -> None:
+        self.table.show_rows([_table_row(entry) for entry in rows], _HEADS)
+        for part in (self.table, self.table_head):
+            part.setVisible(bool(rows))
+        self.slip.setText(f"* As document 002 prints it: printed values contain a unit slip. {SLIP_002}")
+        self.slip.setVisible(any(entry.printed_ms is not None for entry in rows))
+
+    def restyle(self) -> None:
+        """Takes the theme's colours."""
+        self.plot.restyle()
+
+
+def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, Measured] | None:
+    """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
+    if clinic.run.info.mode == PARALLEL_PREFILL:
+        return None
+    decode = found.of(DECODE)
+    return None if decode is None else (found.mean_gamma, decode)
+
+
+def _table_row(entry: Expected) -> TableRow:
+    known = (entry.plain_ms, entry.rounds_ms, entry.parallel_ms)
+    printed = (entry.printed_ms, entry.printed_parallel_ms)
+    cells = (
+        *(NOTHING if value is None else f"{value:,.0f}" for value in known),
+        *(NOTHING if value is None else f"{value:,}" for value in printed),
+    )
+    return TableRow(f"{entry.tokens} tokens", cells, roles=("", "", "", "dim", "dim"))

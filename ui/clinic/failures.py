@@ -1,0 +1,166 @@
+"""Why drafts were thrown away: each round's first rejection, how often each kind occurs, and a way to its round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QVBoxLayout, QWidget
+
+from evprof.metrics.speculation.failure_modes import CONTENT, KINDS, SHIFTED, SURFACE, Rejection, counts
+from ui.clinic.figures import KIND_TIPS, KIND_WORDS, chance_text, piece_text
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.panel_parts import WordSwitch, say, sentence
+
+_ALL = "all"
+_Index = QModelIndex | QPersistentModelIndex
+
+_HEADS = ("round", "place", "draft", "p of draft", "p of target", "target instead", "p of target", "kind")
+_TIPS = (
+    "Number of the round.",
+    "Place among the answer's tokens.",
+    "The token that was drafted.",
+    "What the draft gave its own token.",
+    "What the target gave the draft's token.",
+    "The token that the target took instead.",
+    "What the target gave its own token.",
+    "What sets the two apart, by their text.",
+)
+_NUMBERS = frozenset((0, 1, 3, 4, 6))
+
+_NONE = "No draft was rejected: every drafted token stands in the answer."
+_NONE_OF_TREES = "No round was cut short: of every tree one branch stands in the answer to its end."
+_TEACHES = "The first rejection of every round stands here as soon as one was verified."
+_HOW = "Choose a line to see its round in the timeline and its place in the text."
+
+
+class RejectionModel(QAbstractTableModel):
+    """The lines of the table."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self.rows: list[Rejection] = []
+
+    def show_rows(self, rows: Sequence[Rejection]) -> None:
+        """Shows other lines."""
+        self.beginResetModel()
+        self.rows = list(rows)
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: _Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(_HEADS)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return _HEADS[section]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return _TIPS[section]
+        return _alignment(section) if role == Qt.ItemDataRole.TextAlignmentRole else None
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        entry, column = self.rows[index.row()], index.column()
+        if role == Qt.ItemDataRole.DisplayRole:
+            return _cells(entry)[column]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return f"ids {entry.draft_id} and {entry.target_id}\n{KIND_TIPS[entry.kind]}"
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(column)
+        if role == Qt.ItemDataRole.ForegroundRole and column in (2, 5):
+            return self._themes.theme.bad if column == 2 else self._themes.theme.good
+        return None
+
+
+def _alignment(column: int) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignRight if column in _NUMBERS else Qt.AlignmentFlag.AlignLeft
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
+def _cells(entry: Rejection) -> tuple[str, ...]:
+    return (
+        str(entry.round_index + 1),
+        str(entry.position),
+        piece_text(entry.draft_piece),
+        chance_text(entry.draft_chance),
+        chance_text(entry.cross_chance),
+        piece_text(entry.target_piece),
+        chance_text(entry.target_chance),
+        KIND_WORDS[entry.kind],
+    )
+
+
+class FailuresPage(QWidget):
+    """Counts by kind as a switch, below them the list.
+
+    Signals:
+        round_chosen(object): the Rejection whose line was chosen.
+    """
+
+    round_chosen = Signal(object)
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._rejections: tuple[Rejection, ...] = ()
+        self.kinds = WordSwitch([(_ALL, "all 0"), *((kind, f"{KIND_WORDS[kind]} 0") for kind in KINDS)])
+        for kind in KINDS:
+            self.kinds.tell(kind, KIND_TIPS[kind])
+        self.model = RejectionModel(themes, self)
+        self.table = QTableView()
+        self.table.setModel(self.model)
+        self.table.setAccessibleName("First rejections")
+        self.table.setShowGrid(False)
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.table.setTabKeyNavigation(False)
+        self.table.setWordWrap(False)
+        self.table.verticalHeader().hide()
+        self.table.verticalHeader().setDefaultSectionSize(3 * GRID)
+        head = self.table.horizontalHeader()
+        head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        head.setHighlightSections(False)
+        for column in (2, 5):
+            head.setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
+        self.caption = sentence("small")
+        column_box = QVBoxLayout(self)
+        column_box.setContentsMargins(0, 2 * GRID, 0, 0)
+        column_box.setSpacing(GRID)
+        column_box.addWidget(self.kinds)
+        column_box.addWidget(self.caption)
+        column_box.addWidget(self.table, 1)
+        column_box.addStretch(0)
+        self.kinds.chosen.connect(self._fill)
+        self.table.selectionModel().currentRowChanged.connect(self._choose)
+        self.table.clicked.connect(self._choose)
+        self.show_rejections(())
+
+    def show_rejections(
+        self, rejections: Sequence[Rejection], *, has_rounds: bool = False, has_trees: bool = False
+    ) -> None:
+        """Shows other rejections; `has_rounds` tells a run without failures from one without rounds."""
+        changed = tuple(rejections) != self._rejections
+        self._rejections = tuple(rejections)
+        counted = counts(self._rejections)
+        self.kinds.rename(_ALL, f"all {len(self._rejections)}")
+        for kind in (SHIFTED, SURFACE, CONTENT):
+            self.kinds.rename(kind, f"{KIND_WORDS[kind]} {counted[kind]}")
+        if changed:
+            self._fill()
+        none = _NONE_OF_TREES if has_trees else _NONE
+        say(self.caption, _HOW if self._rejections else none if has_rounds else _TEACHES)
+        self.table.setVisible(bool(self._rejections))
+        self.kinds.setVisible(bool(self._rejections))
+
+    def _fill(self, *_: object) -> None:
+        kind = self.kinds.key
+        self.model.show_rows([entry for entry in self._rejections if kind in (_ALL, entry.kind)])
+
+    def _choose(self, index: QModelIndex, *_: object) -> None:
+        if 0 <= index.row() < len(self.model.rows):
+            self.round_chosen.emit(self.model.rows[index.row()])

@@ -1,0 +1,150 @@
+"""What the acceptance clinic shows of a run that speculates, its repeats taken together; it knows no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evprof.core.run_log import RunLog
+from evprof.core.speculation import PAIRED_MODES
+from evprof.core.units import NS_PER_MS
+from evprof.metrics.configurations.baselines import repeats_of
+from evprof.metrics.configurations.settings_text import run_label
+from evprof.metrics.speculation.clinic import (
+    SHARE,
+    Definition,
+    Position,
+    definitions_over,
+    per_position,
+    plain_answer,
+    round_histogram,
+)
+from evprof.metrics.speculation.failure_modes import KINDS, Rejection, first_rejections
+from evprof.metrics.speculation.outcome import distinct_answers
+from evprof.metrics.speculation.payoff import Expected, Prediction, expected_table, prediction_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.widths import measured_widths, width_sentence
+from evprof.run.kept_repeatability import spread_for
+from evprof.view.columns import Column
+from evprof.view.lanes import Track
+from ui.run_facts.figures import NOTHING
+from ui.run_facts.run_text import run_title
+
+KIND_WORDS = dict(zip(KINDS, ("shifted", "surface variant", "content"), strict=True))
+"""Kinds of rejections as people read them."""
+
+KIND_TIPS = dict(
+    zip(
+        KINDS,
+        (
+            "The draft says the same a few words earlier or later.",
+            "The same word but for case, spaces, punctuation or ending.",
+            "Another word: the draft sees something else.",
+        ),
+        strict=True,
+    )
+)
+"""What a kind means, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Clinic:
+    """Figures of a run; those over rounds are of all its repeats, equal answers counted once. The list of rejections is
+    the run's alone."""
+
+    run: RunLog
+    runs: tuple[RunLog, ...]
+    definitions: tuple[Definition, ...]
+    positions: tuple[Position, ...]
+    histogram: dict[int, int]
+    rejections: tuple[Rejection, ...]
+    prediction: Prediction | None
+    expected: tuple[Expected, ...]
+    sentence: str
+    best: str = ""
+
+    @property
+    def title(self) -> str:
+        """Which run, and over how many repeats."""
+        more = f"{len(self.runs)} repeats taken together" if len(self.runs) > 1 else ""
+        return " · ".join(filter(None, (run_title(self.run), run_label([self.run]), more)))
+
+
+def speculative_run(shown: Sequence[RunLog | None]) -> RunLog | None:
+    """The run of the columns that two models, or a drafter, took part in: the rightmost."""
+    return next((run for run in reversed(shown) if run is not None and run.info.mode in PAIRED_MODES), None)
+
+
+def key_of(run: RunLog | None, others: Sequence[RunLog]) -> object:
+    """Changes when anything does that figures of a run follow from."""
+    return None if run is None else (id(run), run.version, len(others), sum(other.info.is_over for other in others))
+
+
+def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
+    """Everything of a run, with the other runs of its session to weigh it against."""
+    runs = repeats_of(run, others)
+    if run not in runs:
+        runs = [run]
+    distinct, processes = distinct_answers(runs), spread_for(run)
+    pairs = [(entry, plain_answer(entry, others)) for entry in distinct]
+    return Clinic(
+        run,
+        tuple(runs),
+        tuple(definitions_over(pairs)),
+        tuple(per_position(*distinct)),
+        round_histogram(*distinct),
+        tuple(first_rejections(run)),
+        prediction_of(run, others, processes),
+        tuple(expected_table(run, others)),
+        speculation_sentence(run, others, processes),
+        width_sentence(measured_widths(run, others)),
+    )
+
+
+def value_text(definition: Definition) -> str:
+    """`21.4 %` of a share, `1.43` tokens; a dash where nothing was counted."""
+    value = definition.value
+    if value is None:
+        return NOTHING
+    return f"{100 * value:.1f} %" if definition.unit == SHARE else f"{value:.2f}"
+
+
+def counts_text(definition: Definition) -> str:
+    """`12 / 57`; a dash where nothing was counted."""
+    if definition.numerator is None or not definition.denominator:
+        return NOTHING
+    return f"{_count(definition.numerator)} / {_count(definition.denominator)}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def chance_text(chance: float | None) -> str:
+    """A probability in percent; a dash where a model gives none."""
+    if chance is None:
+        return NOTHING
+    return "< 0.1 %" if chance < 0.0005 else f"{100 * chance:.1f} %"
+
+
+def piece_text(piece: str) -> str:
+    """A piece with its spaces and line ends to be seen, so that two can be told apart; "end" of a special one."""
+    return piece.replace(" ", "␣").replace("\n", "↵") or "(end)"
+
+
+def round_range(run: RunLog, round_index: int) -> tuple[int, int] | None:
+    """Start and end of a round in ns from the run's zero, as the timeline draws it; None where it is not known."""
+    track = Track(Column(run, run.info.role))
+    track.update()
+    starts, _, _, ends, _, _, numbers, _ = track.rounds()
+    found = [place for place, number in enumerate(numbers.tolist()) if number == round_index]
+    return (int(starts[found[0]]), int(ends[found[0]])) if found else None
+
+
+def around(chosen: tuple[int, int], view: tuple[int, int]) -> tuple[int, int] | None:
+    """Where a zoomed view has to move for a range to be seen; None where it is seen already."""
+    if view[0] <= chosen[0] and chosen[1] <= view[1]:
+        return None
+    length = max(view[1] - view[0], 2 * (chosen[1] - chosen[0]), NS_PER_MS // 1000)
+    middle = (chosen[0] + chosen[1]) // 2
+    return middle - length // 2, middle + length // 2

@@ -1,0 +1,211 @@
+"""The plots of the acceptance clinic: acceptance by place, accepted tokens per round, speed over drafted tokens.
+
+Importing this loads pyqtgraph, which takes some tenths of a second: only what opens the clinic may do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtGui import QColor, QFontMetricsF
+from PySide6.QtWidgets import QWidget
+
+from evprof.metrics.speculation.break_even import GAMMAS
+from evprof.metrics.speculation.clinic import Position
+from evprof.metrics.speculation.payoff import Measured
+from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.plots import Plot
+
+_AROUND_PX = 60
+"""What axis and margins take of a plot's width."""
+
+
+class BarPlot(Plot):
+    """Bars at whole numbers with words above them, where there is room for those."""
+
+    def resizeEvent(self, event: object) -> None:
+        """Words are written only where there is room for them."""
+        super().resizeEvent(event)
+        # pyqtgraph's own constructor resizes before there is anything to draw.
+        if hasattr(self, "bottom"):
+            self.draw()
+
+    def _bars(self, places: Sequence[float], heights: Sequence[float], width: float, color: QColor) -> None:
+        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
+        bars = pg.BarGraphItem(x=places, height=heights, width=width, pen=pg.mkPen(None), brush=pg.mkBrush(color))
+        self.box.addItem(bars)
+
+    def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
+        room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
+        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
+        if not words or max(map(metrics.horizontalAdvance, words)) > room:
+            return
+        for place, height, word in zip(places, heights, words, strict=True):
+            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
+
+    def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
+        self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
+
+
+class PlacePlot(BarPlot):
+    """Acceptance by place in the draft: of what was judged there, of what was drafted, and 1 - TV as a diamond."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        self.positions: tuple[Position, ...] = ()
+        super().__init__(themes, "place in the round's draft", parent)
+        self.setAccessibleName("Acceptance by place in the draft")
+
+    def show_positions(self, positions: Sequence[Position]) -> None:
+        """Shows other counts."""
+        self.positions = tuple(positions)
+        told = (f"{entry.accepted} of {entry.judged} judged at {entry.place + 1}" for entry in self.positions)
+        self.setAccessibleDescription(", ".join(told))
+        self.draw()
+
+    def draw(self) -> None:
+        """Two bars a place: judged (full) and drafted (pale); a diamond where probabilities are known."""
+        self._clear()
+        count = len(self.positions)
+        self.box.setRange(xRange=(0.4, max(count, 1) + 0.6), yRange=(0, 116), padding=0)
+        self._bottom_ticks(
+            [entry.place + 1 for entry in self.positions], [str(entry.place + 1) for entry in self.positions]
+        )
+        if not count:
+            return
+        theme = self.theme
+        places = [entry.place + 1 for entry in self.positions]
+        judged = [100 * (entry.conditional or 0.0) for entry in self.positions]
+        drafted = [100 * (entry.unconditional or 0.0) for entry in self.positions]
+        self._bars([place - 0.19 for place in places], judged, 0.34, theme.good)
+        self._bars([place + 0.19 for place in places], drafted, 0.34, theme.alpha(theme.good, 0.35))
+        known = [(entry.place + 1, 100 * entry.overlap) for entry in self.positions if entry.overlap is not None]
+        if known:
+            x, y = zip(*known, strict=True)
+            marks = pg.ScatterPlotItem(
+                x=x, y=y, symbol="d", size=9, pen=pg.mkPen(theme.window, width=1), brush=pg.mkBrush(theme.warn)
+            )
+            self.box.addItem(marks)
+        words = [f"{entry.accepted} / {entry.judged}" for entry in self.positions]
+        self._words([place - 0.19 for place in places], judged, words, 1.35 * count)
+
+
+class HistogramPlot(BarPlot):
+    """How many rounds accepted so many tokens."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        self.counts: dict[int, int] = {}
+        super().__init__(themes, "accepted tokens of a round", parent)
+        self.setAccessibleName("Rounds by accepted tokens")
+
+    def show_counts(self, counts: Mapping[int, int]) -> None:
+        """Shows other counts."""
+        self.counts = dict(counts)
+        told = (f"{rounds} rounds accepted {accepted}" for accepted, rounds in self.counts.items())
+        self.setAccessibleDescription(", ".join(told))
+        self.draw()
+
+    def draw(self) -> None:
+        """One bar a number; heights as shares of all rounds."""
+        self._clear()
+        total = sum(self.counts.values())
+        last = max(self.counts, default=0)
+        self.box.setRange(xRange=(-0.6, max(last, 1) + 0.6), yRange=(0, 116), padding=0)
+        self._bottom_ticks(list(self.counts), [str(accepted) for accepted in self.counts])
+        if not total:
+            return
+        shares = [100 * rounds / total for rounds in self.counts.values()]
+        # The tallest bar need not reach 100 %: the axis says what it is a share of.
+        top = max(shares)
+        self.box.setRange(yRange=(0, 1.18 * top), padding=0)
+        step = next(step for step in (2, 5, 10, 20, 25, 50) if top / step <= 5)
+        self.left.setTicks([[(float(share), f"{share} %") for share in range(0, int(top) + 1, step)]])
+        self._bars(list(self.counts), shares, 0.62, self.theme.stage("verify"))
+        words = [f"{rounds:,}" if rounds else "" for rounds in self.counts.values()]
+        self._words(list(self.counts), shares, words, last + 1.2)
+
+
+class BreakEvenPlot(Plot):
+    """Predicted speed over drafted tokens a round, the measured point with its interval, and the line of no gain."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        self.decode: list[tuple[int, float]] = []
+        self.whole: list[tuple[int, float]] = []
+        self.here: tuple[float, float] | None = None
+        self.measured: tuple[float, Measured] | None = None
+        super().__init__(themes, "tokens drafted per round", parent)
+        self.setMinimumHeight(170)
+        self.setAccessibleName("Predicted speed over drafted tokens")
+
+    def show_curves(
+        self,
+        decode: list[tuple[int, float]],
+        whole: list[tuple[int, float]],
+        here: tuple[float, float] | None,
+        measured: tuple[float, Measured] | None,
+    ) -> None:
+        """Shows other curves; `here` is where the sliders stand, `measured` lies at its mean of drafted tokens."""
+        self.decode, self.whole, self.here, self.measured = decode, whole, here, measured
+        told = ", ".join(f"{speed:.2f} times at {gamma}" for gamma, speed in decode)
+        self.setAccessibleDescription(f"{told}; measured {measured[1].speedup:.2f} times" if measured else told)
+        self.draw()
+
+    def draw(self) -> None:
+        """Lines, then points above them."""
+        self._clear()
+        theme = self.theme
+        top = self._top()
+        self.box.setRange(xRange=(GAMMAS[0] - 0.5, GAMMAS[-1] + 0.5), yRange=(0, top), padding=0)
+        self.bottom.setTicks([[(float(gamma), str(gamma)) for gamma in GAMMAS]])
+        step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 50, 1e9) if top / step <= 6)
+        marks = np.arange(0, top, step)
+        self.left.setTicks([[(float(mark), f"{mark:g}×") for mark in marks]])
+        ends = np.array([GAMMAS[0] - 0.5, GAMMAS[-1] + 0.5])
+        self._line(ends, np.ones(2), theme.text_dim, 1, is_dotted=True)
+        for points, color, is_dotted in ((self.whole, "draft", True), (self.decode, "decode", False)):
+            if points:
+                x, y = (np.array(part, dtype=float) for part in zip(*points, strict=True))
+                self._line(x, y, theme.stage(color), 2 if is_dotted else 2.25, is_dotted=is_dotted)
+        self._draw_measured()
+        if self.here is not None:
+            self._dot(self.here, theme.accent, 11, theme.text)
+
+    def _top(self) -> float:
+        speeds = [speed for _, speed in (*self.decode, *self.whole)]
+        if self.measured is not None:
+            interval = self.measured[1].interval
+            speeds += [self.measured[1].speedup, *(interval or ())]
+        return 1.12 * max(1.25, *speeds) if speeds else 1.4
+
+    def _draw_measured(self) -> None:
+        if self.measured is None:
+            return
+        gamma, found = self.measured
+        theme = self.theme
+        if found.interval is not None:
+            low, high = found.interval
+            bar = pg.ErrorBarItem(
+                x=np.array([gamma]),
+                y=np.array([found.speedup]),
+                top=np.array([max(0.0, high - found.speedup)]),
+                bottom=np.array([max(0.0, found.speedup - low)]),
+                beam=0.18,
+                pen=pg.mkPen(theme.text, width=1.5 * self.devicePixelRatioF()),
+            )
+            self.box.addItem(bar)
+        mark = pg.ScatterPlotItem(
+            x=[gamma],
+            y=[found.speedup],
+            symbol="s",
+            size=9,
+            pen=pg.mkPen(theme.window, width=1),
+            brush=pg.mkBrush(theme.text),
+        )
+        self.box.addItem(mark)
+
+    def _dot(self, at: tuple[float, float], color: QColor, size: int, edge: QColor) -> None:
+        dot = pg.ScatterPlotItem(
+            x=[at[0]], y=[at[1]], symbol="o", size=size, pen=pg.mkPen(edge, width=1.5), brush=pg.mkBrush(color)
+        )
+        self.box.addItem(dot)

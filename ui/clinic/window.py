@@ -1,0 +1,176 @@
+"""The acceptance clinic: every definition with its counts, places and rounds, why drafts failed, and break-even."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
+
+from evprof.core.records import TARGET
+from evprof.core.speculation import SPECULATIVE
+from evprof.metrics.speculation.failure_modes import Rejection
+from ui.clinic.break_even import BreakEvenPage
+from ui.clinic.definitions import DefinitionsPage
+from ui.clinic.failures import FailuresPage
+from ui.clinic.figures import Clinic, around, clinic_of, key_of, round_range, speculative_run
+from ui.clinic.plots import HistogramPlot, PlacePlot
+from ui.columns.model_column import LOSSY
+from ui.run_facts.run_text import is_lossy
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.following_dialog import FollowingDialog
+from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+
+"""The clinic changes at most this often while a run goes on."""
+
+_PLACES = (
+    "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
+    "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
+)
+_HISTOGRAM = "Share of the rounds that accepted so many tokens; above the bars, how many rounds."
+_NO_ROUNDS = "The first verified round fills this."
+
+
+class PlacesPage(QWidget):
+    """Both bar plots, one above the other."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.places, self.histogram = PlacePlot(themes), HistogramPlot(themes)
+        self.places_caption, self.histogram_caption = sentence("small"), sentence("small")
+        ground = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 2 * GRID, 0, 0)
+        outer.addWidget(scrolling(ground))
+        column = QVBoxLayout(ground)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(section_head("Acceptance by place in the draft"))
+        column.addWidget(self.places, 3)
+        column.addWidget(self.places_caption)
+        column.addSpacing(GRID)
+        column.addWidget(section_head("Accepted tokens per round"))
+        column.addWidget(self.histogram, 2)
+        column.addWidget(self.histogram_caption)
+        column.addStretch(0)
+
+    def show_clinic(self, clinic: Clinic) -> None:
+        """Shows other counts."""
+        has_rounds = bool(clinic.histogram)
+        self.places.show_positions(clinic.positions)
+        self.histogram.show_counts(clinic.histogram)
+        for plot in (self.places, self.histogram):
+            plot.setVisible(has_rounds)
+        say(self.places_caption, _PLACES if has_rounds else _NO_ROUNDS)
+        say(self.histogram_caption, _HISTOGRAM if has_rounds else "")
+
+
+class ClinicDialog(FollowingDialog):
+    """Follows the run that speculates in the window's columns. Does not block the window.
+
+    Signals:
+        run_asked(str): a run of the sample that is open is wanted, in that mode.
+    """
+
+    run_asked = Signal(str)
+
+    def __init__(
+        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(controller, selection, themes, parent)
+        self._key: object = None
+        self.clinic: Clinic | None = None
+        self.setWindowTitle("Acceptance clinic")
+        self.setMinimumSize(640, 480)
+        self.resize(920, 660)
+        self._make_views(themes)
+        self.follow()
+
+    def _make_views(self, themes: ThemeHolder) -> None:
+        self.empty = EmptyState(
+            "No speculation to examine yet",
+            "Here stand every figure that is called acceptance with what it divides, acceptance by place and round, "
+            "why drafts were rejected, and from which acceptance on speculation pays. Run a sample in a speculative "
+            "mode, or choose such a run on the left of the window.",
+            "Run this sample speculatively",
+        )
+        self.title = QLabel()
+        self.title.setProperty("role", "title")
+        self.badge = QLabel("lossy")
+        self.badge.setProperty("role", "warn-chip")
+        self.lossy = sentence("warn")
+        head = QHBoxLayout()
+        head.setSpacing(GRID)
+        head.addWidget(self.title)
+        head.addWidget(self.badge)
+        head.addStretch(1)
+        self.definitions, self.places = DefinitionsPage(), PlacesPage(themes)
+        self.failures, self.break_even = FailuresPage(themes), BreakEvenPage(themes)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        self.tabs.setAccessibleName("Parts of the clinic")
+        for page, name in (
+            (self.definitions, "Definitions"),
+            (self.places, "Places and rounds"),
+            (self.failures, "Failure modes"),
+            (self.break_even, "Break-even"),
+        ):
+            self.tabs.addTab(page, name)
+        self.body = QWidget()
+        column = QVBoxLayout(self.body)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(self.lossy)
+        column.addWidget(self.tabs, 1)
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        ground.addWidget(self.empty)
+        ground.addWidget(self.body, 1)
+        self.empty.activated.connect(lambda: self.run_asked.emit(SPECULATIVE))
+        self.break_even.empty.activated.connect(lambda: self.run_asked.emit(TARGET))
+        self.failures.round_chosen.connect(self._show_round)
+
+    def show_runs(self) -> None:
+        """Shows the run as it is now; cheap when nothing happened to it."""
+        run = speculative_run([self._controller.run(run_id) for run_id in self._selection.runs])
+        others = list(self._controller.runs.values())
+        key = key_of(run, others)
+        if self._key is not None and key == self._key:
+            return
+        self._key = key
+        self.empty.setVisible(run is None)
+        self.body.setVisible(run is not None)
+        self.clinic = None if run is None else clinic_of(run, others)
+        self.break_even.show_clinic(self.clinic)
+        if self.clinic is None or run is None:
+            return
+        self.title.setText(self.clinic.title)
+        self.badge.setVisible(is_lossy(run))
+        say(self.lossy, LOSSY if is_lossy(run) else "")
+        self.definitions.show_definitions(self.clinic.definitions)
+        self.places.show_clinic(self.clinic)
+        facts = run.info.speculation
+        has_trees = facts is not None and bool(facts.tree)
+        self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds), has_trees=has_trees)
+
+    def _show_round(self, chosen: Rejection) -> None:
+        """Selects a round in the timeline and its place in the text; moves a zoomed view only where it must."""
+        if self.clinic is None:
+            return
+        run = self.clinic.run
+        found = round_range(run, chosen.round_index)
+        self._selection.set_span(None)
+        self._selection.set_token((run.run_id, chosen.position))
+        self._selection.set_time_range(found)
+        view = self._selection.view_range
+        if found is not None and view is not None and (moved := around(found, view)) is not None:
+            self._selection.set_view_range(moved)
+
+    def restyle(self) -> None:
+        """The plots."""
+        self.places.places.restyle()
+        self.places.histogram.restyle()
+        self.break_even.restyle()

@@ -1,0 +1,1 @@
+"""The two columns: one model each, its stages, its answer."""

@@ -1,0 +1,353 @@
+"""One model: what it is, what it saw, where its time went, what it says, what it counts.
+
+The parts are separate rows, so that `ModelPair` can line both models up on one grid.
+"""
+
+from __future__ import annotations
+
+from textwrap import shorten
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QStackedLayout, QWidget
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import FAILED, ModelFacts
+from evprof.core.sample import Sample
+from evprof.core.speculation import EAGLE, KV_ADAPTED, LOOKUP, NGRAM, PAIRED_MODES, SELF
+from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.metrics.configurations.settings_text import kind_read
+from evprof.metrics.figures.decoding import output_length
+from evprof.view.columns import Column, takes_draft_model
+from ui.columns.stage_strip import StageStrip
+from ui.columns.token_text import TokenText
+from ui.players.event_player import EventPlayer
+from ui.players.frame_pictures import FramePictures
+from ui.players.frame_player import INPUT_PX, FramePlayer
+from ui.players.frame_strip import FrameStrip
+from ui.players.look_choice import LookChoice
+from ui.players.picture_feed import PlayerInput
+from ui.players.play_clock import PlayClock
+from ui.players.video_player import VideoPlayer
+from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
+from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, short_chips, stage_now
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.counter_row import CounterRow
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.panel_parts import ToneLabel
+
+NOTHING = "–"
+"""Stands where a figure is not known yet."""
+
+LOSSY = "This answer need not be the target's own: its cache was made of the draft's by a trained map."
+
+_STATE_WIDTH = 96
+_LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
+_LONGEST_ERROR = 240
+_ROLE_NAMES = {"draft": "event model", "target": "video model"}
+_KINDS = {DRAFT: "events", TARGET: "video"}
+_EMPTY = {
+    "draft": "The event model's answer appears here, token by token, while it runs.",
+    "target": "The video model's answer appears here. In speculative runs accepted tokens are underlined, "
+    "rejected ones struck through, the target's own dotted.",
+}
+
+
+_ABSENT = {
+    LOOKUP: "The drafts were taken from the prompt and from what the target had said before.",
+    SELF: "The target drafted for itself: every draft is accepted, and nothing can be saved.",
+    NGRAM: "The drafts came from counts of the target's own answers.",
+    EAGLE: "A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
+}
+"""Who drafted where no event model takes part."""
+
+_MAPPED = (
+    "No drafts in this run",
+    "The event model read its input and said nothing: a trained map made the target's cache of its own.",
+)
+
+_NO_TEXT = "It gives times and counts of this row, and no generated text."
+_TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
+"""Pages of the answer."""
+
+
+def _plain_text() -> QPlainTextEdit:
+    """Text without tokens, to read and copy."""
+    made = QPlainTextEdit()
+    made.setReadOnly(True)
+    made.document().setDocumentMargin(0)
+    made.setProperty("role", "answer")
+    made.setAccessibleName("Generated text, without its tokens")
+    made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    return made
+
+
+class ModelHead(QWidget):
+    """Name, family · arithmetic · device, part in the run, and what it is doing now.
+
+    With little room the part goes first (its side says it already), then the family.
+    """
+
+    def __init__(self, side: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._side = side
+        self._model: ModelFacts | None = None
+        self._name = QLabel()
+        self._name.setProperty("role", "title")
+        self._chips = QLabel()
+        self._chips.setProperty("role", "chip")
+        self._part = QLabel()
+        self._part.setProperty("role", "chip")
+        self._lossy = QLabel("lossy")
+        self._lossy.setProperty("role", "warn-chip")
+        self._lossy.setToolTip(LOSSY)
+        self._lossy.hide()
+        self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._state.setMinimumWidth(_STATE_WIDTH)
+        self.setFixedHeight(24)
+        row = QHBoxLayout(self)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        for widget in (self._name, self._lossy, self._chips, self._part):
+            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addStretch(1)
+        row.addWidget(self._state)
+
+    def show_column(self, column: Column | None) -> None:
+        """Shows a model of a run; called again while the run goes on."""
+        model = column.run.info.models.get(column.role) if column else None
+        part = column.role if column else ""
+        lossy = column is not None and column.is_answer and is_lossy(column.run)
+        known = (self._model, self._part.text(), not self._lossy.isHidden())
+        if (model, part, lossy) != known or not self._name.text():
+            self._model = model
+            self._part.setText(part)
+            self._lossy.setVisible(lossy)
+            self._fit()
+        if column is None:
+            self._state.say("", "dim")
+            return
+        state = stage_now(column.run, column.role)
+        self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
+        self._state.setToolTip(provenance_tip(column.run))
+
+    def minimumSizeHint(self) -> QSize:
+        """The name's beginning and the state: everything else gives way."""
+        return QSize(180, 24)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Chooses what to leave out, then shortens the name."""
+        model = self._model
+        name = model.name if model else _ROLE_NAMES[self._side].capitalize()
+        metrics = QFontMetrics(self._name.font())
+        wanted = metrics.horizontalAdvance(name) + GRID
+        room = self.width() - _STATE_WIDTH - GRID
+        room -= 0 if self._lossy.isHidden() else self._lossy.sizeHint().width() + GRID
+        for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
+            self._chips.setText(text)
+            self._chips.setVisible(bool(text))
+            self._part.setVisible(has_part and bool(self._part.text()))
+            used = sum(part.sizeHint().width() + GRID for part in (self._chips, self._part) if not part.isHidden())
+            if wanted + used <= room:
+                break
+        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideRight, max(64, room - used)))
+        self._name.setToolTip(f"{name}\n{chips(model)}".strip())
+
+
+class ModelColumn:
+    """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`. Not a widget itself."""
+
+    def __init__(
+        self, side: str, selection: Selection, themes: ThemeHolder, clock: PlayClock, look: LookChoice | None = None
+    ) -> None:
+        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn."""
+        self.side = side
+        self.head = ModelHead(side)
+        self._players: dict[str, FramePlayer] = {
+            "events": EventPlayer(themes, clock, look),
+            "video": VideoPlayer(themes, clock),
+        }
+        self._kind = _KINDS[side]
+        for kind, player in self._players.items():
+            player.setVisible(kind == self._kind)
+        self.frames = FrameStrip(themes, clock)
+        self.input = _row(*self._players.values(), self.frames)
+        self.strip = StageStrip(selection, themes)
+        self.counters = CounterRow(themes)
+        self.set_alone(False)
+        self.text = TokenText(selection, themes)
+        self.failure = QLabel()
+        self.failure.setProperty("role", "bad")
+        self.failure.setWordWrap(True)
+        self.failure.hide()
+        self.answer = QWidget()
+        self._stack = QStackedLayout(self.answer)
+        self._stack.addWidget(self.text)
+        self.empty = EmptyState("No answer yet", _EMPTY[side])
+        self._stack.addWidget(self.empty)
+        self.plain = _plain_text()
+        self._stack.addWidget(self.plain)
+        self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
+        self._stack.addWidget(EmptyState(*_MAPPED))
+        self.pictures: FramePictures | None = None
+        self._column: Column | None = None
+        self._version = -1
+        self.show_column(None)
+
+    @property
+    def players(self) -> list[FramePlayer]:
+        """The players of either kind of input."""
+        return list(self._players.values())
+
+    @property
+    def player(self) -> FramePlayer:
+        """The player of the model's kind of input."""
+        return self._players[self._kind]
+
+    @property
+    def column(self) -> Column | None:
+        """What is shown."""
+        return self._column
+
+    def set_alone(self, is_alone: bool) -> None:
+        """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
+        self.input.setMinimumHeight(_LEAST_INPUT_PX if is_alone else INPUT_PX)
+        self.input.setMaximumHeight(_MOST_INPUT_PX if is_alone else INPUT_PX)
+        for part in (self.frames, self.strip, self.counters):
+            part.setVisible(not is_alone)
+        for player in self.players:
+            player.set_alone(is_alone)
+
+    def explain_absence(self, other: Column | None) -> None:
+        """Says why there is no model on this side: no run yet, or the other side's run has none here."""
+        if other is None or takes_draft_model(other.run) or other.run.info.mode not in PAIRED_MODES:
+            self.empty.say("No answer yet", _EMPTY[self.side])
+        else:
+            self.empty.say("No event model in this run", _ABSENT.get(drafter_kind(other.run), _ABSENT[EAGLE]))
+
+    def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
+        """Shows one model of a run, or, before any run, just the input of a sample."""
+        is_new = column != self._column
+        if is_new:
+            self._column = column
+            self._version = -1
+            self.pictures = FramePictures(column) if column else None
+            if self.pictures is not None:
+                self.pictures.update()
+            self.frames.show_pictures(self.pictures, _lacking_pictures(column))
+            self.strip.show_column(column)
+            self.text.show_column(column)
+        self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
+        if column is not None:
+            sample = Sample.from_facts(column.run.info.sample)
+        self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
+        self.refresh()
+
+    def _show_player(self, kind: str) -> None:
+        """Any model may stand on either side; its input decides what plays."""
+        if kind != self._kind:
+            self.player.show_input(None, None)
+            self.player.hide()
+            self._kind = kind
+            self.player.show()
+
+    def refresh(self) -> None:
+        """Follows the run: cheap when nothing happened."""
+        self.strip.refresh()
+        column = self._column
+        if column is None:
+            self.head.show_column(None)
+            self.counters.set_entries([])
+            self._stack.setCurrentIndex(_NOTHING_YET)
+            self.failure.hide()
+            return
+        if column.run.version == self._version:
+            return
+        self._version = column.run.version
+        if self.pictures is not None and self.pictures.update():
+            self.frames.refresh()
+            self.player.refresh()
+        self.text.refresh()
+        self.head.show_column(column)
+        self.counters.set_entries(_entries(column))
+        sentence = column.run.info.error or ""
+        # Errors of other programs may be a page long.
+        self.failure.setText(shorten(sentence, _LONGEST_ERROR, placeholder=" …"))
+        self.failure.setToolTip(sentence)
+        self.failure.setVisible(bool(sentence) and column.is_answer)
+        self._show_answer(column)
+
+    def _show_answer(self, column: Column) -> None:
+        """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
+        run = column.run
+        if run.info.mode == KV_ADAPTED and not column.is_answer:
+            self._stack.setCurrentIndex(_SILENT)
+            return
+        if run.info.imported is None or has_pieces(run):
+            self._stack.setCurrentIndex(_TOKENS)
+            return
+        text = run.info.text if column.is_answer else None
+        self.plain.setPlainText(text or "")
+        self._stack.setCurrentIndex(_PLAIN if text else _TOKENS if run.info.status == FAILED else _LACKING)
+
+    def close(self) -> None:
+        """Ends the players' threads."""
+        for player in self.players:
+            player.close_feed()
+
+
+def _lacking_pictures(column: Column | None) -> str:
+    if column is None:
+        return ""
+    if column.run.info.cell and column.run.info.imported is None and column.run.info.is_over:
+        return "A suite keeps the pictures of the first row of each cell."
+    return lacking([column.run], "the pictures the model saw")
+
+
+def _entries(column: Column) -> list[tuple[str, str]]:
+    found = counters(column)
+    if column.run.info.imported is not None and not column.is_answer:
+        return [("imported", f"row {column.run.info.imported.row}")]
+    kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
+    if column.run.info.mode == KV_ADAPTED and not column.is_answer:
+        return [kv]
+    if not column.is_answer:
+        accepted = sum(entry.accepted for entry in column.run.rounds)
+        share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
+        return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
+    if column.run.info.imported is not None:
+        counted = output_length(column.run)
+        tokens = NOTHING if counted is None else str(counted)
+        return [
+            ("tokens", tokens),
+            ("tok/s", _pace_text(found.tokens_per_s)),
+            ("imported", f"row {column.run.info.imported.row}"),
+        ]
+    first = found.first_token_ns
+    pace = found.tokens_per_s
+    return [
+        ("tokens", str(found.tokens)),
+        ("tok/s", _pace_text(pace)),
+        ("TTFT", NOTHING if first is None else ms_text(ms_from_ns(first))),
+        kv,
+    ]
+
+
+def _pace_text(tokens_per_s: float | None) -> str:
+    return NOTHING if tokens_per_s is None else f"{tokens_per_s:.1f}"
+
+
+def _row(*widgets: QWidget) -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(GRID)
+    for widget in widgets:
+        row.addWidget(widget)
+    return holder

@@ -1,0 +1,125 @@
+"""Both models side by side on one grid, with one scrubber under both inputs."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSettings, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.sample import Sample
+from evprof.view.columns import Column
+from ui.columns.model_column import ModelColumn
+from ui.players.look_choice import LookChoice
+from ui.players.play_clock import PlayClock
+from ui.players.scrubber import Scrubber
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+
+
+class ModelPair(QWidget):
+    """Left the event model (A), right the video model (B). Rows line up whatever each column holds.
+
+    Signals:
+        failed(str): an input cannot be shown; a sentence.
+        sample_shown(): the inputs of another sample, or run, are on show.
+    """
+
+    failed = Signal(str)
+    sample_shown = Signal()
+
+    def __init__(
+        self,
+        selection: Selection,
+        themes: ThemeHolder,
+        settings: QSettings | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`settings` remember how events are drawn; None: nothing is remembered."""
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.clock = PlayClock(self)
+        self.look = LookChoice(settings, self)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock, self.look)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock, self.look)
+        self.scrubber = Scrubber(themes, self.clock)
+        for column in (self.left, self.right):
+            for player in column.players:
+                player.failed.connect(self.failed)
+        self._sample: Sample | None = None
+        grid = self._grid = QGridLayout(self)
+        grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        grid.setHorizontalSpacing(2 * GRID)
+        grid.setVerticalSpacing(GRID)
+        divider = QFrame()
+        divider.setProperty("role", "vrule")
+        grid.addWidget(divider, 0, 1, 2, 1)
+        lower = QFrame()
+        lower.setProperty("role", "vrule")
+        grid.addWidget(lower, 3, 1, 4, 1)
+        for place, column in ((0, self.left), (2, self.right)):
+            grid.addWidget(column.head, 0, place)
+            grid.addWidget(column.input, 1, place)
+            grid.addWidget(column.strip, 3, place)
+            grid.addWidget(column.counters, 4, place)
+            grid.addWidget(column.failure, 5, place)
+            grid.addWidget(column.answer, 6, place)
+            grid.setColumnStretch(place, 1)
+        grid.addWidget(self.scrubber, 2, 0, 1, 3)
+        grid.setRowStretch(6, 1)
+        grid.setRowMinimumHeight(6, 72)
+
+    def show_columns(self, a: Column | None, b: Column | None) -> None:
+        """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
+        self.left.explain_absence(b)
+        self.right.explain_absence(a)
+        self.left.show_column(a, self._sample_beside(b))
+        self.right.show_column(b, self._sample_beside(a))
+        self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
+        self._give_room()
+        self.sample_shown.emit()
+
+    def _give_room(self) -> None:
+        """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
+        is_alone = self.left.column is None and self.right.column is None
+        for column in (self.left, self.right):
+            column.set_alone(is_alone)
+        self._grid.setRowStretch(1, 4 if is_alone else 0)
+
+    @property
+    def shown_sample(self) -> Sample | None:
+        """Whose inputs are on show: a run's, or those of the sample to run next."""
+        column = self.left.column or self.right.column
+        return self._sample if column is None else Sample.from_facts(column.run.info.sample)
+
+    def keep_sample(self, sample: Sample) -> None:
+        """The sample to run next changed, and its files did not."""
+        self._sample = sample
+
+    def _sample_beside(self, other: Column | None) -> Sample | None:
+        """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
+        return self._sample if other is None else Sample.from_facts(other.run.info.sample)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no player waits for a picture."""
+        return not any(player.is_waiting for column in (self.left, self.right) for player in column.players)
+
+    def show_sample(self, sample: Sample | None) -> None:
+        """Shows the inputs of a sample that no run has used yet; text and figures stay empty."""
+        self._sample = sample
+        self.show_columns(None, None)
+
+    def refresh(self) -> None:
+        """Follows both runs: at most once per pull of the controller."""
+        self.left.refresh()
+        self.right.refresh()
+        self.scrubber.track.update()
+
+    def set_measuring(self, is_measuring: bool) -> None:
+        """Players pause while a run is measured."""
+        self.clock.set_suspended(is_measuring)
+
+    def close_feeds(self) -> None:
+        """Ends the players' threads."""
+        self.left.close()
+        self.right.close()

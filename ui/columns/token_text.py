@@ -1,0 +1,416 @@
+"""The streaming answer: tokens coloured and shaped by origin, to hover, click, select and copy.
+
+accepted underlined · bonus dotted · rejected struck through · lossy dashed · target plain: the shape says it, too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QTextCharFormat,
+    QTextLayout,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
+from evprof.core.units import ms_from_ns, ms_text
+from evprof.view.columns import Column
+from ui.columns.answer import AnswerFlow, Mark
+from ui.columns.text_blocks import Block, TextBlocks
+from ui.state.selection import Selection, TokenRef
+from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
+
+TEXT_PX = ANSWER_PX
+LINE_PX = 24.0
+_CARET_WIDTH = 7.0
+_SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)
+
+
+class TokenText(QAbstractScrollArea):
+    """One model's text, following its run. Scrolls along while text arrives, until the person scrolls away."""
+
+    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._selection = selection
+        self._themes = themes
+        self._flow: AnswerFlow | None = None
+        self._starts: list[int] = []
+        self._blocks = TextBlocks(self._formats)
+        self._selected: tuple[int, int] | None = None
+        self._anchor: int | None = None
+        self._was_dragged = False
+        self._is_following = True
+        self._has_caret = False
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Generated text")
+        self.viewport().setMouseTracking(True)
+        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.verticalScrollBar().valueChanged.connect(self._note_scroll)
+        themes.changed.connect(self._restyle)
+        selection.token_changed.connect(self._show_token)
+        self._restyle()
+
+    @property
+    def flow(self) -> AnswerFlow | None:
+        """The marks that are shown."""
+        return self._flow
+
+    def show_column(self, column: Column | None) -> None:
+        """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
+        run = column.run if column else None
+        proposals = column is not None and not column.is_answer
+        if self._flow is not None and run is self._flow.run and proposals == self._flow.proposals_only:
+            self.refresh()
+            return
+        self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
+        self._starts = []
+        self._selected = None
+        self._is_following = True
+        self._blocks.change(0, "")
+        self.refresh()
+        self._note_extent()
+        self.viewport().update()
+
+    def refresh(self) -> None:
+        """Takes in what the run has gained; repaints only when something changed."""
+        if self._flow is None:
+            return
+        changed = self._flow.update()
+        has_caret = not self._flow.run.info.is_over
+        if changed is not None:
+            marks = self._flow.marks
+            start = self._starts[changed] if changed < len(self._starts) else len(self._blocks.text)
+            del self._starts[changed:]
+            texts = [_shown(mark) for mark in marks[changed:]]
+            place = start
+            for text in texts:
+                self._starts.append(place)
+                place += len(text)
+            self._blocks.change(start, "".join(texts))
+            if self._selected is not None and self._selected[1] > start:
+                self._selected = None
+            self._note_extent()
+        if changed is not None or has_caret != self._has_caret:
+            self._has_caret = has_caret
+            self.viewport().update()
+
+    def plain_text(self) -> str:
+        """The selected text, or the whole answer: without rejected tokens and control pieces."""
+        if self._flow is None:
+            return ""
+        if self._selected is None:
+            return self._flow.plain_text()
+        start, stop = self._selected
+        parts = []
+        for mark, begin in zip(self._flow.marks, self._starts, strict=True):
+            if mark.is_answer and begin < stop and begin + len(mark.text) > start:
+                parts.append(mark.text[max(0, start - begin) : stop - begin])
+        return "".join(parts)
+
+    def mark_at(self, point: QPoint) -> Mark | None:
+        """The mark under a point of the viewport."""
+        if self._flow is None:
+            return None
+        at = self._blocks.character_at(point.x() - self._margin(), point.y() + self._offset())
+        index = -1 if at is None else bisect_right(self._starts, at) - 1
+        return self._flow.marks[index] if 0 <= index < len(self._flow.marks) else None
+
+    def describe(self, mark: Mark) -> str:
+        """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
+        run = self._flow.run if self._flow else None
+        first = mark.tokens[0]
+        ids = " ".join(str(token.token_id) for token in mark.tokens)
+        lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
+        known = "lossy: need not be the target's own" if mark.origin == ORIGIN_DRAFT else mark.origin
+        origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
+        lines.append(f"position {mark.position} · {origin}")
+        zero = run.info.start_ns if run else None
+        times = [] if zero is None else [f"at {ms_text(ms_from_ns(first.t_ns - zero))}"]
+        if mark.latency_ns is not None:
+            times.append(f"{ms_text(ms_from_ns(mark.latency_ns))} after the token before")
+        if times:
+            lines.append(" · ".join(times))
+        return "\n".join(lines)
+
+    # Qt's own
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme = self._themes.theme
+        offset = QPointF(self._margin(), -self._offset())
+        visible = self._blocks.blocks_between(self._offset(), self._offset() + self.viewport().height())
+        for block in visible:
+            self._paint_grounds(painter, block, offset, theme)
+            painter.setPen(theme.text)
+            block.layout.draw(painter, offset + QPointF(0, block.top), clip=QRectF(self.viewport().rect()))
+        for block in visible:
+            self._paint_shapes(painter, block, offset, theme)
+        if self._has_caret:
+            self._paint_caret(painter, offset, theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._lay_out()
+        self._note_extent()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._anchor = self._gap_at(event.position())
+            self._was_dragged = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._anchor is None:
+            return
+        here = self._gap_at(event.position())
+        if here != self._anchor:
+            self._was_dragged = True
+        self._selected = (min(here, self._anchor), max(here, self._anchor)) if self._was_dragged else None
+        self.viewport().update()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton or self._anchor is None:
+            return
+        self._anchor = None
+        if self._was_dragged:
+            return
+        self._selected = None
+        mark = self.mark_at(event.position().toPoint())
+        run = self._flow.run if self._flow else None
+        self._selection.set_token(None if mark is None or run is None else (run.run_id, mark.position))
+        self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            QGuiApplication.clipboard().setText(self.plain_text())
+        elif event.matches(QKeySequence.StandardKey.SelectAll):
+            self._selected = (0, len(self._blocks.text))
+            self.viewport().update()
+        elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self._step(-1 if event.key() == Qt.Key.Key_Left else 1)
+        else:
+            super().keyPressEvent(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            mark = self.mark_at(event.pos())
+            if mark is None:
+                QToolTip.hideText()
+            else:
+                QToolTip.showText(event.globalPos(), self.describe(mark), self.viewport())
+            return True
+        return super().viewportEvent(event)
+
+    # Layout and colours
+
+    def _formats(self, start: int, stop: int) -> list[QTextLayout.FormatRange]:
+        if self._flow is None:
+            return []
+        theme = self._themes.theme
+        found = []
+        for index in range(max(0, bisect_right(self._starts, start) - 1), len(self._starts)):
+            begin = self._starts[index]
+            if begin >= stop:
+                break
+            mark = self._flow.marks[index]
+            color = self._color(mark, theme)
+            if color is None:
+                continue
+            entry = QTextLayout.FormatRange()
+            entry.start = max(begin, start) - start
+            entry.length = min(begin + len(_shown(mark)), stop) - max(begin, start)
+            style = QTextCharFormat()
+            style.setForeground(color)
+            entry.format = style
+            found.append(entry)
+        return found
+
+    def _color(self, mark: Mark, theme: Theme) -> QColor | None:
+        """Text colour of a mark; None for the plain one. Accepted text stays plain: its line carries the colour."""
+        if mark.is_control:
+            return theme.text_dim
+        if mark.is_rejected:
+            # Thrown away: it steps back behind the answer.
+            return theme.alpha(theme.origin(ORIGIN_REJECTED), 0.8)
+        return theme.origin(ORIGIN_DRAFT) if mark.origin == ORIGIN_DRAFT else None
+
+    def _lay_out(self) -> None:
+        width = self.viewport().width() - 2 * self._margin()
+        self._blocks.set_geometry(self._themes.theme.font(TEXT_PX), width, LINE_PX)
+
+    def _restyle(self) -> None:
+        self._lay_out()
+        self.viewport().update()
+
+    def _margin(self) -> float:
+        return 0.0
+
+    def _offset(self) -> float:
+        return float(self.verticalScrollBar().value())
+
+    def _note_extent(self) -> None:
+        bar = self.verticalScrollBar()
+        height = self.viewport().height()
+        follows = self._is_following
+        # The scroll bar's place is always kept free, so that its coming and going never wraps the text anew.
+        bar.setPageStep(height)
+        bar.setSingleStep(int(LINE_PX))
+        bar.setRange(0, max(0, round(self._blocks.height) - height))
+        if follows and self._flow is not None and not self._flow.run.info.is_over:
+            bar.setValue(bar.maximum())
+        self._is_following = follows
+
+    def _note_scroll(self, value: int) -> None:
+        self._is_following = value >= self.verticalScrollBar().maximum() - 2
+        self.viewport().update()
+
+    def _gap_at(self, point: QPointF) -> int:
+        return self._blocks.character_at(point.x() - self._margin(), point.y() + self._offset(), between=True) or 0
+
+    # Selection
+
+    def _step(self, by: int) -> None:
+        flow = self._flow
+        if flow is None or not flow.marks:
+            return
+        answer = [mark.position for mark in flow.marks if not mark.is_rejected]
+        chosen = self._selection.token
+        if chosen is None or chosen.run_id != flow.run.run_id or not answer:
+            target = answer[0] if answer else 0
+        else:
+            target = answer[min(max(bisect_right(answer, chosen.position) - 1 + by, 0), len(answer) - 1)]
+        self._selection.set_token((flow.run.run_id, target))
+
+    def _show_token(self, token: TokenRef | None) -> None:
+        found = None if token is None else self._chosen(token)
+        if found is not None:
+            start = self._starts[found]
+            top, bar = self._blocks.top_of(start), self.verticalScrollBar()
+            if not bar.value() <= top <= bar.value() + self.viewport().height() - LINE_PX:
+                bar.setValue(round(top - self.viewport().height() / 3))
+        self.viewport().update()
+
+    def _chosen(self, token: TokenRef) -> int | None:
+        """Index of the answer's mark at the selected token of this run."""
+        if self._flow is None or self._flow.run.run_id != token.run_id:
+            return None
+        for index, mark in enumerate(self._flow.marks):
+            if not mark.is_rejected and any(record.position == token.position for record in mark.tokens):
+                return index
+        return None
+
+    # Painting
+
+    def _paint_grounds(self, painter: QPainter, block: Block, offset: QPointF, theme: Theme) -> None:
+        if self._selected is not None:
+            self._fill(painter, block, offset, self._selected, theme.selection)
+        token = self._selection.token
+        chosen = None if token is None else self._chosen(token)
+        if chosen is not None and self._flow is not None:
+            start, stop = self._span_of(chosen)
+            self._fill(painter, block, offset, (start, stop), theme.alpha(theme.accent, 0.32))
+
+    def _span_of(self, index: int) -> tuple[int, int]:
+        """Characters of a mark without the space before its word."""
+        start = self._starts[index]
+        stop = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._blocks.text)
+        text = self._blocks.text[start:stop]
+        return stop - len(text.lstrip(" ")), stop
+
+    def _fill(self, painter: QPainter, block: Block, offset: QPointF, span: tuple[int, int], color: QColor) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color)
+        for left, right, line_top, _ in self._pieces(block, *span):
+            painter.drawRoundedRect(
+                QRectF(offset.x() + left, offset.y() + line_top + 2, right - left, LINE_PX - 4).adjusted(-1, 0, 1, 0),
+                3,
+                3,
+            )
+
+    def _pieces(self, block: Block, start: int, stop: int) -> list[tuple[float, float, float, float]]:
+        """Left, right, top and base line of each line's part of characters start…stop-1 inside a block, in px."""
+        found = []
+        first, last = max(start, block.start) - block.start, min(stop, block.stop) - block.start
+        if first >= last:
+            return []
+        for index in range(block.lines):
+            line = block.line(index)
+            begin, end = line.textStart(), line.textStart() + line.textLength()
+            if begin < last and end > first:
+                left = _x(line.cursorToX(max(begin, first)))
+                right = min(_x(line.cursorToX(min(end, last))), left + 100_000.0)
+                # Spaces at the end of a line hang over; shapes stop where the letters do.
+                right = min(right, line.naturalTextWidth()) if end <= last else right
+                if right > left:
+                    found.append((left, right, block.top + index * LINE_PX, block.top + line.y() + line.ascent()))
+        return found
+
+    def _paint_shapes(self, painter: QPainter, block: Block, offset: QPointF, theme: Theme) -> None:
+        if self._flow is None:
+            return
+        marks = self._flow.marks
+        index = max(0, bisect_right(self._starts, block.start) - 1)
+        middle = QFontMetricsF(theme.font(TEXT_PX)).xHeight() / 2
+        while index < len(marks) and self._starts[index] < block.stop:
+            mark = marks[index]
+            start, stop = self._span_of(index)
+            index += 1
+            if mark.origin not in _SHAPED or mark.is_control:
+                continue
+            # Neighbours of one origin and one round share a line: what came together looks together.
+            while index < len(marks) and (marks[index].origin, marks[index].round_index) == (
+                mark.origin,
+                mark.round_index,
+            ):
+                stop = self._span_of(index)[1]
+                index += 1
+            for left, right, _, base in self._pieces(block, start, stop):
+                y = offset.y() + base + (-middle if mark.is_rejected else 4.0)
+                painter.setPen(_pen(mark.origin, theme.origin(mark.origin)))
+                painter.drawLine(
+                    QPointF(offset.x() + left + 0.5, y), QPointF(offset.x() + max(left + 1.5, right - 0.5), y)
+                )
+
+    def _paint_caret(self, painter: QPainter, offset: QPointF, theme: Theme) -> None:
+        x, top = 0.0, 0.0
+        if self._blocks.blocks:
+            block = self._blocks.blocks[-1]
+            line = block.line(block.lines - 1)
+            x, top = line.naturalTextWidth() + 2, block.top + (block.lines - 1) * LINE_PX
+        painter.fillRect(QRectF(offset.x() + x, offset.y() + top + 4, _CARET_WIDTH, LINE_PX - 8), theme.accent)
+
+
+def _shown(mark: Mark) -> str:
+    """The characters that stand for a mark on screen; control pieces get a space before them."""
+    return f" {mark.tokens[0].piece}" if mark.is_control else mark.text
+
+
+def _pen(origin: str, color: QColor) -> QPen:
+    """The line of an origin: dotted for bonus, dashed for lossy, thin for rejected, plain otherwise."""
+    pen = QPen(color, 1.25 if origin == ORIGIN_REJECTED else 2.0)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap if origin == ORIGIN_BONUS else Qt.PenCapStyle.FlatCap)
+    if origin == ORIGIN_BONUS:
+        pen.setDashPattern([0.01, 2.0])
+    elif origin == ORIGIN_DRAFT:
+        pen.setDashPattern([2.5, 1.5])
+    return pen
+
+
+def _x(value: object) -> float:
+    """`QTextLine.cursorToX` answers a number, or a pair of number and cursor, depending on the binding's mood."""
+    return float(value[0]) if isinstance(value, tuple) else float(value)  # type: ignore[arg-type]  # a number

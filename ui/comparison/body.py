@@ -1,0 +1,68 @@
+"""What the comparison window shows of a choice: the table, where differences come from, and what was left out."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+
+from ui.comparison.contribution_bars import AXIS, ROW, ContributionBars, legend
+from ui.comparison.sheet import Sheet
+from ui.comparison.table import SIGNS, ComparisonTable
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.panel_parts import say, section_head, sentence
+
+MOST_SHARE = 0.25
+"""Of the height for the contributions; more of them scroll."""
+
+
+class ComparisonBody(QWidget):
+    """The table takes the room; below it come the bars, on one scale, and the notes."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.table = ComparisonTable(themes)
+        self.bars = ContributionBars(themes)
+        self.signs = sentence("small")
+        self.notes = sentence("small")
+        self._line = QFrame()
+        self._line.setProperty("role", "rule")
+        self._reason = section_head("Where the difference comes from")
+        self._pane = QScrollArea()
+        self._pane.setWidgetResizable(True)
+        self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._pane.setWidget(self.bars)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        for label in (self._reason, self.signs, self.notes):
+            label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
+        column.addWidget(self.table, 1)
+        for widget in (self._line, self._reason, self._pane, self.signs, self.notes):
+            column.addWidget(widget)
+
+    def show_sheet(self, sheet: Sheet) -> None:
+        """Shows a comparison."""
+        self.table.show_sheet(sheet)
+        self.bars.show_rows(sheet.contributions)
+        self._fit()
+        for widget in (self._line, self._reason, self._pane):
+            widget.setVisible(bool(sheet.contributions))
+        meanings = legend(sheet.contributions)
+        said = [
+            f"{sheet.hidden} figures without a difference are hidden." if sheet.hidden else "",
+            SIGNS if len(sheet.heads) > 1 else "",
+            f"{meanings}." if meanings else "",
+        ]
+        say(self.signs, " ".join(filter(None, said)))
+        say(self.notes, " ".join(sheet.notes))
+
+    def _fit(self) -> None:
+        """All bars in sight, as long as the table keeps most of the room."""
+        wanted = self.bars.sizeHint().height()
+        most = AXIS + ROW * max(2, int(self.height() * MOST_SHARE / ROW))
+        self._pane.setFixedHeight(min(wanted, most))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()

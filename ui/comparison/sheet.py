@@ -1,0 +1,348 @@
+"""The comparison window's contents in words and figures: heads, rows of cells, contributions; it knows no widget.
+
+Figures come from `evprof.metrics.comparison.document`, so that the window and `evprof compare` say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log2
+from pathlib import Path
+
+from evprof.core.units import ms_text
+from evprof.metrics.comparison.document import (
+    Column,
+    Row,
+    column_contributions,
+    column_generation,
+    common_blocks,
+    comparison_rows,
+    setting_rows,
+)
+from evprof.metrics.configurations.settings_text import run_label
+from evprof.run.kept_repeatability import spread_for
+from evprof.view.labels import stage_title, stages_in
+from ui.comparison.book import OpenSession
+from ui.run_facts.figures import NOTHING, figure_name, figure_text, ratio_text
+from ui.run_facts.provenance import cell_names
+from ui.run_facts.run_text import mode_name, run_title
+
+GOOD, BAD = "good", "bad"
+
+_GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Time", ("_ms",)),
+    ("Rates", ("_tok_s",)),
+    ("Lengths", ("_tokens", "_length")),
+    ("Memory", ("_bytes",)),
+    ("Speculation", ("_rate",)),
+)
+"""Heads over the figures, and how the names of the metrics below them end."""
+
+_SPECULATION = ("draft_acceptance_rate", "mean_acceptance_length")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column's head: what it is, where it comes from, how much is in it."""
+
+    title: str
+    session: str
+    counts: str
+    is_baseline: bool
+    tip: str
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """One figure of one column. `wordings` tell it against the baseline, longest first; `judgement` is "good", "bad"
+    or ""; `strength` 0…1 is how large the change is, 1 from a factor of 2 on."""
+
+    value: str
+    count: str = ""
+    wordings: tuple[str, ...] = ()
+    judgement: str = ""
+    strength: float = 0.0
+    tip: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a value at all."""
+        return self.value != NOTHING
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """A line of the table: a head over others (no cells), a setting (one line), or a figure (two lines)."""
+
+    name: str
+    unit: str = ""
+    cells: tuple[FigureCell, ...] = ()
+    swatch: str = ""
+    tip: str = ""
+    is_head: bool = False
+    is_setting: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one piece adds to a difference: a stage or several, or "unattributed", "overlap", "remainder"."""
+
+    name: str
+    delta_ms: float
+    tip: str
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it has a stage's colour."""
+        return bool(stages_in(self.name))
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """Why one column differs from the baseline: its parts, their sum, and the sentence about generation."""
+
+    title: str
+    parts: tuple[Part, ...]
+    total: str
+    generation: str
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Everything the window shows of a comparison."""
+
+    heads: tuple[Head, ...] = ()
+    rows: tuple[SheetRow, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    notes: tuple[str, ...] = ()
+    baseline: int = 0
+    hidden: int = 0
+    columns: tuple[Column, ...] = field(default=(), compare=False)
+
+    def as_text(self) -> str:
+        """Tab-separated lines: per column the value, the difference, the ratio with its interval, and the count."""
+        lines = [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
+        for row in self.rows:
+            name = f"{row.name} {row.unit}".strip()
+            if row.is_head:
+                lines.append([name])
+                continue
+            lines.append([name, *(" ".join(filter(None, (c.value, *c.wordings[:1], c.count))) for c in row.cells)])
+        for entry in self.contributions:
+            parts = (f"{stage_title(part.name)} {_signed_ms(part.delta_ms)}" for part in entry.parts)
+            lines.append([entry.title, entry.total, "; ".join(parts), entry.generation])
+        return "\n".join("\t".join(line) for line in lines)
+
+
+def sheet(
+    listed: Sequence[Column],
+    baseline: int,
+    basis: str,
+    sessions: Mapping[str, OpenSession],
+    *,
+    differences_only: bool = False,
+) -> Sheet:
+    """Works a comparison out; may take a second over thousands of runs. `listed` holds at least one column."""
+    titles = titles_of(listed)
+    heads = tuple(
+        _head(column, title, sessions[column.session], is_baseline=index == baseline)
+        for index, (column, title) in enumerate(zip(listed, titles, strict=True))
+    )
+    rows = comparison_rows(listed, baseline, basis, spread_for(listed[baseline].runs[0]))
+    shown = [row for row in rows if not differences_only or any(row.differs(i) for i in range(len(listed)))]
+    settings = [row for row in setting_rows(listed) if row.differs]
+    lines = [SheetRow("Settings that differ", is_head=True)] if settings else []
+    lines += [
+        SheetRow(row.name, cells=tuple(FigureCell(value or NOTHING) for value in row.values), is_setting=True)
+        for row in settings
+    ]
+    blocks = common_blocks(listed, basis)
+    notes = dict.fromkeys(note for row in rows for note in row.notes)
+    return Sheet(
+        heads,
+        (*lines, *_figure_rows(shown, listed, baseline)),
+        tuple(
+            _contribution(listed[baseline], column, title, basis, blocks)
+            for index, (column, title) in enumerate(zip(listed, titles, strict=True))
+            if index != baseline
+        ),
+        (*_left_out(listed, titles, sessions), *_repeats(listed), *notes),
+        baseline,
+        len(rows) - len(shown),
+        tuple(listed),
+    )
+
+
+def titles_of(listed: Sequence[Column]) -> list[str]:
+    """Names that tell the columns apart; where two sessions have the same, with the session's."""
+    names = [" · ".join(filter(None, title_parts(column))) for column in listed]
+    return [
+        f"{name} · {Path(column.session).stem}" if names.count(name) > 1 and column.session else name
+        for name, column in zip(names, listed, strict=True)
+    ]
+
+
+def title_parts(column: Column) -> tuple[str, str]:
+    """A configuration's name, and below it what it runs: the cell and the model, or the request and its settings."""
+    info = column.runs[0].info
+    model = info.models.get(info.role)
+    name = model.name if model else info.role
+    if column.is_cell:
+        cell, _ = cell_names(column.runs[0])
+        return cell, "" if name in cell else name
+    return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
+
+
+def _head(column: Column, title: str, session: OpenSession, *, is_baseline: bool) -> Head:
+    info = column.runs[0].info
+    runs = len(column.runs)
+    samples = len(column.samples())
+    counted = f"{runs:,} run" + ("" if runs == 1 else "s")
+    if column.is_cell:
+        counted = f"{samples:,} sample" + ("" if samples == 1 else "s")
+        counted += f" · {runs:,} runs" if runs > samples else ""
+    counted += f" · {column.failures} failed" if column.failures else ""
+    model = info.models.get(info.role)
+    lines = [column.label, mode_name(info.mode), *([model.name] if model else []), session.path or session.title]
+    if info.imported is not None:
+        lines.append(f"imported from {info.imported.path}")
+    lines.append("the baseline" if is_baseline else "click: compare the others to this")
+    return Head(title, session.title, counted, is_baseline, "\n".join(lines))
+
+
+def _figure_rows(rows: Sequence[Row], listed: Sequence[Column], baseline: int) -> list[SheetRow]:
+    lines: list[SheetRow] = []
+    for head, endings in _GROUPS:
+        inside = [row for row in rows if _group_of(row.metric) == endings]
+        if inside:
+            lines.append(SheetRow(head, is_head=True))
+            lines += [_figure_row(row, listed, baseline) for row in inside]
+    return lines
+
+
+def _group_of(metric: str) -> tuple[str, ...]:
+    if metric in _SPECULATION:
+        return _GROUPS[-1][1]
+    return next((endings for _, endings in _GROUPS if metric.endswith(endings)), _GROUPS[0][1])
+
+
+def _figure_row(row: Row, listed: Sequence[Column], baseline: int) -> SheetRow:
+    name, tip = figure_name(row.metric)
+    stage = row.metric.removesuffix("_ms")
+    unit = "MiB" if row.unit == "bytes" else "" if row.unit == "tokens" else row.unit
+    return SheetRow(
+        name,
+        unit,
+        tuple(_cell(row, index, column, is_baseline=index == baseline) for index, column in enumerate(listed)),
+        stage if stages_in(stage) else "",
+        "\n".join((tip, *row.notes)).strip(),
+    )
+
+
+def _cell(row: Row, index: int, column: Column, *, is_baseline: bool) -> FigureCell:
+    value, count = row.values[index], row.counts[index]
+    # The head says how many there are; a cell does where it is made of fewer.
+    told = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
+    if value is None:
+        return FigureCell(NOTHING, tip=f"not measured: n = 0 of {len(column.runs):,}")
+    shown = value_text(value, row.unit)
+    kind = "mean over samples" if column.is_cell else "mean of repeats" if count > 1 else ""
+    exact = [f"{shown} {row.unit}".strip() + (f", {kind}, n = {count:,}" if kind else "")]
+    if is_baseline:
+        return FigureCell(shown, told, tip=exact[0])
+    delta, ratio = row.delta[index], row.ratio[index]
+    interval = row.ci95[index] if row.ci95 else None
+    paired = row.paired_counts[index]
+    if delta is None:
+        return FigureCell(shown, told, tip=f"{exact[0]}\nThe baseline has no such figure.")
+    ends = "" if interval is None else f"[{ratio_text(interval[0])[:-1]}, {ratio_text(interval[1])[:-1]}]"
+    signed, times = delta_text(delta, row.unit), ratio_text(ratio)
+    wordings = [f"{signed} · {times} {ends}".strip()] if times else []
+    wordings += [f"{signed} · {times}", f"{times} {ends}".strip(), times] if times else [signed]
+    exact.append(f"{signed} {row.unit} against the baseline".replace("  ", " "))
+    if times:
+        exact.append(f"{times} of it" + (f", 95 % interval {ends}" if ends else ""))
+    if paired is not None:
+        exact.append(f"in pairs over the {paired:,} samples that both have")
+    judgement = _judgement(row, index)
+    if judgement:
+        exact.append("better" if judgement == GOOD else "worse")
+    elif interval is not None and not row.differs(index):
+        exact.append("no difference: the interval holds 1")
+    strength = 0.0 if not ratio or ratio <= 0 else min(1.0, abs(log2(ratio)))
+    return FigureCell(shown, told, tuple(dict.fromkeys(wordings)), judgement, strength, "\n".join(exact))
+
+
+def _judgement(row: Row, index: int) -> str:
+    ratio = row.ratio[index]
+    if ratio is None or row.lower_is_better is None or not row.differs(index):
+        return ""
+    return GOOD if (ratio < 1) == row.lower_is_better else BAD
+
+
+def value_text(value: float, unit: str) -> str:
+    """A figure without its unit; shares in percent."""
+    return f"{100 * value:.1f} %" if unit == "" else figure_text(value, unit)
+
+
+def delta_text(delta: float, unit: str) -> str:
+    """A difference with its sign: `+412`, `−0.31`, `±0`."""
+    text = value_text(abs(delta), unit)
+    if unit == "tokens" and abs(delta) % 1:
+        text = f"{abs(delta):.1f}"
+    if not any(digit in text for digit in "123456789"):
+        return "±0"
+    return ("+" if delta > 0 else "−") + text
+
+
+def _contribution(
+    base: Column, other: Column, title: str, basis: str, blocks: Sequence[tuple[str, ...]]
+) -> Contribution:
+    listed = column_contributions(base, other, basis, blocks)
+    parts = tuple(Part(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
+    whole = sum(part.delta_ms for part in parts)
+    total = _signed_ms(whole) if parts else "no time that both measured"
+    return Contribution(title, parts, total, _generation_sentence(base, other, basis))
+
+
+def _part_tip(entry: Mapping[str, object]) -> str:
+    delta, share, ends = entry["delta_ms"], entry["share"], entry.get("ci95")
+    lines = [f"{stage_title(str(entry['stage']))}   {_signed_ms(_float(delta))}"]
+    if isinstance(share, float):
+        lines.append(f"{share:.0%} of the difference")
+    if isinstance(ends, list):
+        lines.append(f"95 % interval {_signed_ms(ends[0])} … {_signed_ms(ends[1])}")
+    return "\n".join(lines)
+
+
+def _generation_sentence(base: Column, other: Column, basis: str) -> str:
+    found = column_generation(base, other)
+    parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
+    return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
+
+
+def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
+    failed = [f"{column.failures} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures]
+    warm = sum(sessions[column.session].left_out(column) for column in listed)
+    said = []
+    if failed:
+        said.append(f"Failed rows, left out: {'; '.join(failed)}.")
+    if warm:
+        said.append(f"{warm:,} warm-up, cold or profiled run" + (" is" if warm == 1 else "s are") + " left out.")
+    return said
+
+
+def _repeats(listed: Sequence[Column]) -> list[str]:
+    """What a difference is divided over, where that is not simply everything."""
+    if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
+        return []
+    return ["Of the repeats of one request the bars divide the one of median total, so that their parts add up."]
+
+
+def _signed_ms(delta_ms: float) -> str:
+    return ("+" if delta_ms > 0 else "−" if delta_ms < 0 else "±") + ms_text(abs(delta_ms))
+
+
+def _float(value: object) -> float:
+    return value if isinstance(value, float) else 0.0

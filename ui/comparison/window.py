@@ -1,0 +1,394 @@
+"""The comparison window: configurations of this session and of others, side by side against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+)
+from PySide6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from evprof.metrics.comparison.document import compare_document
+from evprof.run.kept_repeatability import spread_for
+from ui.comparison.bar import ComparisonBar
+from ui.comparison.body import ComparisonBody
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
+from ui.comparison.configuration_list import ConfigurationList
+from ui.comparison.export import FORMATS, write_comparison_as
+from ui.comparison.saved_views import SavedViews
+from ui.comparison.session_shelf import ReadSession, SessionShelf
+from ui.comparison.sheet import Sheet, sheet
+from ui.state.newest_errand import NewestErrand
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.state.window_session import WindowSession
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.message_bar import MessageBar
+from ui.widgets.panel_parts import section_head
+
+INTERVAL_MS = 600
+"""The figures change at most this often while runs end."""
+
+LIST_PX = 216
+_SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"
+
+
+class ComparisonDialog(QDialog):
+    """Follows the window's session; others are read once. Does not block the window."""
+
+    def __init__(
+        self,
+        session: WindowSession,
+        controller: RunController,
+        selection: Selection,
+        themes: ThemeHolder,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._controller = controller
+        self._selection = selection
+        self.book = ComparisonBook()
+        self.saved = SavedViews(session)
+        self.shelf = SessionShelf(self)
+        self.errand = NewestErrand("evprof-comparison-sheet", self)
+        self._key: object = None
+        self._view: dict[str, object] | None = None
+        self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._follow)
+        self.setWindowTitle("Compare")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setAcceptDrops(True)
+        self.setMinimumSize(720, 480)
+
+        self._make_views(themes)
+        self.resize(1280, 800)
+        self._connect()
+        self._follow()
+
+    # Views.
+
+    def _make_views(self, themes: ThemeHolder) -> None:
+        self.messages = MessageBar(themes)
+        self.bar = ComparisonBar(self.saved)
+        self.configurations = ConfigurationList(themes)
+        self.body = ComparisonBody(themes)
+        self.table = self.body.table
+        self.empty = EmptyState(
+            "Nothing to compare yet",
+            "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
+            "column here; one is the baseline that all others are told against. Tick configurations on the left, or "
+            "add another session or a file of results.",
+            "Add session…",
+        )
+        self.empty.activated.connect(self.browse)
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(0, 0, 0, 0)
+        ground.setSpacing(0)
+        ground.addWidget(self.bar)
+        ground.addWidget(self.messages)
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        row.addWidget(self._left())
+        divider = QFrame()
+        divider.setProperty("role", "vrule")
+        row.addWidget(divider)
+        row.addWidget(self._right(), 1)
+        ground.addLayout(row, 1)
+
+    def _left(self) -> QWidget:
+        side = QFrame()
+        side.setProperty("role", "panel")
+        side.setFixedWidth(LIST_PX)
+        column = QVBoxLayout(side)
+        column.setContentsMargins(0, GRID, 0, GRID)
+        column.setSpacing(GRID // 2)
+        head = section_head("Configurations")
+        head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        self.add = QPushButton("Add session…")
+        self.add.setProperty("role", "link")
+        self.add.setToolTip("Compare with another session, or with results of earlier scripts (.json)")
+        self.add.setContentsMargins(2 * GRID, 0, 0, 0)
+        self.add.clicked.connect(self.browse)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        foot.addWidget(self.add)
+        foot.addStretch(1)
+        column.addWidget(head)
+        column.addWidget(self.configurations, 1)
+        column.addLayout(foot)
+        return side
+
+    def _right(self) -> QWidget:
+        right = QFrame()
+        right.setProperty("role", "panel")
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, GRID)
+        column.setSpacing(0)
+        self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
+        column.addWidget(self.empty)
+        column.addWidget(self.body, 1)
+        return right
+
+    def _connect(self) -> None:
+        self.bar.basis_chosen.connect(self._take_basis)
+        self.bar.differences_toggled.connect(self._take_differences)
+        self.bar.view_opened.connect(self.open_view)
+        self.bar.view_removed.connect(self.saved.remove)
+        self.bar.save_asked.connect(self._ask_name)
+        self.bar.copy_asked.connect(self.copy)
+        self.bar.export_asked.connect(self._ask_place)
+        self.configurations.toggled.connect(self._toggle)
+        self.configurations.removed.connect(self._close_session)
+        self.table.baseline_chosen.connect(self._choose_baseline)
+        self.table.moved.connect(self._move)
+        self.table.removed.connect(self._remove)
+        self.table.menu_asked.connect(self._offer)
+        self.errand.done.connect(self._show)
+        self.shelf.came.connect(self._take_session)
+        self.shelf.failed.connect(self._take_failure)
+        self._controller.runs_changed.connect(self._note)
+        self._controller.session_replaced.connect(self._start_over)
+
+    # What is compared.
+
+    def _note(self, _run_ids: object) -> None:
+        if not self._later.isActive():
+            passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
+            self._later.start(max(0, INTERVAL_MS - int(passed)))
+
+    def _start_over(self) -> None:
+        """The window shows another session: nothing of the old one is left."""
+        self.book.close_session(OPEN_SESSION)
+        self._note(None)
+
+    def _follow(self) -> None:
+        self._age.start()
+        runs = self._controller.runs
+        self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
+        chosen = [runs[run_id] for run_id in self._selection.runs if run_id in runs]
+        self.book.choose_first(chosen)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Shows the choice as it is now; figures over many runs follow when they are worked out."""
+        self.configurations.show_book(self.book)
+        listed, baseline = self.book.columns, self.book.baseline_index
+        self.body.setVisible(bool(listed))
+        self.empty.setVisible(not listed)
+        self.bar.set_has_columns(bool(listed))
+        key = (tuple(map(_identity, listed)), baseline, self.book.basis, self.book.differences_only)
+        if key == self._key:
+            return
+        self._key = key
+        if not listed:
+            self.errand.forget()
+            self._show(Sheet())
+            return
+        basis, sessions, only = self.book.basis, dict(self.book.sessions), self.book.differences_only
+        self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
+
+    def _show(self, found: object) -> None:
+        if isinstance(found, Sheet):
+            self.body.show_sheet(found)
+
+    def _take_basis(self, basis: str) -> None:
+        self.book.basis = basis
+        self._fill()
+
+    def _take_differences(self, is_on: bool) -> None:
+        self.book.differences_only = is_on
+        self._fill()
+
+    def _toggle(self, place: object) -> None:
+        if isinstance(place, Place):
+            self.book.toggle(place)
+            self._fill()
+
+    def _place(self, index: int) -> Place:
+        return place_of(self.book.columns[index])
+
+    def _choose_baseline(self, index: int) -> None:
+        self.book.choose_baseline(self._place(index))
+        self._fill()
+
+    def _move(self, index: int, to: int) -> None:
+        self.book.move(self._place(index), to - index)
+        self._fill()
+
+    def _remove(self, index: int) -> None:
+        self._toggle(self._place(index))
+
+    def _offer(self, index: int, at: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        last = len(self.book.columns) - 1
+        for text, work, is_possible in (
+            ("Make this the baseline  Enter", partial(self._choose_baseline, index), True),
+            ("Move left  Ctrl+←", partial(self._move, index, index - 1), index > 0),
+            ("Move right  Ctrl+→", partial(self._move, index, index + 1), index < last),
+            ("Remove  Del", partial(self._remove, index), True),
+        ):
+            action = menu.addAction(text)
+            action.setEnabled(is_possible)
+            action.triggered.connect(lambda _=False, work=work: work())
+        menu.popup(at)
+
+    # Other sessions.
+
+    def browse(self) -> None:
+        """Asks for sessions or result files to compare with."""
+        folder = str(self._session.path.parent) if self._session.path is not None else ""
+        paths, _ = QFileDialog.getOpenFileNames(self, "Add sessions", folder, _SESSIONS)
+        self.add_sessions([Path(path) for path in paths])
+
+    def add_sessions(self, paths: Sequence[Path]) -> None:
+        """Reads sessions or result files beside the open one, in the background."""
+        for path in paths:
+            full = path.resolve()
+            if full == (self._session.path.resolve() if self._session.path is not None else None):
+                self.messages.post(f"{path.name} is the open session; its configurations are listed already.", "info")
+            elif str(full) not in self.book.sessions:
+                self.shelf.read(full)
+
+    def _take_session(self, read: object) -> None:
+        if not isinstance(read, ReadSession):
+            return
+        self.book.show_session(read.path, read.title, read.runs)
+        if not self.book.sessions[read.path].columns:
+            self.messages.post(f"{read.title} holds no finished run that can be compared.", "warn")
+        self._show_view()
+        self._fill()
+
+    def _take_failure(self, told: str) -> None:
+        self.messages.post(told)
+        self._show_view()
+        self._fill()
+
+    def _close_session(self, path: object) -> None:
+        self.book.close_session(str(path))
+        self._fill()
+
+    # Saved views.
+
+    def _ask_name(self) -> None:
+        name, is_given = QInputDialog.getText(self, "Save view", "Name of this comparison:")
+        if is_given and name.strip():
+            self.save_view(name.strip())
+
+    def save_view(self, name: str) -> None:
+        """Keeps the choice in the open session under a name, in place of one of that name."""
+        self.saved.save(name, self.book.to_view())
+        self.messages.post(f"Saved in the session as “{name}”.", "info")
+
+    def open_view(self, name: str) -> None:
+        """Shows a saved view; the other sessions that it needs are read first."""
+        self._view = self.saved.by_name[name]
+        self.add_sessions([Path(path) for path in sessions_of(self._view)])
+        self._show_view()
+        self._fill()
+
+    def _show_view(self) -> None:
+        view = self._view
+        if view is None or (any(path not in self.book.sessions for path in sessions_of(view)) and self.shelf.is_busy):
+            return
+        self._view = None
+        missing = self.book.show_view(view)
+        if missing:
+            self.messages.post(f"{missing} of its columns are not in these sessions any more.", "warn")
+        self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
+
+    # Copying and writing.
+
+    def copy(self) -> None:
+        """Puts the table and the contributions into the clipboard as tab-separated text."""
+        QGuiApplication.clipboard().setText(self.table.sheet.as_text())
+        self.messages.post("Copied as tab-separated text.", "info")
+
+    def _ask_place(self, key: str) -> None:
+        text, pattern = FORMATS[key]
+        start = str(Path.home() / f"comparison.{'csv' if key == 'csv' else 'json'}")
+        path, _ = QFileDialog.getSaveFileName(self, text.rstrip("…"), start, pattern)
+        if path:
+            self.write(key, Path(path))
+
+    def write(self, key: str, path: Path) -> None:
+        """Writes the comparison ("csv", "json") or its runs ("chrome") in the background."""
+        book = self.book
+        listed, baseline, basis, only = book.columns, book.baseline_index, book.basis, book.differences_only
+        if key != "chrome" and len(listed) < 2:
+            self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
+            return
+
+        def work() -> str:
+            document = None
+            if key != "chrome":
+                base = listed[baseline]
+                processes = spread_for(base.runs[0])
+                document = compare_document(listed, base, basis, differences_only=only, processes=processes)
+            return write_comparison_as(key, path, listed, document)
+
+        self._session.in_background(work, lambda told: self.messages.post(told, "info"), self.messages.post)
+
+    # Qt's own.
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+C copies wherever one is."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        elif event.matches(QKeySequence.StandardKey.Save):
+            self._ask_name()
+        else:
+            super().keyPressEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Files are welcome."""
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Adds sessions that were dropped."""
+        self.add_sessions([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+        event.acceptProposedAction()
+
+    def done(self, result: int) -> None:
+        """Threads end before what they answer to goes away; both Esc and the window's button come by here."""
+        self.settle()
+        super().done(result)
+
+    def settle(self) -> None:
+        """Waits for threads."""
+        self._later.stop()
+        self.errand.wait()
+        self.shelf.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being read or worked out."""
+        return not (self.errand.is_busy or self.shelf.is_busy or self._later.isActive())
+
+
+def _identity(column: object) -> int:
+    """Tells configurations apart; they are gathered anew whenever runs end."""
+    return id(column)

@@ -1,1 +1,0 @@
-"""Dialogs and popovers: model choice, shortcuts, about, export."""

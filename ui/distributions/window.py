@@ -1,0 +1,113 @@
+"""The distributions window: how the times between tokens spread, and which drafted positions were accepted."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from evprof.view.columns import columns_of
+from ui.distributions.figures import PERCENTILES, Pool, figures, pools, speculative
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.following_dialog import FollowingDialog
+from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.plots import AcceptancePlot, Curve, LatencyPlot
+
+"""The plots change at most this often while a run goes on."""
+
+_TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
+_TOGETHER = (
+    "Tokens of one round arrive together: one counts the whole wait, the others 0 ms, as in all figures. "
+    "0 ms has no place on this axis, so the curve begins at their share."
+)
+_NO_TIMES = "The curve begins with a run's second token."
+_POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
+_NOT_SPECULATIVE = (
+    "Which share of the tokens drafted at each position was accepted. A speculative run fills this: run or choose one."
+)
+_NO_ROUNDS = "The first verified round fills this."
+
+
+class DistributionsDialog(FollowingDialog):
+    """Follows the window's two columns and the runs in them. Does not block the window."""
+
+    def __init__(
+        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(controller, selection, themes, parent)
+        self._key: object = None
+        self.setWindowTitle("Distributions")
+        self.setMinimumSize(480, 420)
+        self.resize(680, 660)
+        self._make_views(themes)
+        self.follow()
+
+    def _make_views(self, themes: ThemeHolder) -> None:
+        self.empty = EmptyState(
+            "No distributions yet",
+            "How long each token took, and which drafted tokens were accepted, stand here. Run a sample, or choose a "
+            "run on the left of the window.",
+        )
+        self.table = FigureTable(themes)
+        self.table.setAccessibleName("Time per token")
+        self.times = LatencyPlot(themes)
+        self.times_caption = sentence("small")
+        self.acceptance = AcceptancePlot(themes)
+        self.acceptance_caption = sentence("small")
+        self.body = QWidget()
+        column = QVBoxLayout(self.body)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(section_head("Time per token"))
+        column.addWidget(self.table)
+        column.addWidget(self.times, 3)
+        column.addWidget(self.times_caption)
+        column.addSpacing(GRID)
+        column.addWidget(section_head("Accepted drafts by position"))
+        column.addWidget(self.acceptance, 2)
+        column.addWidget(self.acceptance_caption)
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        ground.addWidget(self.empty)
+        ground.addWidget(self.body, 1)
+
+    def show_runs(self) -> None:
+        """Shows the columns as they are now; cheap when nothing happened to them."""
+        runs = self._controller.runs
+        found = pools(columns_of(runs, self._selection.runs), runs, of_cells=self._selection.of_cells)
+        key = [(pool.title, pool.color, pool.key) for pool in found]
+        if key == self._key:
+            return
+        self._key = key
+        self.empty.setVisible(not found)
+        self.body.setVisible(bool(found))
+        self._show_times(found)
+        self._show_positions(speculative(found))
+
+    def _show_times(self, found: list[Pool]) -> None:
+        gaps = [pool.gaps_ms() for pool in found]
+        self.table.show_rows(
+            [
+                TableRow(pool.title, figures(listed), swatch=pool.color)
+                for pool, listed in zip(found, gaps, strict=True)
+            ],
+            ("n", *(f"p{percent}" for percent in PERCENTILES)),
+        )
+        self.times.show_curves(
+            [Curve(listed, pool.color, pool.title) for pool, listed in zip(found, gaps, strict=True)]
+        )
+        caption = f"{_TIMES} {_TOGETHER}" if speculative(found) else _TIMES
+        say(self.times_caption, caption if any(gaps) else _NO_TIMES)
+
+    def _show_positions(self, pool: Pool | None) -> None:
+        positions = [] if pool is None else pool.positions()
+        self.acceptance.show_positions(positions)
+        self.acceptance.setVisible(bool(positions))
+        say(self.acceptance_caption, _NOT_SPECULATIVE if pool is None else _POSITIONS if positions else _NO_ROUNDS)
+
+    def restyle(self) -> None:
+        """The plots."""
+        self.times.restyle()
+        self.acceptance.restyle()

@@ -1,0 +1,1 @@
+"""Players of events and video, and the scrubber under them."""

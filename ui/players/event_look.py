@@ -1,0 +1,134 @@
+"""How a person wants to see events: rendering, colours, and how much time one picture gathers; it knows no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from evprof.core.events import EventArray
+    from evprof.loaders.pictures.render import Picture
+    from evprof.loaders.pictures.renderings import Painter
+    from ui.players.event_windows import EventWindows
+
+AS_MODEL = "eventgpt"
+"""The rendering of the model's own frames: its palette is fixed."""
+
+BY_THEME = "theme"
+"""The palette that follows the window's theme."""
+
+SPANS_US = (5_000, 10_000, 25_000, 50_000, 100_000)
+"""What a picture may gather, by time. EventGPT's frames of a 50 ms clip are 10 ms each."""
+
+COUNTS = (5_000, 25_000, 100_000)
+"""What a picture may gather, by number."""
+
+_LEAST_US, _MOST_US = 100, 10_000_000
+_MOST_COUNT = 10_000_000
+
+
+@dataclass(frozen=True)
+class EventLook:
+    """`count` None: a picture shows the events of the last `span_us`; otherwise the last `count` events."""
+
+    rendering: str = "polarity"
+    palette: str = BY_THEME
+    span_us: int = 10_000
+    count: int | None = None
+
+    @property
+    def is_as_model(self) -> bool:
+        """Whether pictures are drawn exactly as EventGPT's."""
+        return self.rendering == AS_MODEL
+
+    def in_theme(self, is_dark: bool) -> Self:
+        """The same with the palette that is meant in a theme."""
+        if self.is_as_model:
+            return replace(self, palette=AS_MODEL)
+        return replace(self, palette="dark" if is_dark else "light") if self.palette == BY_THEME else self
+
+    @property
+    def words(self) -> str:
+        """How much a picture gathers: `10 ms`, `25 k events`."""
+        return span_words(self.span_us) if self.count is None else count_words(self.count)
+
+    @property
+    def text(self) -> str:
+        """For a settings file; `from_text` is its inverse."""
+        return " ".join((self.rendering, self.palette, str(self.span_us), str(self.count or 0)))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """What a settings file says; the defaults where that means nothing."""
+        from evprof.loaders.pictures.palette import PALETTES
+        from evprof.loaders.pictures.renderings import RENDERINGS
+
+        words = text.split()
+        if len(words) != 4 or not words[2].isdecimal() or not words[3].isdecimal():
+            return cls()
+        rendering, palette, span_us, count = words[0], words[1], int(words[2]), int(words[3])
+        if rendering not in RENDERINGS or palette not in (BY_THEME, *PALETTES):
+            return cls()
+        if not _LEAST_US <= span_us <= _MOST_US or count > _MOST_COUNT:
+            return cls()
+        return cls(rendering, palette, span_us, count or None)
+
+
+def span_words(span_us: int) -> str:
+    """`10 ms`."""
+    return f"{span_us / 1000:g} ms"
+
+
+def count_words(count: int) -> str:
+    """`25 k events`."""
+    return f"{count / 1000:g} k events" if count >= 1000 else f"{count} events"
+
+
+class EventArtist:
+    """Draws the events of a recording at any moment as a person wants to see them. Used by one thread only."""
+
+    def __init__(self, windows: EventWindows) -> None:
+        self._windows = windows
+        self._painter: Painter | None = None
+
+    def picture_at(self, position_us: int, look: EventLook) -> Picture:
+        """The picture whose events end at a moment since the recording's beginning; near that, of its first events.
+
+        Raises UserError.
+        """
+        windows = self._windows
+        whole = windows.duration_us + 1
+        stop_us = min(max(0, position_us) + 1, whole)
+        if look.count is None:
+            stop_us = min(max(stop_us, look.span_us), whole)
+            start_us = max(0, stop_us - look.span_us)
+            events = windows.between(start_us, stop_us)
+        else:
+            events = self._counted(look.count, stop_us, whole)
+            start_us = int(events.t_us[0]) - windows.zero_us if len(events) else 0
+            stop_us = int(events.t_us[-1]) - windows.zero_us + 1 if len(events) else stop_us
+        painter = self._painter_of(look)
+        return painter.paint(events, start_us + windows.zero_us, stop_us + windows.zero_us)
+
+    def _counted(self, count: int, stop_us: int, whole_us: int) -> EventArray:
+        """The last `count` events before a moment; the recording's first ones where there are not that many yet."""
+        events = self._windows.last(count, stop_us)
+        while len(events) < count and stop_us < min(whole_us, _MOST_US):
+            stop_us = min(whole_us, max(2 * stop_us, _LEAST_US))
+            events = self._windows.between(0, stop_us).slice_count(0, count)
+        return events
+
+    def _painter_of(self, look: EventLook) -> Painter:
+        """The one of the last picture where nothing changed: it draws into buffers of its own."""
+        from evprof.loaders.pictures.palette import PALETTES
+        from evprof.loaders.pictures.renderings import Painter
+
+        size, palette = (self._windows.width, self._windows.height), PALETTES[look.in_theme(is_dark=True).palette]
+        known = self._painter
+        if known is None or (known.width, known.height, known.palette, known.rendering) != (
+            *size,
+            palette,
+            look.rendering,
+        ):
+            known = self._painter = Painter(*size, palette=palette, rendering=look.rendering)
+        return known

@@ -1,0 +1,305 @@
+"""A small screen that shows one input at the shared position, or the run's own frames when the file is gone.
+
+It pulls: the feed's thread makes pictures, the screen takes the latest when its timer comes round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from evprof.loaders.events.frames import is_there
+from ui.players.clip_range import moment_words
+from ui.players.event_look import EventLook
+from ui.players.frame_pictures import FramePictures
+from ui.players.picture_feed import FeedState, PictureFeed, PictureSource, PlayerInput
+from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
+from ui.run_facts.run_text import input_name
+from ui.style.theme import SMALL_PX, ThemeHolder
+
+INPUT_PX = 108
+"""Height of a player beside the frames of a run."""
+
+_BESIDE_OPACITY = 0.35
+"""Of the first or last picture while the position lies outside the input."""
+
+
+_ASPECT = 4 / 3
+"""Of most cameras; wider pictures are drawn smaller."""
+
+
+class FramePlayer(QWidget):
+    """One input. Event and video players differ in how their file is opened.
+
+    Signals:
+        failed(str): the file is there and cannot be shown; a sentence.
+    """
+
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        themes: ThemeHolder,
+        clock: PlayClock,
+        open_source: Callable[[PlayerInput], PictureSource],
+        what: str,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._clock = clock
+        self._open_source = open_source
+        self._what = what
+        self._feed: PictureFeed | None = None
+        self._seen = FeedState()
+        self._image: QImage | None = None
+        self._frames: FramePictures | None = None
+        self._given: PlayerInput | None = None
+        self._length_us: int | None = None
+        self._note = ""
+        self._is_painted = False
+        self._is_drawn = False
+        self._timer = QTimer(self)
+        self._timer.setInterval(TICK_MS)
+        self._timer.timeout.connect(self._take)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        self.setAccessibleName(f"{what} player")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        themes.changed.connect(self._redraw)
+        clock.position_changed.connect(self._seek)
+        clock.changed.connect(self._note_clock)
+
+    @property
+    def note(self) -> str:
+        """Why the file itself is not shown; empty when it is."""
+        return self._note
+
+    @property
+    def image(self) -> QImage | None:
+        """The picture on the screen: the file's, or the run's frame at the position."""
+        if self._image is not None:
+            return self._image
+        index = None if self._frames is None else self._frames.index_at(self._clock.position_us)
+        return None if index is None or self._frames is None else self._frames.images[index]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the file is open and its picture not there yet."""
+        if self._feed is None or self._clock.is_suspended:
+            return False
+        serial = self._feed.state.serial
+        return serial == 0 or serial != self._seen.serial or self._feed.is_busy
+
+    def sizeHint(self) -> QSize:
+        return QSize(round(INPUT_PX * _ASPECT), INPUT_PX)
+
+    def set_alone(self, is_alone: bool) -> None:
+        """Whether it has its row for itself; otherwise it is as wide as its picture beside the frames of a run."""
+        horizontal = QSizePolicy.Policy.Expanding if is_alone else QSizePolicy.Policy.Fixed
+        self.setSizePolicy(horizontal, QSizePolicy.Policy.Expanding)
+
+    @property
+    def given(self) -> PlayerInput | None:
+        """The file that is shown."""
+        return self._given
+
+    @property
+    def look(self) -> EventLook | None:
+        """How events are to be drawn; a video is shown as it is."""
+        return None
+
+    def show_input(self, given: PlayerInput | None, frames: FramePictures | None) -> None:
+        """Shows a file, falling back to `frames` (the run's own) when it is gone or cannot be read."""
+        self._frames = frames
+        before, self._given = self._given, given
+        if (given and given.files) != (before and before.files):
+            self.close_feed()
+            self._open()
+        elif given != before:
+            self._tell_span()
+            self._seek(self._clock.position_us)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Notes frames that have come since; their length counts while there is no file."""
+        if self._feed is None:
+            self._tell_span()
+        self.update()
+
+    def close_feed(self) -> None:
+        """Ends the thread that makes the pictures."""
+        self._timer.stop()
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+        self._image = None
+        self._is_drawn = False
+        self._length_us = None
+        self.picture_placed(None)
+        self._seen = FeedState()
+        self._clock.set_span(self, None)
+
+    def ask_again(self) -> None:
+        """Wants the picture at the position anew, because it is to look different."""
+        self._seek(self._clock.position_us)
+
+    def _tell_span(self) -> None:
+        """When this input is shown; of a run whose file is gone, when its frames are."""
+        if self._length_us is not None and self._given is not None:
+            start = self._given.offset_us
+            self._clock.set_span(self, InputSpan(self._what, start, start + self._length_us))
+            return
+        frames = self._frames
+        if self._feed is not None or frames is None or not frames.records:
+            self._clock.set_span(self, None)
+            return
+        start = frames.moment_us(frames.origin_us)
+        self._clock.set_span(self, InputSpan(self._what, start, start + frames.duration_us))
+
+    def _open(self) -> None:
+        self._note = ""
+        given = self._given
+        if given is None:
+            return
+        if not is_there(given.path):
+            has_frames = self._frames is not None and bool(self._frames.images)
+            rest = "gone; these are the frames of the run" if has_frames else "not on this machine"
+            self._note = f"{input_name(given.path)} is {rest}"
+            return
+        self._feed = PictureFeed(given, self._open_source)
+        self._feed.set_paused(self._clock.is_suspended)
+        if self._is_painted:
+            self._seek(self._clock.position_us)
+
+    def _begin(self) -> None:
+        self._seek(self._clock.position_us)
+
+    def _seek(self, position_us: int) -> None:
+        if self._feed is not None and self._given is not None and self._is_painted:
+            self._feed.want(position_us - self._given.offset_us, self.look)
+            if not self._clock.is_suspended:
+                self._timer.start()
+        self.update()
+
+    def _note_clock(self) -> None:
+        if self._feed is not None:
+            self._feed.set_paused(self._clock.is_suspended)
+            if self._clock.is_suspended:
+                self._timer.stop()
+            elif self._feed.is_busy:
+                self._timer.start()
+        self.update()
+
+    def _take(self) -> None:
+        feed = self._feed
+        if feed is None:
+            self._timer.stop()
+            return
+        # Asked for in this order: what comes between the two is still seen.
+        is_busy, state = feed.is_busy, feed.state
+        if not is_busy:
+            self._timer.stop()
+        if state.serial == self._seen.serial:
+            return
+        self._seen = state
+        if state.duration_us is not None and state.duration_us != self._length_us:
+            self._length_us = state.duration_us
+            self._tell_span()
+        if state.picture is None:
+            self._note = state.sentence
+            self._image = None
+            self.failed.emit(state.sentence)
+        else:
+            height, width, _ = state.picture.shape
+            self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()
+        self._is_drawn = state.is_drawn
+        self.picture_placed(self.picture_place())
+        self.update()
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the picture was drawn here, and so can look otherwise."""
+        return self._is_drawn and self._image is not None
+
+    def picture_place(self) -> QRectF | None:
+        """Where the picture stands; None without one."""
+        image = self.image
+        if image is None or image.isNull():
+            return None
+        screen = self._screen()
+        size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
+        return QRectF(screen.left(), screen.top(), size.width(), size.height())
+
+    def picture_placed(self, place: QRectF | None) -> None:
+        """For players with something on their picture's edge."""
+
+    def _screen(self) -> QRectF:
+        return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+
+    def _empty_screen(self) -> QRectF:
+        """Where a picture would stand."""
+        screen = self._screen()
+        screen.setWidth(min(screen.width(), screen.height() * _ASPECT))
+        return screen
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._clock.set_playing(not self._clock.is_playing)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if not self._is_painted:
+            # Files are opened when the window is there: opening them before would hold its first picture up.
+            self._is_painted = True
+            QTimer.singleShot(0, self, self._begin)
+        painter = QPainter(self)
+        painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
+        theme = self._themes.theme
+        place, image = self.picture_place(), self.image
+        if place is None or image is None:
+            screen = self._empty_screen()
+            painter.fillRect(screen, theme.raised)
+            painter.setPen(theme.text_dim)
+            painter.setFont(theme.font(SMALL_PX))
+            text = self._note or ("" if self._feed else f"No {self._what}")
+            painter.drawText(
+                screen.adjusted(8, 8, -8, -8), int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap), text
+            )
+            return
+        beside = self._beside()
+        painter.setOpacity(_BESIDE_OPACITY if beside else 1.0)
+        painter.drawImage(place, image)
+        painter.setOpacity(1.0)
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawRect(place)
+        if self._clock.is_suspended and self._clock.is_playing:
+            self._caption(painter, place, "paused while a run is measured")
+        elif self._note or beside:
+            self._caption(painter, place, self._note or beside)
+
+    def _beside(self) -> str:
+        """What to say where the position lies outside this input; empty inside."""
+        if self._length_us is None or self._given is None:
+            return ""
+        place = self._clock.position_us - self._given.offset_us
+        if place < 0:
+            return f"{self._what} from {moment_words(self._given.offset_us)} on"
+        if place > self._length_us:
+            return f"{self._what} up to {moment_words(self._given.offset_us + self._length_us)}"
+        return ""
+
+    def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
+        theme = self._themes.theme
+        painter.setFont(theme.font(10.0))
+        metrics = QFontMetricsF(painter.font())
+        flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+        inner = metrics.boundingRect(QRectF(0, 0, place.width() - 12, 200), flags, text)
+        band = QRectF(place.left(), place.bottom() - inner.height() - 6, place.width(), inner.height() + 6)
+        painter.fillRect(band, theme.alpha(theme.panel, 0.88))
+        painter.setPen(theme.text)
+        painter.drawText(band.adjusted(6, 3, -6, -3), flags, text)
+
+    def _redraw(self) -> None:
+        self.update()

@@ -1,0 +1,144 @@
+"""Runs in the words and figures of the window: names, statuses, paths, counters; it knows no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evprof.core.records import STAGES
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
+from evprof.core.run_log import RunLog, Span
+from evprof.core.speculation import KV_ADAPTED, MODEL, PARALLEL_PREFILL, SPECULATIVE_MODES
+from evprof.core.units import NS_PER_S
+from evprof.metrics.figures.decoding import decode_throughput_tok_s
+from evprof.metrics.figures.kv_cache import live_bytes
+from evprof.view.columns import Column
+from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES, is_drafting
+
+MODE_NAMES = {
+    "side-by-side": "Side by side",
+    "speculative": "Speculative",
+    "parallel-prefill": "Parallel prefill",
+    "kv-adapted": "KV-adapted, lossy",
+    "draft": "Event model",
+    "target": "Video model",
+}
+
+
+def input_name(path: str) -> str:
+    """The part of a path people go by."""
+    return Path(path).name or path
+
+
+def chips(model: ModelFacts | None) -> str:
+    """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model."""
+    return "" if model is None else f"{NAMES_OF_FAMILIES.get(model.family, model.family)} · {short_chips(model)}"
+
+
+def short_chips(model: ModelFacts | None) -> str:
+    """Arithmetic and device: `bf16 · cuda:0`."""
+    if model is None:
+        return ""
+    return f"{model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype)} · {model.device}"
+
+
+def mode_name(mode: str) -> str:
+    """A mode in words."""
+    return MODE_NAMES.get(mode, mode.replace("-", " ").capitalize())
+
+
+def run_title(run: RunLog) -> str:
+    """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
+    parts = mode_name(run.info.mode)
+    if run.info.mode in SPECULATIVE_MODES:
+        parts += _drafting(run)
+    marks = ["torch trace" if mark == "profiled" else mark for mark in run.info.marks]
+    return " · ".join([str(run.run_id), parts, *marks])
+
+
+def _drafting(run: RunLog) -> str:
+    """` γ=5`: how much is drafted per round, where rounds have one number for it; who drafts, the run's label says."""
+    asked, gamma = asked_of(run), run.info.settings.get("gamma")
+    has_rounds = run.info.mode != PARALLEL_PREFILL or asked.get("afterwards") == "rounds"
+    return f" γ={gamma}" if gamma and has_rounds and not asked.get("tree") else ""
+
+
+def asked_of(run: RunLog) -> dict[str, Any]:
+    """What was set about a run's speculation; empty where its settings hold nothing of the kind."""
+    asked = run.info.settings.get("speculation")
+    return asked if isinstance(asked, dict) else {}
+
+
+def drafter_kind(run: RunLog) -> str:
+    """One of DRAFTERS, or KV: who drafted in a run, or was asked to."""
+    facts = run.info.speculation
+    return facts.kind if facts is not None else str(asked_of(run).get("drafter") or MODEL)
+
+
+def is_lossy(run: RunLog) -> bool:
+    """Whether a run's answer need not be the target's own."""
+    facts = run.info.speculation
+    return run.info.mode == KV_ADAPTED or (facts is not None and not facts.is_lossless)
+
+
+def stage_now(run: RunLog, role: str) -> str:
+    """What one model of a run is doing: a stage, "waiting", or how the run ended."""
+    if run.info.status == FAILED:
+        return "failed"
+    if run.info.status == CANCELLED:
+        return "cancelled"
+    if run.info.status == FINISHED:
+        return "imported" if run.info.imported is not None else "finished"
+    running = open_stage(run, role)
+    if running is not None:
+        return "drafting" if is_drafting(run, role, running.name) else running.name
+    if role != run.info.role and any(span.role == role for span in run.stages()):
+        decoding = open_stage(run, run.info.role)
+        return "drafting" if decoding is not None and decoding.name == "decode" else "waiting"
+    return "loading weights" if not run.spans else "waiting"
+
+
+def open_stage(run: RunLog, role: str) -> Span | None:
+    """The stage one model is in, None between stages and after the end."""
+    return run.open_stage(role)
+
+
+def stages_in_order(run: RunLog, role: str) -> list[Span]:
+    """Stages of one model, in the order of STAGES; an interval that covers several stands where its first would."""
+    return sorted(run.stages(role), key=lambda span: STAGES.index(span.covers[0]))
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a column counts while it runs. None where there is nothing to count yet."""
+
+    tokens: int
+    tokens_per_s: float | None
+    first_token_ns: int | None
+    kv_bytes: int | None
+
+
+def counters(column: Column) -> Counters:
+    """Counts of one model of a run: its answer's tokens, or those it drafted."""
+    run, role = column
+    if not column.is_answer:
+        drafted = sum(entry.drafted for entry in run.rounds)
+        return Counters(drafted, None, None, live_bytes(run, role))
+    # The records of an imported run's tokens have no times of their own.
+    tokens = run.tokens if run.info.imported is None else []
+    zero = run.info.start_ns
+    return Counters(
+        tokens=len(tokens),
+        tokens_per_s=decode_throughput_tok_s(run) or _pace(run),
+        first_token_ns=tokens[0].t_ns - zero if tokens and zero is not None else None,
+        kv_bytes=live_bytes(run, role),
+    )
+
+
+def _pace(run: RunLog) -> float | None:
+    """Tokens 2…n per second so far, by the host's clock."""
+    if len(run.tokens) < 2:
+        return None
+    passed = run.tokens[-1].t_ns - run.tokens[0].t_ns
+    return (len(run.tokens) - 1) * NS_PER_S / passed if passed > 0 else None

@@ -1,0 +1,148 @@
+"""The inspector: all about the one span, token or range that is selected, and about the runs while nothing is."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QElapsedTimer, QTimer
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from evprof.view.columns import columns_of
+from ui.runs.run_details import Section, range_sections, span_sections, token_sections
+from ui.runs.run_summary import summary_sections
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.panel_parts import section_head, sentence
+
+INTERVAL_MS = 250
+COLUMN_PX = 10 * GRID
+
+
+class Inspector(QWidget):
+    """What was selected last is shown: a span, a token, or a range of time; else the runs in the columns."""
+
+    def __init__(
+        self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._selection = selection
+        self._controller = controller
+        self._themes = themes
+        self._latest = ""
+        self._sections: list[Section] = []
+        self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._fill)
+        self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID // 2)
+        self._head = section_head("Selection")
+        self._empty = EmptyState(
+            "Nothing selected",
+            "Click a stage, a part of one or a token to see its times, shapes and bytes here; drag over the time "
+            "axis for a range.",
+        )
+        self._column.addWidget(self._head)
+        self._column.addWidget(self._empty)
+        selection.span_changed.connect(self._note_span)
+        selection.token_changed.connect(self._note_token)
+        selection.time_range_changed.connect(self._note_range)
+        selection.runs_changed.connect(self._fill)
+
+    @property
+    def sections(self) -> list[Section]:
+        """What is shown."""
+        return list(self._sections)
+
+    def refresh(self) -> None:
+        """Follows a run that goes on; at most four times a second."""
+        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
+            self._fill()
+        elif not self._later.isActive():
+            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+
+    def _note_span(self, value: object) -> None:
+        self._note("span", value)
+
+    def _note_token(self, value: object) -> None:
+        self._note("token", value)
+
+    def _note_range(self, value: object) -> None:
+        self._note("range", value)
+
+    def _note(self, kind: str, value: object) -> None:
+        if value is not None:
+            self._latest = kind
+        elif self._latest == kind:
+            chosen = {
+                "span": self._selection.span,
+                "token": self._selection.token,
+                "range": self._selection.time_range,
+            }
+            self._latest = next((name for name, held in chosen.items() if held is not None), "")
+        self._fill()
+
+    def _found(self) -> list[Section]:
+        selection, controller = self._selection, self._controller
+        if self._latest == "span" and selection.span is not None:
+            run = controller.run(selection.span.run_id)
+            span = run.spans.get(selection.span.span_id) if run else None
+            return span_sections(run, span) if run and span else []
+        if self._latest == "token" and selection.token is not None:
+            run = controller.run(selection.token.run_id)
+            return token_sections(run, selection.token.position) if run else []
+        if self._latest == "range" and selection.time_range is not None:
+            return range_sections(columns_of(controller.runs, selection.runs), *selection.time_range)
+        return summary_sections(*columns_of(controller.runs, selection.runs))
+
+    def _fill(self, *_: object) -> None:
+        self._age.start()
+        sections = self._found()
+        if sections == self._sections and self._parts:
+            return
+        self._sections = sections
+        self._empty.setVisible(not sections)
+        self._head.setVisible(not sections)
+        while len(self._parts) < len(sections):
+            self._add_part()
+        for index, (head, table, note) in enumerate(self._parts):
+            section = sections[index] if index < len(sections) else None
+            head.setVisible(section is not None and bool(section.head))
+            table.setVisible(section is not None and bool(section.details))
+            note.setVisible(section is not None and bool(section.note))
+            if section is not None:
+                _show(section, head, table, note)
+
+    def _add_part(self) -> None:
+        head, table, note = section_head(""), FigureTable(self._themes, least_px=COLUMN_PX), sentence()
+        head.setWordWrap(True)
+        if self._parts:
+            head.setContentsMargins(0, GRID, 0, 0)
+        for widget in (head, table, note):
+            self._column.addWidget(widget)
+        self._parts.append((head, table, note))
+
+
+def _show(section: Section, head: QLabel, table: FigureTable, note: QLabel) -> None:
+    head.setText(section.head.upper())
+    note.setText(section.note)
+    note.setContentsMargins(0, 0 if section.head else GRID, 0, 0)
+    table.reset_widths()
+    table.show_rows(
+        [
+            TableRow(
+                detail.name,
+                (detail.text,) if detail.beside is None else (detail.text, detail.beside),
+                unit=detail.unit,
+                roles=detail.roles,
+                tip=detail.tip,
+                has_line=False,
+                swatch=detail.swatch,
+            )
+            for detail in section.details
+        ],
+        section.heads,
+    )

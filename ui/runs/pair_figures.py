@@ -1,0 +1,172 @@
+"""The comparison: every figure of both columns, their ratio, and where the difference in decoding comes from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from evprof.metrics.configurations.settings_text import difference_sentence
+from evprof.view.columns import Column
+from evprof.view.labels import stages_in
+from ui.run_facts import figures
+from ui.state.newest_errand import NewestErrand
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+
+MANY_RUNS = 100
+"""Statistics over more runs are worked out beside the window, which would stand still."""
+
+INTERVAL_MS = 250
+"""Figures change at most this often while a run goes on; nobody reads faster."""
+
+
+class ComparisonPanel(QWidget):
+    """Metric, A, B, ratio B / A; ratios are coloured only when they say better or worse.
+
+    Signals:
+        more_asked(): the comparison window is wanted.
+    """
+
+    more_asked = Signal()
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pair: tuple[Column | None, Column | None] = (None, None)
+        self._cells: figures.Cells = figures.NO_CELLS
+        self._versions: tuple[int, ...] = ()
+        self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._fill)
+        self.errand = NewestErrand("evprof-comparison", self)
+        self.errand.done.connect(self._show)
+        self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
+        self.basis.setToolTip("What the totals and the time to the first token count")
+        self.basis.chosen.connect(self._fill)
+        self.table = FigureTable(themes)
+        self.table.setAccessibleName("Comparison")
+        self.generation = sentence()
+        self.match = sentence()
+        self.left_out = sentence()
+        self.cells = sentence()
+        self.settings = sentence()
+        self._empty = EmptyState(
+            "Nothing to compare yet",
+            "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
+            "a run on the left.",
+        )
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        self.more = QPushButton("More…")
+        self.more.setProperty("role", "link")
+        self.more.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
+        self.more.clicked.connect(self.more_asked)
+        head = QHBoxLayout()
+        head.addWidget(section_head("Comparison"))
+        head.addStretch(1)
+        head.addWidget(self.more)
+        column.addLayout(head)
+        lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
+        parts = (self.basis, self._empty, *lines)
+        for widget in parts:
+            column.addWidget(widget)
+        self._fill()
+
+    def show_columns(self, a: Column | None, b: Column | None, cells: figures.Cells = figures.NO_CELLS) -> None:
+        """Compares another pair, or all runs of the cells it stands for."""
+        if (a, b) == self._pair and _key(cells) == _key(self._cells):
+            self.refresh()
+            return
+        self._pair, self._cells = (a, b), cells
+        self.table.reset_widths()
+        self._fill()
+
+    def refresh(self) -> None:
+        """Notes that runs have grown; figures follow within a quarter of a second, at once when a run ends."""
+        versions = tuple(column.run.version for column in self._pair if column)
+        if versions == self._versions:
+            return
+        is_over = all(column.run.info.is_over for column in self._pair if column)
+        if is_over or not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
+            self._fill()
+        elif not self._later.isActive():
+            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+
+    def _fill(self, *_: object) -> None:
+        a, b = self._pair
+        self._age.start()
+        self._versions = tuple(column.run.version for column in (a, b) if column)
+        excuse = figures.left_out(a, b)
+        has_figures = (a is not None or b is not None) and not excuse
+        self.basis.setVisible(has_figures)
+        self.table.setVisible(has_figures)
+        self._empty.setVisible(a is None and b is None)
+        say(self.left_out, excuse)
+        if not has_figures:
+            self.errand.forget()
+            for label in (self.cells, self.settings, self.generation, self.match):
+                say(label, "")
+        elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
+            say(self.cells, "Working out the means …")
+            pair, basis, cells = self._pair, self.basis.key, self._cells
+            self.errand.ask(lambda: _answer(*pair, cells, basis))
+        else:
+            self.errand.forget()
+            self._show(_answer(a, b, self._cells, self.basis.key))
+
+    def _show(self, answer: object) -> None:
+        if not isinstance(answer, _Answer):
+            return
+        a, b, cells, rows, generation, match = answer
+        has_spread = any(row.spread for row in rows)
+        heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
+        self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
+        say(self.cells, figures.cells_sentence(a, b, cells))
+        say(self.settings, difference_sentence(a, b))
+        say(self.generation, generation)
+        say(self.match, match)
+
+
+class _Answer(NamedTuple):
+    """Figures and sentences, and whose they are."""
+
+    a: Column | None
+    b: Column | None
+    cells: figures.Cells
+    rows: list[figures.FigureRow]
+    generation: str
+    match: str
+
+
+def _answer(a: Column | None, b: Column | None, cells: figures.Cells, basis: str) -> _Answer:
+    rows = figures.compare(a, b, basis, cells)
+    return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
+
+
+def _key(cells: figures.Cells) -> tuple[object, ...]:
+    """Tells sets of runs apart without comparing what is in them."""
+    return tuple(None if cell is None else (len(cell.runs), cell.run_id) for cell in cells)
+
+
+def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:
+    stage = row.metric.removesuffix("_ms")
+    return TableRow(
+        row.name,
+        (row.a, row.b, row.ratio, *([row.spread] if has_spread else [])),
+        unit="" if row.unit == "tokens" else row.unit,
+        roles=(
+            "dim" if row.a == figures.NOTHING else "",
+            "dim" if row.b == figures.NOTHING else "",
+            row.judgement or "dim",
+            "dim",
+        ),
+        tip=row.tip + ("\n±: half the 95 % interval of the ratio of means" if row.spread else ""),
+        has_line=row.begins_group,
+        swatch=stage if stages_in(stage) else "",
+    )

@@ -1,0 +1,238 @@
+"""What the inspector says of a span, a token or a range of time, as names and figures; it knows no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from evprof.core.records import TensorRecord, TokenRecord
+from evprof.core.run_log import RunLog, Span
+from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
+from evprof.view.columns import Column
+from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
+from ui.run_facts.figures import NOTHING
+from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
+
+MAX_CHILDREN = 40
+"""Parts listed; a decode stage has one per token or round."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """A name and what is to be said, in two columns where there is a `beside`; a stage marks it with its `swatch`."""
+
+    name: str
+    text: str
+    swatch: str = ""
+    tip: str = ""
+    unit: str = ""
+    beside: str | None = None
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """Details under a head."""
+
+    head: str
+    details: list[Detail] = field(default_factory=list)
+    note: str = ""
+    heads: tuple[str, ...] = ()
+
+
+def span_sections(run: RunLog, span: Span) -> list[Section]:
+    """A span: when, how long, its share, its tensors and its parts."""
+    zero = run.info.start_ns if run.info.start_ns is not None else span.start_ns
+    model = run.info.models.get(span.role)
+    facts = [
+        Detail("start", ms_text(ms_from_ns(span.start_ns - zero))),
+        Detail("duration", _duration_text(span)),
+    ]
+    share = _share(run, span)
+    if share:
+        facts.append(Detail("share of the run", share))
+    rate = _rate(run, span)
+    if rate:
+        facts.append(Detail("throughput", rate))
+    parent = run.spans.get(span.parent_id)
+    if parent is not None:
+        facts.append(Detail("part of", stage_title(parent.name), _swatch(parent)))
+    if span.is_settled and span.host_end_ns is not None and span.end_ns is not None:
+        lag = span.end_ns - span.host_end_ns
+        if lag > 0:
+            facts.append(
+                Detail("device behind host", ms_text(ms_from_ns(lag)), tip="end on the device less end on the host")
+            )
+    sections = [Section(f"{stage_title(span.name)} · {model.name if model else span.role}", facts, _note(run, span))]
+    for head, direction in (("Inputs", "in"), ("Outputs", "out")):
+        tensors = [record for record in span.tensors if record.direction == direction]
+        if tensors:
+            sections.append(Section(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
+    sections += _loading(run, span)
+    children = run.children(span.span_id)
+    groups = grouped_parts(run, span)
+    if groups is not None:
+        sections.append(
+            Section("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
+        )
+    elif children:
+        listed = [Detail(child.name, _duration_text(child), _swatch(child)) for child in children[:MAX_CHILDREN]]
+        more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
+        sections.append(Section("Parts", listed, more))
+    return sections
+
+
+def _loading(run: RunLog, span: Span) -> list[Section]:
+    """What stage load read and how fast."""
+    if span.name != "load" or not span.is_stage:
+        return []
+    lines = loading_of_column(run, span.role)
+    details = [Detail(name, text, tip=LOADING_LINES[name]) for name, text in lines.items() if text]
+    return [Section("Loading", details)] if details else []
+
+
+def _times(name: str, count: int) -> str:
+    return name if count == 1 else f"{name} × {count}"
+
+
+def _swatch(span: Span) -> str:
+    # Frames are decoded while they are loaded: a part may be called what a stage is called.
+    return span.name if span.is_stage and stages_in(span.name) else ""
+
+
+def _note(run: RunLog, span: Span) -> str:
+    """What has to be known of an interval that an imported file measured in one piece."""
+    if len(span.covers) < 2:
+        return ""
+    apart = [name for name in span.covers if name not in run.accounts_for(span)]
+    more = f" {', '.join(apart).capitalize()} was measured apart, too, and counts there." if apart else ""
+    return f"The file gives one time for {', '.join(span.covers)}; it is not divided among them.{more}"
+
+
+def _rate(run: RunLog, span: Span) -> str:
+    """Tokens per second of a settled prefill or decode stage; empty for other spans."""
+    if not span.is_stage or not span.is_settled or not span.duration_ns:
+        return ""
+    lengths = run.info.lengths.get(span.role)
+    if span.name == "prefill" and lengths is not None:
+        return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
+    if span.name == "decode" and span.role == run.info.role and len(run.tokens) > 1:
+        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:.1f} tok/s"
+    return ""
+
+
+def tensor_text(record: TensorRecord) -> str:
+    """`[1, 641, 4096] bf16 · 5.01 MiB`."""
+    shape = ", ".join(part.strip() for part in record.shape.split(",") if part.strip())
+    return f"[{shape}] {SHORT_DTYPES.get(record.dtype, record.dtype)} · {bytes_text(record.nbytes)}"
+
+
+def _duration_text(span: Span) -> str:
+    if span.duration_ns is None:
+        return "running"
+    text = ms_text(ms_from_ns(span.duration_ns))
+    return text if span.is_settled else f"{text}, provisional"
+
+
+def _share(run: RunLog, span: Span) -> str:
+    if run.info.start_ns is None or run.info.end_ns is None or span.duration_ns is None:
+        return ""
+    wall = run.info.end_ns - run.info.start_ns
+    return f"{span.duration_ns / wall:.1%}" if wall > 0 else ""
+
+
+def token_sections(run: RunLog, position: int) -> list[Section]:
+    """A token of the answer, and the rejected ones drafted for its place."""
+    index = next((number for number, token in enumerate(run.tokens) if token.position == position), None)
+    chosen = [token for token in run.rejected if token.position == position]
+    if index is None and not chosen:
+        return []
+    sections = []
+    if index is not None:
+        token = run.tokens[index]
+        before = run.tokens[index - 1] if index else None
+        sections.append(Section(f"Token {position}", _token_details(run, token, before)))
+    if chosen:
+        drafted = [Detail(_quoted(token), f"id {token.token_id} · round {token.round_index + 1}") for token in chosen]
+        sections.append(Section("Drafted for this place and rejected", drafted))
+    return sections
+
+
+def _quoted(token: TokenRecord) -> str:
+    """The piece in quotation marks; spaces and line breaks as their escapes."""
+    return f"“{token.piece.strip() or repr(token.piece)[1:-1]}”"
+
+
+def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) -> list[Detail]:
+    zero = run.info.start_ns
+    details = [
+        Detail("piece", _quoted(token)),
+        Detail("id", str(token.token_id)),
+        Detail("origin", token.origin),
+    ]
+    if token.round_index >= 0:
+        details.append(Detail("round", str(token.round_index + 1)))
+    if zero is not None:
+        details.append(Detail("known at", ms_text(ms_from_ns(token.t_ns - zero))))
+    details.append(
+        Detail("after the token before", NOTHING if before is None else ms_text(ms_from_ns(token.t_ns - before.t_ns)))
+    )
+    lengths = run.info.lengths.get(run.info.role)
+    if lengths is not None:
+        details.append(Detail("position in the cache", str(lengths.input + token.position)))
+    return details
+
+
+def range_sections(columns: Sequence[Column | None], start_ns: int, end_ns: int) -> list[Section]:
+    """What happened between two moments since each run's zero."""
+    sections = [
+        Section(
+            "Selected range",
+            [
+                Detail("from", ms_text(ms_from_ns(start_ns))),
+                Detail("to", ms_text(ms_from_ns(end_ns))),
+                Detail("length", ms_text(ms_from_ns(end_ns - start_ns))),
+            ],
+        )
+    ]
+    for column in columns:
+        if column is not None and column.run.info.start_ns is not None:
+            sections.append(_range_of(column, column.run.info.start_ns + start_ns, column.run.info.start_ns + end_ns))
+    return sections
+
+
+def _range_of(column: Column, start_ns: int, end_ns: int) -> Section:
+    run, role = column
+    details = []
+    for span in run.stages(role):
+        stop = span.end_ns if span.end_ns is not None else end_ns
+        covered = min(stop, end_ns) - max(span.start_ns, start_ns)
+        if covered > 0:
+            share = f" · {covered / (end_ns - start_ns):.0%}"
+            details.append(Detail(stage_title(span.name), ms_text(ms_from_ns(covered)) + share, span.name))
+    if column.is_answer:
+        details += _tokens_in(run, start_ns, end_ns)
+    points = [record for record in run.kv.get(role, []) if record.t_ns <= end_ns]
+    if points:
+        earlier = [record for record in points if record.t_ns < start_ns]
+        grown = points[-1].nbytes - (earlier[-1].nbytes if earlier else 0)
+        details.append(Detail("KV cache grew by", bytes_text(grown)))
+    model = run.info.models.get(role)
+    return Section(model.name if model else role, details, "" if details else "Nothing of this model in the range.")
+
+
+def _tokens_in(run: RunLog, start_ns: int, end_ns: int) -> list[Detail]:
+    inside = [token for token in run.tokens if start_ns <= token.t_ns <= end_ns]
+    details = [Detail("tokens", str(len(inside)))]
+    if len(inside) > 1:
+        gaps = [after.t_ns - before.t_ns for before, after in pairwise(inside)]
+        passed = inside[-1].t_ns - inside[0].t_ns
+        if passed > 0:
+            details.append(Detail("tokens per second", f"{(len(inside) - 1) * NS_PER_S / passed:.1f}"))
+        details.append(Detail("longest gap", ms_text(ms_from_ns(max(gaps)))))
+    rounds = [entry for entry in run.rounds if start_ns <= entry.start_ns <= end_ns]
+    if rounds:
+        accepted, drafted = sum(entry.accepted for entry in rounds), sum(entry.drafted for entry in rounds)
+        details.append(Detail("accepted / drafted", f"{accepted} / {drafted} in {len(rounds)} rounds"))
+    return details

@@ -1,0 +1,1 @@
+"""The list of samples, and what is opened or dropped."""

@@ -1,0 +1,116 @@
+"""Samples and the parts of them that are run: whose clip is on show, what it becomes, and clips cut of a whole one.
+
+It knows no widget and reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+
+from evprof.core.records import DRAFT
+from evprof.core.request import input_of
+from evprof.core.sample import Sample, clip_name
+from evprof.loaders.events.frames import is_frame_set
+from ui.players.clip_range import LONG_US, ClipRange, duration_words
+from ui.run_facts.run_text import input_name
+from ui.settings.checkpoint_folder import family_named
+from ui.settings.request_form import RequestForm
+
+MOST_CLIPS = 200
+"""Clips of one cut that are listed; more are a suite's."""
+
+
+def files_of(sample: Sample) -> Hashable:
+    """What tells apart which recordings are shown, and how they lie on one clock."""
+    return (
+        sample.events_path,
+        sample.rectify_path,
+        sample.video_path,
+        sample.video_times_path,
+        sample.video_offset_us,
+    )
+
+
+def identity(sample: Sample) -> Hashable:
+    """What tells samples of a list apart: the same files may stand there with several clips."""
+    return (files_of(sample), sample.start_us, sample.duration_us)
+
+
+def sample_name(sample: Sample) -> str:
+    """Its own name, or its files'."""
+    paths = [path for path in (sample.events_path, sample.video_path) if path]
+    return sample.name or " + ".join(input_name(path) for path in paths)
+
+
+def clip_of(sample: Sample, whole_us: int) -> ClipRange:
+    """A sample's part of what lasts `whole_us`."""
+    return ClipRange(whole_us, sample.start_us, sample.duration_us)
+
+
+def with_clip(sample: Sample, clip: ClipRange) -> Sample:
+    """The same sample with another part of it; one that was called after its part is called after the new one."""
+    name = base = sample.whole_name
+    if base != sample.name and not clip.is_all:
+        name = clip_name(base, clip.begin_us)
+    return replace(sample, name=name, start_us=clip.start_us, duration_us=clip.length_us)
+
+
+def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
+    """Why no part of what is on show can be chosen for the next run; empty when it can."""
+    if shown is None or (following.events_path is None and following.video_path is None):
+        return "Open a sample first."
+    if files_of(shown) != files_of(following):
+        return "This run had other files than the sample that is open; choose that one in the list."
+    if has_ready_frames(following):
+        return "Event frames that were drawn elsewhere carry no times; all of them are taken."
+    if whole_us <= 0:
+        return "It is not known yet how long the sample is."
+    return ""
+
+
+def has_ready_frames(sample: Sample) -> bool:
+    """Whether the events are pictures already: then nothing tells when anything happened."""
+    path = sample.events_path
+    return path is not None and (Path(path).is_dir() or is_frame_set(path))
+
+
+def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list[Sample]:
+    """What both halves cover, cut into pieces of `length_us`, end to end; a piece that would not be whole is left out.
+
+    Named as `Sequence.clips` does.
+    """
+    start, stop = common_us
+    whole = replace(sample, name=sample.whole_name)
+    name = sample_name(whole)
+    begins = range(start, stop - length_us + 1, length_us)
+    return [
+        replace(whole, name=clip_name(name, begin), start_us=begin, duration_us=length_us)
+        for begin in begins[:MOST_CLIPS]
+    ]
+
+
+def cut_sentence(common_us: tuple[int, int], length_us: int) -> str:
+    """What came of a cut."""
+    count = max(0, (common_us[1] - common_us[0]) // length_us)
+    clips = f"{count:,} clips of {duration_words(length_us)}"
+    if count > MOST_CLIPS:
+        return f"{clips}; the first {MOST_CLIPS} are listed. evprof suite runs them all."
+    return f"{clips} are listed."
+
+
+def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
+    """What has to be known of a recording longer than EventGPT was made for; empty where that concerns nobody."""
+    sample, role = form.sample, DRAFT
+    if events_us is None or events_us < LONG_US or sample.is_clip or sample.events_path is None:
+        return ""
+    if has_ready_frames(sample):
+        return ""
+    is_read = role in form.roles and input_of(form.settings.input, role) == "events"
+    if not is_read or family_named(form.draft.name) not in ("eventgpt", None):
+        return ""
+    return (
+        f"{input_name(sample.events_path)} lasts {duration_words(events_us)}. EventGPT was made for 50 ms and its own "
+        "program refuses 100 ms or more; all of it is run unless you choose a part."
+    )

@@ -1,0 +1,216 @@
+"""What files and folders hold and what is to be opened of them together, found out on a thread; it knows no widget."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from ui.run_facts.run_text import input_name
+
+MOST_LOOKED_AT = 200
+"""Paths of one drop that are looked at."""
+
+_TITLES = {
+    "events": "events",
+    "video": "video",
+    "sequence": "events and video",
+    "manifest": "list of samples",
+    "session": "session",
+    "legacy": "results of an earlier script",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One path. `kind` is one of probe's, "" where nothing can be opened: `problem` says why, else what to know.
+
+    `tone` is how the problem is meant: "bad", "warn" or "info".
+    """
+
+    path: str
+    kind: str = ""
+    samples: tuple[Sample, ...] = ()
+    problem: str = ""
+    tone: str = "bad"
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return input_name(self.path)
+
+    @property
+    def words(self) -> str:
+        """What it is, in a word or two."""
+        if self.kind == "manifest":
+            return f"{len(self.samples)} sample{'s' if len(self.samples) != 1 else ''}"
+        if self.kind == "sequence" and self.samples and self.samples[0].video_path is None:
+            return "events"
+        return _TITLES.get(self.kind, "cannot be opened")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What comes of several paths. `half` is a single recording or video, which may complete what is open.
+
+    `problems` are sentences, each with its tone.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    half: Found | None = None
+    sessions: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+    found: tuple[Found, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """What will happen, in a line."""
+        parts = []
+        if self.half is not None:
+            parts.append("Open events" if self.half.kind == "events" else "Open a video")
+        if len(self.samples) == 1:
+            both = self.samples[0].events_path is not None and self.samples[0].video_path is not None
+            parts.append("Open one sample: events and video" if both else "Open one sample")
+        elif self.samples:
+            parts.append(f"Open {len(self.samples)} samples")
+        if self.sessions:
+            parts.append("Open a session")
+        if self.results:
+            parts.append("Import results" if len(self.results) == 1 else f"Import {len(self.results)} result files")
+        return ", ".join([*parts[:1], *(part[0].lower() + part[1:] for part in parts[1:])]) or "Nothing to open here"
+
+
+def look_at(path: str) -> Found:
+    """What a path holds; reads as little as that takes, and of a list its first samples."""
+    # Imported here: every kind of file has its reader, and none is needed for the window's first paint.
+    from evprof.loaders.probe import probe
+    from ui.samples.manifest_opening import listed_samples
+
+    try:
+        kind = probe(path)
+        if kind == "sequence":
+            return _sequence(path)
+        if kind == "manifest":
+            samples, problem = listed_samples(path)
+            return Found(path, kind, tuple(samples), problem, "warn")
+    except UserError as error:
+        # The list of all that can be opened is for a terminal; the window's own dialogs and help show it.
+        sentence, _, accepted = error.sentence.partition("; accepted are ")
+        return Found(path, problem=f"{sentence}." if accepted else sentence)
+    if kind not in _TITLES:
+        sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions and "
+        return Found(path, problem=f"{sentence}result files.")
+    return Found(path, kind)
+
+
+def _sequence(path: str) -> Found:
+    """Opens both halves to see how their clocks relate."""
+    from evprof.loaders.sequences.sequence import open_sequence
+
+    sequence = open_sequence(path)
+    told = [problem.replace(" (--video-offset-ms tells otherwise)", "") for problem in sequence.clock.problems]
+    sentence = f"{sequence.name}: {' '.join(told)}" if told else ""
+    is_certain = sequence.clock.is_exact or sequence.video_path is None
+    return Found(path, "sequence", (sequence.sample(),), sentence, "info" if is_certain else "warn")
+
+
+def opening_of(found: Sequence[Found]) -> Opening:
+    """Puts together what belongs together: a recording and a video beside each other are one sample."""
+    events = [entry for entry in found if entry.kind == "events"]
+    videos = [entry for entry in found if entry.kind == "video"]
+    samples = [sample for entry in found if entry.kind in ("sequence", "manifest") for sample in entry.samples]
+    half = None
+    if len(events) + len(videos) == 1 and not samples:
+        half = (events or videos)[0]
+    else:
+        samples += _pairs(events, videos)
+    return Opening(
+        tuple(samples),
+        half,
+        tuple(entry.path for entry in found if entry.kind == "session"),
+        tuple(entry.path for entry in found if entry.kind == "legacy"),
+        tuple((entry.problem, entry.tone) for entry in found if entry.problem),
+        tuple(found),
+    )
+
+
+def _pairs(events: Sequence[Found], videos: Sequence[Found]) -> list[Sample]:
+    """One of each belong together; of several, those of one name. The rest stay by themselves."""
+    if len(events) == len(videos) == 1:
+        return [Sample(events[0].path, videos[0].path)]
+    left = {_stem(entry): entry for entry in reversed(videos)}
+    made = []
+    for entry in events:
+        video = left.pop(_stem(entry), None)
+        made.append(Sample(entry.path, None if video is None else video.path))
+    paired = {sample.video_path for sample in made}
+    return [*made, *(Sample(None, entry.path) for entry in videos if entry.path not in paired)]
+
+
+def _stem(entry: Found) -> str:
+    return Path(entry.path).name.split(".")[0].lower()
+
+
+@dataclass
+class Search:
+    """Paths that are looked at; `found` is there when all are."""
+
+    paths: tuple[str, ...]
+    found: list[Found] | None = None
+    is_wanted: bool = True
+
+
+@dataclass
+class Finder:
+    """Looks at paths on a thread, one search after the other."""
+
+    _waiting: deque[Search] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _thread: threading.Thread | None = None
+    _is_closed: bool = False
+
+    def search(self, paths: Sequence[str]) -> Search:
+        """Begins to look; nothing waits for it here."""
+        made = Search(tuple(paths[:MOST_LOOKED_AT]))
+        with self._lock:
+            if not self._is_closed:
+                self._waiting.append(made)
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._work, name="evprof-finder", daemon=True)
+                    self._thread.start()
+        return made
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Ends the thread after the path in hand, and waits for that."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                search = self._waiting.popleft()
+            found: list[Found] = []
+            try:
+                for path in search.paths:
+                    if self._is_closed or not search.is_wanted:
+                        break
+                    found.append(look_at(path))
+            except BaseException:
+                # A defect: the window's net tells it, and the next search gets a thread of its own.
+                with self._lock:
+                    self._thread = None
+                raise
+            finally:
+                search.found = found

@@ -1,0 +1,1 @@
+"""The toolbar: models, mode and settings of the next run."""

@@ -1,0 +1,304 @@
+"""The popover that chooses one side's model, where and how it computes, and says whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from evprof.core.errors import UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import DTYPES, ModelChoice
+from evprof.core.switches import QUANTIZATIONS
+from evprof.view.labels import SHORT_DTYPES
+from ui.run_facts.run_text import input_name
+from ui.settings.checkpoint_folder import clip_problem, family_of
+from ui.settings.examiner import Examiner
+from ui.settings.model_facts import ModelFactsView
+from ui.settings.model_report import model_report, pending_report
+from ui.settings.request_form import BUNDLED_DRAFT, BUNDLED_TARGET
+from ui.state.recent import Recent
+from ui.style.icons import icon
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.choice_box import ChoiceBox
+from ui.widgets.line_list import Line, LineList
+from ui.widgets.panel_parts import say, section_head, sentence
+
+WIDTH = 344
+POLL_MS = 100
+
+Question = Callable[[], dict[str, Any]]
+"""What besides the choice an examiner is asked: `other` and `settings`, as plain values."""
+
+FOLDER = "folder"
+OWN_CLIP = "CLIP tower: the checkpoint's own"
+
+DEVICES = ("auto", "cpu", "cuda", "cuda:0", "cuda:1")
+
+_OFFERED: dict[str, tuple[tuple[str, str], ...]] = {
+    DRAFT: (
+        (BUNDLED_DRAFT, "bundled"),
+        ("random:160m-eventgpt", "random weights"),
+        ("random:7b-eventgpt", "random weights"),
+    ),
+    TARGET: (
+        (BUNDLED_TARGET, "bundled"),
+        ("random:160m-video-llava", "random weights"),
+        ("random:160m-llava", "random weights"),
+        ("random:7b-video-llava", "random weights"),
+        ("random:7b-llava", "random weights"),
+    ),
+}
+
+
+class ModelPopover(QFrame):
+    """Opens below its button and closes when a click falls outside.
+
+    Signals:
+        chosen(object): the ModelChoice, after every change.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(
+        self, role: str, choice: ModelChoice, recent: Recent, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setProperty("role", "card")
+        self._role = role
+        self._choice = choice
+        self._recent = recent
+        self._themes = themes
+        self._examiner: Examiner | None = None
+        self._question: Question = dict
+        self._polling = QTimer(self)
+        self._polling.setInterval(POLL_MS)
+        self._polling.timeout.connect(self._look)
+        self._make_boxes()
+        self._lay_out()
+        self._fill()
+
+    def _make_boxes(self) -> None:
+        choice = self._choice
+        self.list = LineList(self._themes, most_lines=10)
+        self.list.setAccessibleName("Models")
+        self.list.picked.connect(self._pick)
+        self.problem = sentence("bad")
+        self.browse = _link("Browse a checkpoint folder…")
+        self.browse.clicked.connect(self._browse)
+        self.clip = _link("", self)
+        self.clip.clicked.connect(self._browse_clip)
+        self.no_clip = QToolButton(self)
+        self.no_clip.setProperty("role", "quiet")
+        self.no_clip.setFixedSize(2 * GRID, self.clip.sizeHint().height())
+        self.no_clip.setStyleSheet("QToolButton { padding: 0; min-height: 0 }")
+        self.no_clip.setIcon(icon("close", self._themes.theme))
+        self.no_clip.setAccessibleName("Take the checkpoint's own CLIP tower")
+        self.no_clip.setToolTip("Take the checkpoint's own")
+        self.no_clip.clicked.connect(self._drop_clip)
+        self._themes.changed.connect(self._restyle)
+        self.device = ChoiceBox(self._themes)
+        self.device.addItems(DEVICES)
+        self.device.setEditable(True)
+        self.device.setCurrentText(choice.device)
+        self.device.currentTextChanged.connect(self._set_device)
+        self.dtype = ChoiceBox(self._themes)
+        for name in DTYPES:
+            self.dtype.addItem(SHORT_DTYPES.get(name, name), name)
+        self.dtype.setCurrentIndex(DTYPES.index(choice.dtype) if choice.dtype in DTYPES else 0)
+        self.dtype.currentIndexChanged.connect(self._set_dtype)
+        self.quantization = ChoiceBox(self._themes)
+        for text, kind in (("not quantized", None), *((kind, kind) for kind in QUANTIZATIONS)):
+            self.quantization.addItem(text, kind)
+        self.quantization.setCurrentIndex(self.quantization.findData(choice.quantization))
+        self.quantization.currentIndexChanged.connect(self._set_quantization)
+        self.facts = ModelFactsView(self._themes)
+
+    def _lay_out(self) -> None:
+        column = self._rows = QVBoxLayout(self)
+        column.setContentsMargins(0, GRID, 0, GRID)
+        column.setSpacing(GRID)
+        head = section_head("Event model (draft)" if self._role == DRAFT else "Video model (target)")
+        head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        column.addWidget(head)
+        column.addWidget(self.list)
+        lower = QGridLayout()
+        lower.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
+        lower.setSpacing(GRID)
+        lower.addWidget(self.problem, 0, 0, 1, 2)
+        lower.addWidget(self.browse, 1, 0, 1, 2)
+        if self._role == DRAFT:
+            towers = QHBoxLayout()
+            towers.setSpacing(0)
+            towers.addWidget(self.clip)
+            towers.addStretch(1)
+            towers.addWidget(self.no_clip)
+            lower.addLayout(towers, 2, 0, 1, 2)
+            self._show_clip()
+        else:
+            self.clip.hide()
+            self.no_clip.hide()
+        named = (("Device", self.device), ("Arithmetic", self.dtype), ("Weights", self.quantization))
+        for row, (text, box) in enumerate(named, start=3):
+            label = QLabel(text)
+            label.setProperty("role", "dim")
+            label.setBuddy(box)
+            box.setAccessibleName(text)
+            lower.addWidget(label, row, 0)
+            lower.addWidget(box, row, 1)
+        lower.addWidget(self.facts, 6, 0, 1, 2)
+        lower.setColumnStretch(1, 1)
+        column.addLayout(lower)
+        self.setFixedWidth(WIDTH)
+
+    def examine_with(self, examiner: Examiner | None, question: Question) -> None:
+        """From now on says whether what is chosen fits; `question` adds the other model and the settings."""
+        self._examiner, self._question = examiner, question
+
+    @property
+    def choice(self) -> ModelChoice:
+        """What is chosen now."""
+        return self._choice
+
+    def open_below(self, widget: QWidget) -> None:
+        """Shows itself under its button."""
+        self._fill()
+        self._look()
+        self._fit()
+        self.move(widget.mapToGlobal(QPoint(0, widget.height() + GRID // 2)))
+        self.show()
+        if self._examiner is not None:
+            self._polling.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Nobody waits for an answer any more."""
+        super().hideEvent(event)
+        self._polling.stop()
+        if self._examiner is not None:
+            self._examiner.forget()
+
+    def _look(self) -> None:
+        """Asks about what is chosen, and shows the answer as soon as there is one."""
+        if self._examiner is None:
+            return
+        asked = {"role": self._role, "model": self._choice.to_json(), **self._question()}
+        answer = self._examiner.ask(asked)
+        report = pending_report(is_held=self._examiner.is_held) if answer is None else model_report(answer)
+        if self.facts.show_report(report):
+            self._fit()
+
+    def choose_folder(self, folder: str) -> None:
+        """Takes a checkpoint folder, or says why not."""
+        try:
+            family_of(folder, self._role)
+        except UserError as error:
+            say(self.problem, error.sentence)
+            self._fit()
+            return
+        say(self.problem, "")
+        self._recent.note_model(folder)
+        self._take(replace(self._choice, name=folder))
+
+    def choose_clip(self, folder: str) -> None:
+        """Takes a CLIP folder for the event model's tower, or says why not."""
+        problem = clip_problem(folder)
+        say(self.problem, problem)
+        if not problem:
+            self._set_clip(folder)
+        self._fit()
+
+    def _fill(self) -> None:
+        offered = list(_OFFERED[self._role])
+        names = {name for name, _ in offered}
+        for folder in (self._choice.name, *self._recent.models):
+            if folder not in names and self._fits(folder):
+                offered.append((folder, FOLDER))
+                names.add(folder)
+        lines = [Line(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in offered]
+        self.list.show_lines(lines, self._choice.name)
+
+    def _fit(self) -> None:
+        """As high as its parts; a sentence that wraps needs more than Qt guesses by itself."""
+        self._rows.activate()
+        wraps = self._rows.hasHeightForWidth()
+        self.setFixedHeight(self._rows.totalHeightForWidth(WIDTH) if wraps else self.sizeHint().height())
+
+    def _fits(self, folder: str) -> bool:
+        """Whether a remembered folder still is a checkpoint for this side; what is chosen is listed anyway."""
+        if folder == self._choice.name:
+            return True
+        try:
+            family_of(folder, self._role)
+        except UserError:
+            return False
+        return True
+
+    def _browse(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self.parentWidget(), "Choose a checkpoint folder")
+        if folder:
+            self.choose_folder(folder)
+            self._fill()
+            self.show()
+
+    def _browse_clip(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self.parentWidget(), "Choose a folder with a CLIP vision tower")
+        if folder:
+            self.choose_clip(folder)
+            self.show()
+
+    def _pick(self, name: object) -> None:
+        self._take(replace(self._choice, name=str(name)))
+
+    def _set_device(self, device: str) -> None:
+        self._take(replace(self._choice, device=device.strip() or "auto"))
+
+    def _set_dtype(self, index: int) -> None:
+        self._take(replace(self._choice, dtype=DTYPES[index]))
+
+    def _set_quantization(self, index: int) -> None:
+        self._take(replace(self._choice, quantization=self.quantization.itemData(index)))
+
+    def _set_clip(self, folder: str | None) -> None:
+        self._take(replace(self._choice, clip=folder))
+        self._show_clip()
+
+    def _drop_clip(self) -> None:
+        self._set_clip(None)
+
+    def _show_clip(self) -> None:
+        clip = self._choice.clip
+        text = OWN_CLIP if clip is None else f"CLIP tower: {clip}"
+        room = WIDTH - 10 * GRID
+        self.clip.setText(self.clip.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room))
+        self.clip.setToolTip("Choose a folder with a CLIP vision tower" if clip is None else clip)
+        self.no_clip.setVisible(clip is not None)
+
+    def _restyle(self) -> None:
+        self.no_clip.setIcon(icon("close", self._themes.theme))
+
+    def _take(self, choice: ModelChoice) -> None:
+        if choice != self._choice:
+            self._choice = choice
+            self.chosen.emit(choice)
+            if self.isVisible():
+                self._look()
+
+
+def _link(text: str, parent: QWidget | None = None) -> QPushButton:
+    button = QPushButton(text, parent)
+    button.setProperty("role", "link")
+    return button

@@ -1,0 +1,167 @@
+"""The popover with everything that can be set about a run, in columns: run, speculation, input, optimizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from evprof.core.errors import UserError
+from evprof.core.speculation import KV
+from evprof.loaders.adapters import read_adapter
+from evprof.metrics.configurations.settings_text import may_change_text
+from ui.settings.controls import COLUMNS, DRAFTER, Control, Group
+from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
+from ui.settings.request_form import RequestForm
+from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.panel_parts import section_head
+
+_LEGEND = (
+    (CHANGED, "not at its default"),
+    (INEXACT, "an optimization that may change the answer"),
+    (IDLE, "set, but not in use now"),
+)
+
+
+class SettingsPopover(QFrame):
+    """Opens below its button and closes when a click falls outside. Writes into the form, one setting at a time.
+
+    Signals:
+        changed(): a setting changed.
+        closed(): it was hidden.
+    """
+
+    changed = Signal()
+    closed = Signal()
+
+    def __init__(self, form: RequestForm, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setProperty("role", "card")
+        self.form = form
+        self._themes = themes
+        self.rows: dict[str, SettingRow] = {}
+        columns = QHBoxLayout()
+        columns.setSpacing(2 * GRID)
+        for place, groups in enumerate(COLUMNS):
+            if place:
+                line = QFrame()
+                line.setProperty("role", "vrule")
+                columns.addWidget(line)
+            columns.addLayout(self._column(groups))
+        line = QFrame()
+        line.setProperty("role", "rule")
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, GRID)
+        ground.setSpacing(GRID)
+        ground.addLayout(columns)
+        ground.addWidget(line)
+        ground.addLayout(self._footer())
+        self.refresh()
+
+    def _column(self, groups: Sequence[Group]) -> QVBoxLayout:
+        column = QVBoxLayout()
+        column.setSpacing(GRID // 2)
+        for place, group in enumerate(groups):
+            if place:
+                column.addSpacing(GRID)
+            head = section_head(group.head)
+            head.setContentsMargins(12, 0, 0, GRID // 2)
+            column.addWidget(head)
+            for control in group.controls:
+                row = self._drafter_row(control) if control.key == DRAFTER else SettingRow(control, self._themes)
+                row.changed.connect(self._take)
+                self.rows[control.key] = row
+                column.addWidget(row)
+        column.addStretch(1)
+        return column
+
+    def _drafter_row(self, control: Control) -> DrafterRow:
+        row = self.drafter = DrafterRow(control, self._themes)
+        for value, words in bundled_choices():
+            row.add_choice(value, words)
+        row.folder_asked.connect(self._browse)
+        return row
+
+    def _footer(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        for state, meaning in _LEGEND:
+            mark = Mark(self._themes)
+            mark.show_state(state)
+            label = QLabel(meaning)
+            label.setProperty("role", "small")
+            row.addWidget(mark)
+            row.addWidget(label)
+            row.addSpacing(2 * GRID)
+        self.problem = QLabel()
+        self.problem.setProperty("role", "bad")
+        self.problem.setWordWrap(True)
+        row.addWidget(self.problem, 1)
+        self.reset = QPushButton("Reset to defaults")
+        self.reset.setProperty("role", "link")
+        self.reset.clicked.connect(self._reset)
+        row.addWidget(self.reset)
+        return row
+
+    def refresh(self) -> None:
+        """Shows the form's settings as they stand, and what of them makes no sense just now."""
+        changed, idle = self.form.changed, self.form.idle
+        for key, row in self.rows.items():
+            value = self.form.value(key)
+            row.show_value(value)
+            state = IDLE if key in idle else PLAIN
+            if key in changed:
+                state = INEXACT if may_change_text(key, value) else CHANGED
+            if key == DRAFTER and value[0] == KV and key in changed:
+                state = INEXACT
+            row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))
+        self.reset.setEnabled(bool(changed or idle))
+
+    def _refusals(self, control: Control) -> dict[Any, str]:
+        found = {value: self.form.refusal(control.key, value) for value, _ in control.choices}
+        return {value: reason for value, reason in found.items() if reason}
+
+    def open_below(self, widget: QWidget) -> None:
+        """Shows itself under its button, its right end at the button's, as far as the screen has room there."""
+        self.refresh()
+        self.adjustSize()
+        place = widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2))
+        room = widget.screen().availableGeometry()
+        self.move(max(place.x(), room.left() + GRID), place.y())
+        self.show()
+
+    def _browse(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self.parentWidget(), "Choose the folder of a trained adapter")
+        if folder:
+            self.take_adapter(folder)
+            self.show()
+
+    def take_adapter(self, folder: str) -> None:
+        """Drafts with the adapter in a folder; says what is wrong with one that is none."""
+        try:
+            info = read_adapter(folder)
+        except UserError as error:
+            self.problem.setText(error.sentence)
+            return
+        self.drafter.add_choice(choice_of(info, folder), words_of(info))
+        self._take(DRAFTER, choice_of(info, folder))
+
+    def _take(self, key: str, value: object) -> None:
+        self.problem.setText("")
+        self.form.take(key, value)
+        self.refresh()
+        self.changed.emit()
+
+    def _reset(self) -> None:
+        self.form.reset()
+        self.refresh()
+        self.changed.emit()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tells that it was closed."""
+        super().hideEvent(event)
+        self.closed.emit()

@@ -1,0 +1,154 @@
+"""The toolbar's buttons: plain ones, and those that show a model, the mode, the number of changed settings, exports."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetrics
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
+
+from evprof.core.records import DRAFT
+from evprof.core.request import MODES, ModelChoice
+from ui.run_facts.run_text import input_name, mode_name
+from ui.settings.controls import controls
+from ui.settings.request_form import RequestForm
+
+ICON = 14
+"""Size of the icons in logical px."""
+
+_HEIGHT = 28
+_AROUND = 38
+"""What icon and margins of a model's button take of its width, in logical px."""
+
+
+EXPORTS = (
+    ("session", "Session (.evprof)…"),
+    ("chrome", "Chrome trace (.json)…"),
+    ("json", "JSON document…"),
+    ("csv", "CSV tables…"),
+    ("screenshot", "Picture of the window (.png)…"),
+)
+"""What can be exported, and what the menu calls it."""
+
+
+class ToolButton(QToolButton):
+    """An icon and a word, as high as the toolbar's fields."""
+
+    def __init__(self, text: str, tip: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setText(text)
+        self.setToolTip(tip)
+        self.setAccessibleName(text or tip)
+        self.setIconSize(QSize(ICON, ICON))
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setFixedHeight(_HEIGHT)
+        self.setStyleSheet("QToolButton { padding: 0 8px; min-height: 0; }")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+
+class ModelButton(ToolButton):
+    """Names the model of a role, with what was chosen for it; opens its picker."""
+
+    def __init__(self, role: str, parent: QWidget | None = None) -> None:
+        self._side = "Event model (draft)" if role == DRAFT else "Video model (target)"
+        super().__init__("", self._side, parent)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+
+    def show_choice(self, choice: ModelChoice, width: int | None = None) -> None:
+        """Shows a choice, in a width in logical px where one is given."""
+        if width is not None:
+            self.setFixedWidth(width)
+        extras = [part for part in (choice.device, choice.dtype) if part != "auto"]
+        extras += [choice.quantization] if choice.quantization else []
+        text = " · ".join([input_name(choice.name), *extras])
+        metrics = QFontMetrics(self.font())
+        self.setText(metrics.elidedText(text, Qt.TextElideMode.ElideRight, self.width() - _AROUND))
+        weights = f", weights {choice.quantization}" if choice.quantization else ""
+        tip = f"{self._side}\n{choice.name}\ndevice {choice.device}, arithmetic {choice.dtype}{weights}"
+        self.setToolTip(tip)
+
+
+class SettingsButton(ToolButton):
+    """Counts the settings that are not at their defaults; the tool tip names them."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("", "Settings", parent)
+
+    def show_form(self, form: RequestForm) -> None:
+        """Counts again."""
+        names = {control.key: control.name for control in controls()}
+        changed, idle = form.changed, form.idle
+        style = Qt.ToolButtonStyle
+        self.setText(str(len(changed)) if changed else "")
+        self.setToolButtonStyle(style.ToolButtonTextBesideIcon if changed else style.ToolButtonIconOnly)
+        lines = ["Settings: measuring, sampling, input, optimizations (Ctrl+,)"]
+        if changed:
+            lines.append("Not at their defaults: " + ", ".join(names[key] for key in changed))
+        lines += [f"Set, but not in use now: {names[key]}. {reason}" for key, reason in idle.items()]
+        self.setToolTip("\n".join(lines))
+
+
+class ModeButton(ToolButton):
+    """Names what runs; its menu greys what lacks an input.
+
+    Signals:
+        chosen(str): one of MODES was taken from the menu.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("", "What runs", parent)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        self._actions: dict[str, QAction] = {}
+        for mode in MODES:
+            action = menu.addAction(mode_name(mode))
+            action.setCheckable(True)
+            action.setData(mode)
+            self._actions[mode] = action
+        menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
+        self.setMenu(menu)
+
+    def show_form(self, form: RequestForm) -> None:
+        """Shows the mode that will run, and why others cannot."""
+        for name, action in self._actions.items():
+            lack = form.mode_problem(name)
+            action.setEnabled(not lack)
+            action.setChecked(name == form.mode)
+            action.setText(f"{mode_name(name)} – {lack}" if lack else mode_name(name))
+        self.setText(mode_name(form.mode))
+
+
+class ExportButton(ToolButton):
+    """What can be done with the results: exports, and the latest torch trace.
+
+    Signals:
+        export_requested(str): a key of EXPORTS.
+        tensorboard_requested(): open the latest torch trace.
+    """
+
+    export_requested = Signal(str)
+    tensorboard_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Export", "Export", parent)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self)
+        for key, text in EXPORTS:
+            menu.addAction(text).setData(key)
+        menu.addSeparator()
+        self._tensorboard = menu.addAction("Open torch trace in TensorBoard")
+        menu.triggered.connect(self._take)
+        self.setMenu(menu)
+
+    def set_has_trace(self, has_trace: bool) -> None:
+        """Whether there is a torch trace to open."""
+        self._tensorboard.setEnabled(has_trace)
+
+    def _take(self, action: QAction) -> None:
+        if action is self._tensorboard:
+            self.tensorboard_requested.emit()
+        else:
+            self.export_requested.emit(str(action.data()))

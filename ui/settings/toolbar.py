@@ -1,0 +1,393 @@
+"""The toolbar: inputs, models, prompt, mode, Run and Stop, export; it turns what is set into one RunRequest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from evprof.core.errors import UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import ModelChoice
+from evprof.core.sample import Sample
+from ui.run_facts.run_text import mode_name
+from ui.settings.request_form import RequestForm
+from ui.settings.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton
+from ui.state.recent import Recent
+from ui.style.icons import icon
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.input_dialogs import InputDialogs
+
+if TYPE_CHECKING:
+    from ui.settings.examiner import Examiner
+    from ui.settings.model_popover import ModelPopover
+    from ui.settings.settings_popover import SettingsPopover
+
+HEIGHT = 44
+COMPACT_BELOW = 1360
+"""Narrower than this, buttons whose icon is plain lose their word."""
+
+_MODEL_WIDTHS = ((1500, 184), (1200, 152), (1000, 120), (0, 92))
+"""From this width of the toolbar on, a model's button is so wide."""
+
+TIGHT_BELOW = 960
+"""Narrower than this, the settings make room for Run."""
+
+LEAST_WIDTH = 840
+
+
+class Toolbar(QFrame):
+    """One row. It says in words why Run is not possible, and greys what lacks its input.
+
+    Signals:
+        run_requested(object): a validated RunRequest; whoever submits it numbers it.
+        stop_requested(): end the running request.
+        sample_opened(object): the Sample that the person put together from files.
+        paths_chosen(object): paths picked in a file dialog, to be opened whatever they hold.
+        export_requested(str): a key of EXPORTS (tool_buttons).
+        tensorboard_requested(): open the latest torch trace.
+        failed(str): a sentence, when something could not be taken.
+    """
+
+    run_requested = Signal(object)
+    stop_requested = Signal()
+    sample_opened = Signal(object)
+    paths_chosen = Signal(object)
+    export_requested = Signal(str)
+    tensorboard_requested = Signal()
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        themes: ThemeHolder,
+        recent: Recent | None = None,
+        trace_folder: Callable[[], Path] | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`trace_folder` says where torch traces go; without it there is no trace button."""
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setFixedHeight(HEIGHT)
+        self._themes = themes
+        self._recent = recent if recent is not None else Recent(None)
+        self.form = RequestForm()
+        self.form.settings = self._recent.settings
+        self._dialogs = InputDialogs(self, lambda: self.form.sample)
+        self._trace_folder = trace_folder
+        self.examiner: Examiner | None = None
+        self._is_busy = False
+        self._has_trace = False
+        self._make_inputs()
+        self._make_models()
+        self._make_prompt()
+        self._make_running()
+        self._lay_out()
+        themes.changed.connect(self._restyle)
+        self._restyle()
+        self._show_state()
+
+    # Parts
+
+    def _make_inputs(self) -> None:
+        self.events = ToolButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
+        menu = QMenu(self.events)
+        menu.addAction("Event recording…").triggered.connect(self.browse_events)
+        menu.addAction("Folder of event frames…").triggered.connect(self._browse_event_folder)
+        menu.addAction("Sequence: a folder with events and video…").triggered.connect(self.browse_sequence)
+        self.events.setMenu(menu)
+        self.events.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.video = ToolButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
+        menu = QMenu(self.video)
+        menu.addAction("Video…").triggered.connect(self.browse_video)
+        menu.addAction("Folder of pictures…").triggered.connect(self._browse_picture_folder)
+        self.video.setMenu(menu)
+        self.video.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+
+    def _make_models(self) -> None:
+        self._popovers: dict[str, ModelPopover] = {}
+        self._models: dict[str, ModelButton] = {}
+        for role in (DRAFT, TARGET):
+            button = ModelButton(role)
+            button.setFixedWidth(156)
+            button.clicked.connect(self._open_draft if role == DRAFT else self._open_target)
+            self._models[role] = button
+
+    def _make_prompt(self) -> None:
+        self.prompt = QLineEdit(self.form.sample.prompt)
+        self.prompt.setPlaceholderText("Prompt")
+        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setMinimumWidth(80)
+        self.prompt.setAcceptDrops(False)  # files that fall on it are the window's, not words
+        self.prompt.textEdited.connect(self._take_prompt)
+        self.prompt.returnPressed.connect(self.run)
+        self.hint = QLabel()
+        self.hint.setProperty("role", "small")
+        self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+
+    def _make_running(self) -> None:
+        self.mode = ModeButton()
+        self.mode.chosen.connect(self.choose_mode)
+        self.tokens = QSpinBox()
+        self.tokens.setRange(1, 4096)
+        self.tokens.setValue(self.form.settings.max_new_tokens)
+        self.tokens.setSuffix(" tok")
+        self.tokens.setAccessibleName("Most tokens of an answer")
+        self.tokens.setToolTip("Most tokens of an answer")
+        self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.tokens.setFixedWidth(76)
+        self.tokens.valueChanged.connect(partial(self.form.take, "max_new_tokens"))
+        self._settings: SettingsPopover | None = None
+        self.settings = SettingsButton()
+        self.settings.clicked.connect(self.open_settings)
+        self.trace = ToolButton("Trace", "Repeat the run once under torch.profiler, as a run of its own")
+        self.trace.setCheckable(True)
+        self.trace.setVisible(self._trace_folder is not None)
+        self.run_button = QPushButton("Run")
+        self.run_button.setProperty("role", "primary")
+        self.run_button.clicked.connect(self.run)
+        self.stop_button = ToolButton("Stop", "End the run and keep what was measured (Ctrl+.)")
+        self.stop_button.clicked.connect(self.stop_requested)
+        self.export = ExportButton()
+        self.export.export_requested.connect(self.export_requested)
+        self.export.tensorboard_requested.connect(self.tensorboard_requested)
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        row.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        row.setSpacing(GRID)
+        for part in (self.events, self.video, *self._models.values()):
+            row.addWidget(part)
+        row.addWidget(self.prompt, 1)
+        row.addWidget(self.hint)
+        rest: tuple[QWidget, ...] = (self.mode, self.tokens, self.settings, self.trace)
+        for widget in (*rest, self.run_button, self.stop_button, self.export):
+            row.addWidget(widget)
+
+    # What others tell it
+
+    def popover(self, role: str) -> ModelPopover:
+        """The popover that chooses the model of a role; made when it is first asked for."""
+        if role not in self._popovers:
+            from ui.settings.model_popover import ModelPopover
+
+            choice = self.form.draft if role == DRAFT else self.form.target
+            made = ModelPopover(role, choice, self._recent, self._themes, self)
+            made.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+            made.examine_with(self.examiner, lambda: self._beside(role))
+            self._popovers[role] = made
+        return self._popovers[role]
+
+    def _beside(self, role: str) -> dict[str, Any]:
+        """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
+        other = self.form.target if role == DRAFT else self.form.draft
+        is_alone = len(self.form.roles) == 1
+        return {"other": None if is_alone else other.to_json(), "settings": self.form.settings_in_force.to_json()}
+
+    @property
+    def settings_popover(self) -> SettingsPopover:
+        """The popover with everything else that can be set; made when it is first asked for."""
+        if self._settings is None:
+            from ui.settings.settings_popover import SettingsPopover
+
+            self._settings = SettingsPopover(self.form, self._themes, self)
+            self._settings.changed.connect(self._show_state)
+            self._settings.closed.connect(self._remember_settings)
+        return self._settings
+
+    @property
+    def sample(self) -> Sample:
+        """What will be run next."""
+        return self.form.sample
+
+    def set_sample(self, sample: Sample) -> None:
+        """Takes a sample that was chosen elsewhere, with its prompt."""
+        self.form.sample = sample
+        self.prompt.setText(sample.prompt)
+        self.prompt.setCursorPosition(0)
+        self._show_state()
+
+    def take_clip(self, sample: Sample) -> None:
+        """Takes another part of the sample that is open."""
+        self.form.sample = sample
+        self._show_state()
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Run while idle, Stop while something runs."""
+        self._is_busy = is_busy
+        if self.examiner is not None:
+            self.examiner.hold(is_busy)
+        self._show_state()
+
+    def set_environment(self, environment: dict[str, Any]) -> None:
+        """What the engine says of its machine: some settings make no sense on some."""
+        self.form.environment = environment or self.form.environment
+        self._show_state()
+
+    def set_has_trace(self, has_trace: bool) -> None:
+        """Whether there is a torch trace to open."""
+        if has_trace != self._has_trace:
+            self._has_trace = has_trace
+            self._show_state()
+
+    def choose_mode(self, mode: str) -> None:
+        """Asks for a mode, as the menu does."""
+        self.form.choose_mode(mode)
+        self._show_state()
+
+    # What the person does
+
+    def run(self) -> None:
+        """Asks for a run with everything as it stands; says why not when that is impossible."""
+        if self._is_busy:
+            return
+        if self.form.problem:
+            self.failed.emit(self.form.problem)
+            return
+        traces = self._trace_folder is not None and self.trace.isChecked()
+        self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
+        try:
+            request = self.form.request()
+        except UserError as error:
+            self.failed.emit(error.sentence)
+            return
+        self.run_requested.emit(request)
+
+    def browse_events(self) -> None:
+        """Asks for event recordings."""
+        self._choose(self._dialogs.recordings())
+
+    def browse_video(self) -> None:
+        """Asks for videos."""
+        self._choose(self._dialogs.videos())
+
+    def browse_sequence(self) -> None:
+        """Asks for a folder that holds a recording and its video."""
+        self._choose([self._dialogs.folder("Open a sequence: events and video")])
+
+    def _browse_event_folder(self) -> None:
+        if path := self._dialogs.folder("Open a folder of event frames"):
+            self.open_events(path)
+
+    def _browse_picture_folder(self) -> None:
+        if path := self._dialogs.folder("Open a folder of pictures as a video"):
+            self.open_video(path)
+
+    def _choose(self, paths: Sequence[str]) -> None:
+        if chosen := [path for path in paths if path]:
+            self.paths_chosen.emit(chosen)
+
+    def open_events(self, path: str) -> None:
+        """Takes an event recording or a folder of event frames."""
+        self._take_sample(self.form.open_events(path))
+
+    def open_video(self, path: str) -> None:
+        """Takes a video."""
+        self._take_sample(self.form.open_video(path))
+
+    def open_sample(self, sample: Sample) -> None:
+        """Takes a whole sample; one without a question of its own is asked the present one."""
+        is_asked = sample.prompt != Sample().prompt
+        self.form.sample = sample if is_asked else replace(sample, prompt=self.form.sample.prompt)
+        self._take_sample(self.form.sample)
+
+    def _take_sample(self, sample: Sample) -> None:
+        self._recent.note_sample(sample)
+        self._show_state()
+        self.sample_opened.emit(sample)
+
+    def _open_draft(self) -> None:
+        self.popover(DRAFT).open_below(self._models[DRAFT])
+
+    def _open_target(self) -> None:
+        self.popover(TARGET).open_below(self._models[TARGET])
+
+    def open_settings(self) -> None:
+        """Shows everything that can be set, below its button or, where that made room, below Run."""
+        self.settings_popover.open_below(self.run_button if self.settings.isHidden() else self.settings)
+
+    def _remember_settings(self) -> None:
+        self._recent.note_settings(self.form.settings)
+
+    def _take_draft(self, choice: ModelChoice) -> None:
+        self.form.draft = choice
+        self._show_state()
+
+    def _take_target(self, choice: ModelChoice) -> None:
+        self.form.target = choice
+        self._show_state()
+
+    def _take_prompt(self, text: str) -> None:
+        self.form.sample = replace(self.form.sample, prompt=text)
+        self._show_state()
+
+    # Looks
+
+    def _show_state(self) -> None:
+        form, problem = self.form, self.form.problem
+        self.mode.show_form(form)
+        self.run_button.setEnabled(not problem and not self._is_busy)
+        self.run_button.setToolTip(problem or f"{mode_name(form.mode)} (Ctrl+R)")
+        self.stop_button.setEnabled(self._is_busy)
+        self.export.set_has_trace(self._has_trace)
+        self.settings.show_form(form)
+        self.hint.setText("" if self._is_busy else problem)
+        self.hint.setVisible(bool(self.hint.text()))
+        for role, choice in ((DRAFT, form.draft), (TARGET, form.target)):
+            self._models[role].show_choice(choice)
+        for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
+            if path is not None:
+                button.setToolTip(path)
+
+    def _restyle(self) -> None:
+        theme = self._themes.theme
+        for button, name in (
+            (self.events, "events"),
+            (self.video, "video"),
+            (self.settings, "settings"),
+            (self.trace, "trace"),
+            (self.stop_button, "stop"),
+            (self.export, "export"),
+            (self.mode, "chevron"),
+            *((button, "chevron") for button in self._models.values()),
+        ):
+            button.setIcon(icon(name, theme, size=ICON))
+        self.run_button.setIcon(icon("play", theme, theme.ink(theme.accent), ICON))
+        self.run_button.setIconSize(QSize(ICON, ICON))
+
+    def minimumSizeHint(self) -> QSize:
+        """Less than the parts ask for: they give up words, then settings, when there is less room."""
+        return QSize(LEAST_WIDTH, HEIGHT)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = self.width()
+        plain = (
+            Qt.ToolButtonStyle.ToolButtonIconOnly
+            if width < COMPACT_BELOW
+            else Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        )
+        for button in (self.events, self.video, self.trace, self.stop_button, self.export):
+            button.setToolButtonStyle(plain)
+        for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
+            room = next(room for least, room in _MODEL_WIDTHS if width >= least)
+            self._models[role].show_choice(choice, room)
+        self.tokens.setVisible(width >= TIGHT_BELOW)
+        self.settings.setVisible(width >= TIGHT_BELOW)

@@ -1,0 +1,1 @@
+"""What the whole window shares: selection, runs, the open session."""

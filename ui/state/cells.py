@@ -1,0 +1,104 @@
+"""The configurations ("cells") that runs of suites and imports belong to: what they hold, and their typical runs.
+
+It knows no widget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import FINISHED, RUNNING
+from evprof.core.run_log import RunLog
+from evprof.metrics.comparison.document import Column as Repeats
+from evprof.metrics.comparison.document import is_comparable, typical_run, warm_of
+from evprof.view.columns import Column, pair_for
+from ui.state.selection import RunPair
+
+
+def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
+    """The finished runs in a cell's figures, of a run's mode and role; of a row begun again only the last."""
+    same = (like.info.cell, like.info.mode, like.info.role)
+    rows: dict[object, RunLog] = {}
+    for run in runs:
+        info = run.info
+        if (info.cell, info.mode, info.role) == same and info.status == FINISHED and is_comparable(run):
+            rows[row_key(run)] = run
+    return tuple(warm_of(list(rows.values())))
+
+
+def row_key(run: RunLog) -> object:
+    """Which row of its suite a run is; runs of other origins are rows of their own."""
+    info = run.info
+    if not info.cell or info.imported is not None:
+        return info.run_id
+    return (info.cell, info.sample.get("name"), info.sample.get("prompt"), info.repeat, info.role, info.warmup)
+
+
+def cell_of(runs: Mapping[int, RunLog], column: Column | None) -> Repeats | None:
+    """Everything that stands behind a column when it is to be taken for its cell; None without a cell."""
+    if column is None or not column.run.info.cell or not column.is_answer:
+        return None
+    found = cell_runs(runs.values(), column.run)
+    return Repeats(found) if found else None
+
+
+def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
+    """The pair of columns that shows a cell: its run of median total, the target's where it has both."""
+    for role in (TARGET, DRAFT):
+        member = next((run for run in runs.values() if _is_row(run, cell) and run.info.role == role), None)
+        if member is not None:
+            return pair_for(runs, typical_run(Repeats(cell_runs(runs.values(), member))).run_id)
+    rest = [run_id for run_id, run in runs.items() if run.info.cell == cell]
+    return pair_for(runs, rest[-1]) if rest else (None, None)
+
+
+def _is_row(run: RunLog, cell: str) -> bool:
+    return run.info.cell == cell and run.info.status == FINISHED and is_comparable(run)
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """How much a cell holds: samples and repeats that finished, rows that did not, warm-ups, what still runs."""
+
+    samples: int = 0
+    repeats: int = 1
+    failed: int = 0
+    warmups: int = 0
+    running: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """`60 samples · 3 repeats · 2 failed`."""
+        parts = [_counted(self.samples, "sample")]
+        parts += [f"{self.repeats} repeats"] if self.repeats > 1 else []
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.running} running"] if self.running else []
+        return " · ".join(parts)
+
+
+def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
+    """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
+    last = {row_key(run): run for run in runs}
+    samples: set[object] = set()
+    repeats: set[int] = set()
+    failed: set[object] = set()
+    warmups = running = 0
+    for run in last.values():
+        info = run.info
+        sample = (info.sample.get("name"), info.sample.get("prompt"), info.group_id if info.imported else 0)
+        if info.status == RUNNING:
+            running += 1
+        elif info.status != FINISHED:
+            failed.add((*sample, info.repeat))
+        elif not is_comparable(run):
+            warmups += 1
+        else:
+            samples.add(sample)
+            repeats.add(info.repeat)
+    return CellCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

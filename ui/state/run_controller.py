@@ -1,0 +1,191 @@
+"""Between the engine host and the views: pulls what is new 30 times a second and says which runs changed.
+
+It owns no view and reads no clock of the engine's; a slow window makes it pull less often, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from evprof.core.errors import UserError
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.configurations.baselines import choose_baselines
+
+PULL_INTERVAL_MS = 33
+"""Time between two looks at the recording: 30 Hz."""
+
+
+class Host(Protocol):
+    """What carries requests out, such as `evprof.run.processes.runner.EngineHost`."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being carried out."""
+
+    def submit(self, request: RunRequest) -> None:
+        """Takes a request; rows and messages appear in the recording."""
+
+    def stop(self) -> None:
+        """Asks the running request to end."""
+
+    def attach(self, recording: Recording) -> None:
+        """From now on fills another recording."""
+
+    def close(self) -> None:
+        """Ends the engine."""
+
+
+Numbering = Callable[[RunRequest, int, int], RunRequest]
+"""Gives a request its numbers; takes the first free run id and group id that the window knows of."""
+
+
+class RunController(QObject):
+    """The runs of the window's session and the one way to start and stop them.
+
+    Signals:
+        runs_changed(object): set of ids of runs that have news; at most one per pull.
+        message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
+        busy_changed(bool): a request began or ended.
+        ticked(): a pull is over, with news or without; what moves with the clock moves now.
+        session_replaced(): another recording took the place of the old one; forget every run.
+    """
+
+    runs_changed = Signal(object)
+    message = Signal(object)
+    busy_changed = Signal(bool)
+    ticked = Signal()
+    session_replaced = Signal()
+
+    def __init__(self, recording: Recording, host: Host | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._host = host
+        self._is_busy = False
+        self._waiting: deque[RunRequest] = deque()
+        self.numbering: Numbering = _numbered
+        self.recording = recording
+        self.book = RunBook(recording)
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(PULL_INTERVAL_MS)
+        self._timer.timeout.connect(self.pull)
+
+    @property
+    def runs(self) -> dict[int, RunLog]:
+        """Runs by id, in order of start."""
+        return self.book.runs
+
+    def run(self, run_id: int | None) -> RunLog | None:
+        """The run of that id, or None."""
+        return None if run_id is None else self.book.runs.get(run_id)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being carried out, as of the last pull."""
+        return self._is_busy
+
+    @property
+    def has_host(self) -> bool:
+        """Whether there is an engine to hand requests to."""
+        return self._host is not None
+
+    @property
+    def next_run_id(self) -> int:
+        """The first id a new request may use."""
+        return max(self.book.runs, default=0) + 1
+
+    @property
+    def next_group_id(self) -> int:
+        """The group id a new request may use."""
+        return max((run.info.group_id for run in self.book.runs.values()), default=0) + 1
+
+    def start(self) -> None:
+        """Begins pulling."""
+        self._timer.start()
+
+    def attach_host(self, host: Host) -> None:
+        """Takes an engine host made after the first paint."""
+        self._host = host
+
+    def replace_recording(self, recording: Recording) -> None:
+        """Shows another session: everything known of the old one is forgotten. Raises UserError while a run goes on."""
+        if self._host is not None:
+            self._host.attach(recording)
+        self._waiting.clear()
+        self.recording = recording
+        self.book = RunBook(recording)
+        self.session_replaced.emit()
+        self.pull()
+
+    def pull(self) -> None:
+        """Takes in what is new and tells the views. Called by the timer; tests call it themselves."""
+        # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
+        is_busy = self._host is not None and self._host.is_busy
+        messages, changed = self.book.update()
+        if changed:
+            self.runs_changed.emit(changed)
+        for message in messages:
+            if isinstance(message, RunEnded) and message.status != FINISHED:
+                self._waiting.clear()
+            if isinstance(message, RequestEnded):
+                self._note_baselines(message.first_run_id)
+            self.message.emit(message)
+        self._note_busy(is_busy)
+        if self._waiting and not is_busy:
+            self._hand_over(self._waiting.popleft())
+        self.ticked.emit()
+
+    def _note_baselines(self, first_run_id: int) -> None:
+        """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
+        made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
+        for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
+            self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
+
+    def submit(self, *requests: RunRequest) -> None:
+        """Hands requests to the engine, one after another; the rest is dropped when one does not finish.
+
+        Raises UserError when a request cannot be carried out, or a run goes on already.
+        """
+        for request in requests:
+            request.validate()
+        if self._host is None:
+            raise UserError("The engine is still starting; try again in a moment.")
+        if self._is_busy or self._host.is_busy:
+            raise UserError("A run is going on; stop it first, or wait until it has ended.")
+        self._waiting.extend(requests)
+        self._hand_over(self._waiting.popleft())
+
+    def _hand_over(self, request: RunRequest) -> None:
+        if self._host is not None:
+            self._host.submit(self.numbering(request, self.next_run_id, self.next_group_id))
+            self._note_busy(self._host.is_busy)
+
+    def stop(self) -> None:
+        """Asks the running request to end; its runs become "cancelled", and requests that wait are dropped."""
+        self._waiting.clear()
+        if self._host is not None:
+            self._host.stop()
+
+    def close(self) -> None:
+        """Stops pulling and ends the engine."""
+        self._timer.stop()
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+
+    def _note_busy(self, is_busy: bool) -> None:
+        if is_busy != self._is_busy:
+            self._is_busy = is_busy
+            self.busy_changed.emit(is_busy)
+
+
+def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:
+    return replace(request, first_run_id=run_id, group_id=group_id)

@@ -1,0 +1,76 @@
+"""Keeps the columns on what is going on: new runs come into view until the person looks at another one."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+
+from evprof.core.messages import Message, RunStarted
+from evprof.core.run_info import FINISHED
+from evprof.view.columns import pair_for
+from ui.state.cells import typical_pair
+from ui.state.run_controller import RunController
+from ui.state.selection import RunPair, Selection
+
+
+class RunFollowing(QObject):
+    """Chooses the runs in the columns when nobody else does."""
+
+    def __init__(self, controller: RunController, selection: Selection) -> None:
+        super().__init__(controller)
+        self._controller = controller
+        self._selection = selection
+        self._chosen: RunPair = (None, None)
+        self._begun: int | None = None
+        controller.message.connect(self._take)
+        controller.ticked.connect(self._follow)
+        controller.session_replaced.connect(self._forget)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the columns still are where they were put last."""
+        return self._selection.runs == self._chosen
+
+    def begin(self) -> None:
+        """The next run comes into view, whatever is shown now."""
+        self._chosen = self._selection.runs
+
+    def show_run(self, run_id: int) -> None:
+        """Puts a run, with its other half if it has one, into the columns."""
+        if run_id in self._controller.runs:
+            self._selection.set_runs(*pair_for(self._controller.runs, run_id))
+
+    def show_last(self) -> None:
+        """Puts the newest run that is no warm-up and no trace into the columns."""
+        runs = self._controller.runs
+        plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
+        if not runs:
+            return
+        finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED and runs[run_id].info.cell]
+        last = runs[(finished or plain or list(runs))[-1]]
+        if last.info.cell and last.info.is_over:
+            # A suite's last run says little; what its cell says is what it was made for.
+            self._show(typical_pair(runs, last.info.cell), last.info.cell)
+        else:
+            self._put(last.run_id)
+
+    def _put(self, run_id: int) -> None:
+        self._show(pair_for(self._controller.runs, run_id))
+
+    def _show(self, pair: RunPair, cell: str = "") -> None:
+        self._chosen = pair
+        if pair != self._selection.runs:
+            self._selection.set_view_range(None)
+            self._selection.set_runs(*pair, cell=cell)
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, RunStarted) and not message.info.is_over:
+            self._begun = message.run_id
+
+    def _follow(self) -> None:
+        """Of all runs that began since the last pull only the newest comes into view."""
+        begun, self._begun = self._begun, None
+        if begun is not None and begun in self._controller.runs and self.is_on:
+            self._put(begun)
+
+    def _forget(self) -> None:
+        self._chosen = (None, None)

@@ -1,0 +1,59 @@
+"""The window's icons: small drawings of ours, tinted with the theme's colours."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QRectF, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+from ui.style.theme import Theme
+
+SIZE = 16
+
+
+@cache
+def _drawing(name: str) -> str:
+    import assets
+
+    return (Path(assets.__file__).parent / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def pixmap(name: str, color: QColor, scale: float = 1.0, size: int = SIZE) -> QPixmap:
+    """The drawing in one colour, `size` logical px wide, drawn for a screen of `scale`."""
+    renderer = QSvgRenderer(QByteArray(_drawing(name).replace("currentColor", color.name()).encode()))
+    picture = QPixmap(round(size * scale), round(size * scale))
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    renderer.render(painter, QRectF(0, 0, size * scale, size * scale))
+    painter.end()
+    picture.setDevicePixelRatio(scale)
+    return picture
+
+
+def icon(name: str, theme: Theme, color: QColor | None = None, size: int = SIZE) -> QIcon:
+    """An icon in the text colour (or another), dim when disabled, for every screen there is and for pictures at 200 %.
+
+    Shown at its own `size` it is never scaled, and so never blurred.
+    """
+    found = QIcon()
+    for scale in sorted({1.0, 2.0, *(screen.devicePixelRatio() for screen in QGuiApplication.screens())}):
+        found.addPixmap(pixmap(name, color or theme.text, scale, size), QIcon.Mode.Normal)
+        found.addPixmap(pixmap(name, theme.text_dim, scale, size), QIcon.Mode.Disabled)
+    return found
+
+
+def window_icon() -> QIcon:
+    """The program's own sign, in its own colours."""
+    renderer = QSvgRenderer(QByteArray(_drawing("evprof").encode()))
+    found = QIcon()
+    for size in (16, 32, 64, 128):
+        picture = QPixmap(size, size)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        renderer.render(painter, QRectF(0, 0, size, size))
+        painter.end()
+        found.addPixmap(picture)
+    return found

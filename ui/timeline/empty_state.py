@@ -1,0 +1,87 @@
+"""What the timeline says before there is a run: what it will show, what fills it, one button."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from evprof.core.records import STAGES
+from ui.style.theme import GRID, SMALL_PX
+from ui.timeline.scene import GUTTER_PX, Scene
+
+_NAME_PX = 320
+"""Longer names of samples are shortened."""
+
+_SHARES = (
+    ("Event model", (0.03, 0.05, 0.07, 0.12, 0.38)),
+    ("Video model", (0.09, 0.07, 0.15, 0.30, 0.34)),
+)
+
+
+class EmptyState(QWidget):
+    """A faint picture of what a run will look like, with words over it.
+
+    Signals:
+        run_requested(): the button was pressed.
+    """
+
+    run_requested = Signal()
+
+    def __init__(self, scene: Scene, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.scene = scene
+        title = QLabel("Nothing has been measured yet")
+        title.setProperty("role", "title")
+        words = QLabel(
+            "A run draws itself here while it happens: the five stages of both models on one time axis,\n"
+            "draft tokens accepted and rejected, time per token, KV cache and memory."
+        )
+        words.setProperty("role", "dim")
+        words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.button = QPushButton("Run")
+        self.button.setProperty("role", "primary")
+        self.button.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.button.clicked.connect(self.run_requested)
+        hint = QLabel("or drop recordings, videos or a folder with both onto the window")
+        hint.setProperty("role", "small")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GUTTER_PX + GRID, 0, GRID, GRID)
+        column.setSpacing(GRID)
+        column.addStretch(3)
+        for widget in (title, words, self.button, hint):
+            row = QHBoxLayout()
+            row.addStretch(1)
+            row.addWidget(widget)
+            row.addStretch(1)
+            column.addLayout(row)
+            if widget is words:
+                column.addSpacing(GRID)
+        column.addStretch(2)
+
+    def offer(self, name: str) -> None:
+        """Says which sample the button runs."""
+        shown = self.button.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
+        self.button.setText(f"Run {shown}")
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Ghost lanes."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme = self.scene.theme
+        painter.fillRect(self.rect(), theme.panel)
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
+        width = self.width() - GUTTER_PX - 4 * GRID
+        for row, (name, shares) in enumerate(_SHARES):
+            top = 10 + row * 40
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(theme.text_dim)
+            painter.drawText(QRectF(12, top, GUTTER_PX - 20, 22), Qt.AlignmentFlag.AlignVCenter, name)
+            painter.setPen(Qt.PenStyle.NoPen)
+            x = GUTTER_PX + 2 * GRID
+            for stage, share in zip(STAGES, shares, strict=True):
+                painter.setBrush(theme.alpha(theme.stage(stage), 0.22))
+                painter.drawRoundedRect(QRectF(x, top, width * share - 2, 22), 3, 3)
+                x += round(width * share)
+        painter.end()

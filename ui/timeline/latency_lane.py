@@ -1,0 +1,177 @@
+"""Time between tokens, one stem per token, both columns above one another on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPen
+
+from evprof.core.units import ms_text
+from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
+from evprof.view.lanes import ORIGINS, News, Track
+from evprof.view.timescale import time_text
+from ui.run_facts.provenance import lacking
+from ui.state.selection import TokenRef
+from ui.timeline.lane import Lane
+from ui.timeline.scene import Hit, Scene
+
+_TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
+
+
+class LatencyLane(Lane):
+    """Per-token latency. Stems are blue (the decode stage); their tips show origins that are not plain target's."""
+
+    lane_height_px = 52
+    grows = True
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._ceiling: tuple[object, float] = (None, 1.0)
+
+    def names(self) -> tuple[str, str]:
+        """The lane and its unit."""
+        return "Token latency", "ms"
+
+    def wants(self, column: int, news: News) -> bool:
+        """New tokens."""
+        return news.tokens
+
+    @property
+    def _rows(self) -> list[tuple[int, Track]]:
+        return [(column, track) for column, track in self.scene.shown if track.is_answer]
+
+    def _ceiling_ms(self) -> float:
+        """Top of the scale: the 99th percentile with some air, so that one hiccup does not flatten the rest.
+
+        It is computed again when a twentieth more tokens are there: a scale that moves with every token unsettles.
+        """
+        rows = self._rows
+        key = tuple((track.run.run_id, round(20 * np.log(len(track.token_times()) + 1))) for _, track in rows)
+        if key != self._ceiling[0]:
+            values = [track.latencies_ms()[1] for _, track in rows]
+            together = np.concatenate(values) if values else np.empty(0)
+            high = float(np.percentile(together, 99)) if len(together) > 50 else float(max(together, default=0.0))
+            self._ceiling = key, nice_ceiling(high * 1.08)
+        return self._ceiling[1]
+
+    def _bands(self) -> list[tuple[int, Track, float, float]]:
+        """Column, track, top and bottom of each half."""
+        rows = self._rows
+        if not rows:
+            return []
+        room = (self.height() - _TOP - _BOTTOM - _GAP * (len(rows) - 1)) / len(rows)
+        return [
+            (column, track, _TOP + place * (room + _GAP), _TOP + place * (room + _GAP) + room)
+            for place, (column, track) in enumerate(rows)
+        ]
+
+    def scale_marks(self) -> Sequence[tuple[float, str]]:
+        """Top of the scale for each half."""
+        if not any(len(track.latencies_ms()[0]) for _, track in self._rows):
+            return ()
+        ceiling = self._ceiling_ms()
+        marks: list[tuple[float, str]] = []
+        bands = self._bands()
+        marks.extend((top, f"{ceiling:g}") for _, _, top, _ in bands)
+        if bands[-1][3] - bands[-1][2] > 28:
+            marks.append((bands[-1][3], "0"))
+        return marks
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Stems, and a thin line at their mean, the inter-token latency."""
+        bands = [band for band in self._bands() if len(band[1].latencies_ms()[0])]
+        if not bands:
+            lack = lacking((track.run for _, track in self._rows), "the time of each token")
+            self.paint_hint(painter, lack or "One stem per generated token: the time since the token before it.")
+            return
+        ceiling = self._ceiling_ms()
+        for column, track, top, bottom in bands:
+            self._paint_band(painter, clip, track, (top, bottom), ceiling)
+            self._paint_name(painter, column, track, (top, bottom), ceiling)
+
+    def _paint_band(
+        self, painter: QPainter, clip: QRectF, track: Track, band: tuple[float, float], ceiling: float
+    ) -> None:
+        theme = self.scene.theme
+        top, bottom = band
+        times, values = track.latencies_ms()
+        stems = tallest_stems(times, values, self.scene.scale)
+        if len(stems.x) > 0.5 * self.canvas_width:
+            stems = tallest_stems(times, values, self.scene.scale, per_px=0.5)
+        origins = track.token_origins()[1:]
+        spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
+        width = min(5.0, max(1.0, spacing * 0.55))
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
+        is_near = (stems.x > clip.left() - 8) & (stems.x < clip.right() + 8)
+        x, rows = stems.x[is_near] - width / 2, stems.rows[is_near]
+        level = stems.values[is_near] / ceiling
+        high = np.maximum(np.minimum(level, 1.0) * (bottom - top), 1.0)
+        sharp = width < 2
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.stage("decode"))
+        painter.drawRects(
+            [QRectF(left, bottom - h, width, h) for left, h in zip(x.tolist(), high.tolist(), strict=True)]
+        )
+        for code, color in ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
+            tipped = np.flatnonzero(origins[rows] == code) if not sharp else ()
+            painter.setBrush(color)
+            painter.drawRects([QRectF(float(x[i]), bottom - float(high[i]) - 1.5, width, 3.0) for i in tipped])
+        # Taller than the scale: cut, and marked so.
+        painter.setBrush(theme.warn)
+        painter.drawRects([QRectF(float(x[i]) - 1, top - 4.0, width + 2, 2.0) for i in np.flatnonzero(level > 1.0)])
+        strong = [ref for ref in (self.scene.selection.token, self.hovered.token if self.hovered else None) if ref]
+        painter.setBrush(theme.text)
+        for ref in strong:
+            for i in np.flatnonzero(track.token_positions()[1:][rows] == ref.position):
+                if ref.run_id == track.run.run_id:
+                    painter.drawRect(QRectF(float(x[i]), bottom - float(high[i]), width, float(high[i])))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+
+    def _paint_name(
+        self, painter: QPainter, column: int, track: Track, band: tuple[float, float], ceiling: float
+    ) -> None:
+        theme = self.scene.theme
+        top, bottom = band
+        mean = track.mean_latency_ms() or 0.0
+        y = bottom - min(mean / ceiling, 1.0) * (bottom - top)
+        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
+        painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
+        text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
+        painter.setFont(theme.font(10.5))
+        width = painter.fontMetrics().horizontalAdvance(text)
+        room = QRectF(8, max(top - 8, 1.0), width + 8, 15)
+        painter.fillRect(room, theme.alpha(theme.panel, 0.8))
+        painter.setPen(theme.text_dim)
+        painter.drawText(room.adjusted(4, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The token nearest to the pointer, within a few px."""
+        for column, track, top, bottom in self._bands():
+            if not top - 6 <= pos.y() <= bottom + 4:
+                continue
+            times, values = track.latencies_ms()
+            row = nearest_row(times, self.scene.scale.t(pos.x()))
+            if row is None or abs(self.scene.scale.x(int(times[row])) - pos.x()) > 5:
+                return None
+            token = track.run.tokens[row + 1]
+            facts = [
+                ("latency", time_text(round(values[row] * 1e6))),
+                ("at", time_text(int(times[row]))),
+                ("origin", ORIGINS[int(track.token_origins()[row + 1])]),
+                ("id", str(token.token_id)),
+            ]
+            if token.round_index >= 0:
+                facts.append(("round", str(token.round_index + 1)))
+            piece = token.piece.replace("\n", "⏎").strip() or "␣"
+            return Hit(
+                f"token {token.position} “{piece}” · {self.scene.title(column)}",
+                self.scene.theme.origin(token.origin) if token.origin != "target" else self.scene.theme.stage("decode"),
+                facts,
+                token=TokenRef(track.run.run_id, token.position),
+                range=(int(times[row] - values[row] * 1e6), int(times[row])),
+            )
+        return None

@@ -1,0 +1,200 @@
+"""Quantities that hold until they change, as step lines: KV-cache bytes and process memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
+
+from evprof.core.units import MIB, bytes_text
+from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
+from evprof.view.lanes import News
+from evprof.view.timescale import time_text
+from ui.run_facts.provenance import lacking
+from ui.timeline.lane import Lane
+from ui.timeline.scene import Hit
+
+_TOP, _BOTTOM = 12.0, 7.0
+
+
+class Series(NamedTuple):
+    """One line: whose it is, its rows, where it ends, and how it is drawn."""
+
+    name: str
+    times: Ints
+    levels: Floats
+    end_ns: int
+    color: QColor
+    is_dashed: bool = False
+    ground: float = 0.13
+
+
+class LevelLane(Lane):
+    """Base of the lanes with step lines in bytes, all on one scale from 0."""
+
+    lane_height_px = 44
+    grows = True
+    hint = ""
+    lack = ""
+    """What a file without these rows does not give."""
+
+    def series(self) -> list[Series]:
+        """The lines to draw."""
+        raise NotImplementedError
+
+    def names(self) -> tuple[str, str]:
+        """The lane and its unit."""
+        raise NotImplementedError
+
+    def _drawn(self) -> list[Series]:
+        return [one for one in self.series() if len(one.times)]
+
+    def _top_bytes(self, drawn: list[Series]) -> float:
+        highest = max((float(one.levels.max()) for one in drawn), default=0.0)
+        unit = MIB if highest < 1024 * MIB else 1024 * MIB
+        if highest < MIB:
+            unit = 1024
+        return nice_ceiling(highest * 1.05 / unit) * unit
+
+    def _y(self, level: float, top_bytes: float) -> float:
+        return self.height() - _BOTTOM - level / top_bytes * (self.height() - _TOP - _BOTTOM)
+
+    def scale_marks(self) -> Sequence[tuple[float, str]]:
+        """Top and zero of the scale."""
+        drawn = self._drawn()
+        if not drawn:
+            return ()
+        top = self._top_bytes(drawn)
+        unit, text = (1024 * MIB, "GiB") if top >= 1024 * MIB else (MIB, "MiB") if top >= MIB else (1024, "KiB")
+        return ((_TOP, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Lines with a faint ground, each with its name and last level at its end."""
+        drawn = self._drawn()
+        if not drawn:
+            self.paint_hint(painter, lacking((track.run for _, track in self.scene.shown), self.lack) or self.hint)
+            return
+        top = self._top_bytes(drawn)
+        taken: list[QRectF] = []
+        for one in drawn:
+            self._paint_series(painter, one, top)
+        for one in drawn:
+            self._paint_name(painter, one, top, taken)
+
+    def _paint_series(self, painter: QPainter, one: Series, top: float) -> None:
+        x, levels = step_line(one.times, one.levels, self.scene.scale)
+        if not len(x):
+            return
+        floor = self.height() - _BOTTOM
+        end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
+        x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
+        x, y = thinned(x, floor - levels / top * (floor - _TOP))
+        points = list(map(QPointF, x.tolist(), y.tolist()))
+        if not one.is_dashed:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self.scene.theme.alpha(one.color, one.ground))
+            ground = [QPointF(points[0].x(), floor), *points, QPointF(points[-1].x(), floor)]
+            # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.drawPolygon(QPolygonF(ground))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
+        painter.setPen(QPen(one.color, 1.6, style))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPolyline(QPolygonF(points))
+
+    def _paint_name(self, painter: QPainter, one: Series, top: float, taken: list[QRectF]) -> None:
+        scale = self.scene.scale
+        seen = int(np.searchsorted(one.times, scale.end_ns, side="right")) - 1
+        if seen < 0:
+            return
+        level = float(one.levels[seen])
+        theme = self.scene.theme
+        painter.setFont(theme.font(10.5, 500))
+        text = f"{one.name}  {bytes_text(level)}"
+        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 8
+        right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
+        left = max(6.0, right - width)
+        y = self._y(level, top)
+        room = QRectF(left, y - 16 if y > 15 else y + 3, width, 14)
+        for other in taken:
+            if room.intersects(other):
+                room.moveTop(other.bottom() + 1 if other.bottom() + 15 < self.height() else other.top() - 15)
+        taken.append(room)
+        painter.fillRect(room, theme.alpha(theme.panel, 0.72))
+        painter.setPen(theme.text_dim)
+        painter.drawText(room.adjusted(4, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+        painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """Every line's level at the pointer's moment."""
+        t_ns = self.scene.scale.t(pos.x())
+        facts: list[tuple[str, str]] = []
+        color = self.scene.theme.text_dim
+        for one in self._drawn():
+            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
+            if row >= 0 and t_ns <= one.end_ns:
+                facts.append((one.name, f"{bytes_text(float(one.levels[row]))}  ({int(one.levels[row]):,} B)"))
+                color = one.color
+        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts) if facts else None
+
+
+class KvLane(LevelLane):
+    """Logical bytes of each model's KV cache, both on one scale."""
+
+    lack = "how the KV cache grew"
+    hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
+
+    def names(self) -> tuple[str, str]:
+        """The lane."""
+        return "KV cache", "both models"
+
+    def wants(self, column: int, news: News) -> bool:
+        """New cache lengths."""
+        return news.kv
+
+    def series(self) -> list[Series]:
+        """One line per column."""
+        return [
+            Series(
+                self.scene.title(column),
+                *track.kv_bytes(),
+                track.end_ns(self.scene.clock_ns),
+                self.scene.column_color(column),
+            )
+            for column, track in self.scene.shown
+        ]
+
+
+class MemoryLane(LevelLane):
+    """Resident bytes of the engine process and, dashed, the GPU's."""
+
+    lack = "memory over time"
+    hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
+
+    def names(self) -> tuple[str, str]:
+        """The lane."""
+        return "Memory", "engine process"
+
+    def wants(self, column: int, news: News) -> bool:
+        """New samples."""
+        return news.memory
+
+    def series(self) -> list[Series]:
+        """Process and GPU of each shown run; one run in both columns is drawn once."""
+        lines: list[Series] = []
+        seen: set[int] = set()
+        for column, track in self.scene.shown:
+            if track.run.run_id in seen:
+                continue
+            seen.add(track.run.run_id)
+            end = track.end_ns(self.scene.clock_ns)
+            alone = len({shown.run.run_id for _, shown in self.scene.shown}) == 1
+            color = self.scene.theme.text_dim if alone else self.scene.column_color(column)
+            name = "process" if alone else self.scene.title(column)
+            lines.append(Series(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
+            lines.append(Series("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
+        return lines

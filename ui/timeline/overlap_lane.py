@@ -1,0 +1,135 @@
+"""The window that parallel prefill drafts in: a lane that says what came of it, and its light ground in other lanes."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+
+from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.units import ms_from_ns, ms_text
+from evprof.view.labels import widest_that_fits
+from evprof.view.lanes import News, Track
+from evprof.view.overlap import Overlap, overlap_of
+from evprof.view.timescale import time_text
+from ui.style.theme import SMALL_PX
+from ui.timeline.lane import Lane
+from ui.timeline.scene import Hit, Scene
+
+BAR_TOP, BAR_HEIGHT = 5.0, 18.0
+_GROUND = 0.10
+
+
+def shown_overlap(scene: Scene) -> tuple[Track, Overlap] | None:
+    """The window of the run whose answer is shown, with its track."""
+    for _, track in reversed(scene.shown):
+        if track.is_answer:
+            found = overlap_of(track.run, track.now(scene.clock_ns))
+            if found is not None:
+                return track, found
+    return None
+
+
+def paint_overlap_ground(painter: QPainter, scene: Scene, height: float) -> None:
+    """The window as a light ground with thin edges, behind a lane's bars."""
+    found = shown_overlap(scene)
+    if found is None:
+        return
+    track, overlap = found
+    x0, x1 = (scene.scale.x(t_ns - track.zero_ns) for t_ns in overlap[:2])
+    color = scene.theme.stage("draft")
+    painter.fillRect(QRectF(x0, 0, x1 - x0, height), scene.theme.alpha(color, _GROUND))
+    painter.setPen(QPen(scene.theme.alpha(color, 0.55), 1, Qt.PenStyle.DashLine))
+    for x in (x0, x1):
+        painter.drawLine(QPointF(x, 0), QPointF(x, height))
+
+
+def wordings(overlap: Overlap) -> list[str]:
+    """What the bar says, longest first."""
+    took = ms_text(ms_from_ns(overlap.end_ns - overlap.start_ns))
+    if overlap.is_open or not overlap.drafted:
+        rest = "drafting" if overlap.is_open else "nothing drafted"
+        return [f"free window {took} · {rest}", rest]
+    counts = f"hidden {overlap.drafted} drafted, {overlap.accepted} accepted"
+    return [f"free window {took} · {counts}", counts, f"{overlap.accepted} / {overlap.drafted}"]
+
+
+class OverlapLane(Lane):
+    """Shown for parallel prefill alone."""
+
+    lane_height_px = 30
+
+    def is_wanted(self) -> bool:
+        """Only parallel prefill has such a window."""
+        return any(track.run.info.mode == PARALLEL_PREFILL and track.is_answer for _, track in self.scene.shown)
+
+    def names(self) -> tuple[str, str]:
+        """The lane alone: one line is all there is room for."""
+        return "Overlap", ""
+
+    def wants(self, column: int, news: News) -> bool:
+        """Either model's stages and the rounds."""
+        return news.spans or news.rounds
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether the window moves with the clock."""
+        found = shown_overlap(self.scene)
+        return found is not None and found[1].is_open
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """A dashed bar from the draft's first possible token to the end of the target's prefill."""
+        found = shown_overlap(self.scene)
+        if found is None:
+            self.paint_hint(painter, self._hint())
+            return
+        track, overlap = found
+        theme = self.scene.theme
+        x0, x1 = (self.scene.scale.x(t_ns - track.zero_ns) for t_ns in overlap[:2])
+        color = theme.stage("draft")
+        bar = QRectF(x0, BAR_TOP, max(2.0, x1 - x0 - 1), BAR_HEIGHT)
+        painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
+        painter.setBrush(theme.alpha(color, 0.22))
+        painter.drawRoundedRect(bar, 3, 3)
+        self._write_counts(painter, bar, overlap)
+
+    def _hint(self) -> str:
+        track = next((track for _, track in self.scene.shown if track.is_answer), None)
+        if track is not None and track.run.info.is_over:
+            return "No overlap: the draft was not ready before the target's prefill ended."
+        return "The window opens when the draft is ready before the target's prefill ends."
+
+    def _write_counts(self, painter: QPainter, bar: QRectF, overlap: Overlap) -> None:
+        """Inside the bar where it fits there, else beside it: the counts are what the lane is for."""
+        font = self.scene.theme.font(SMALL_PX, 600)
+        painter.setFont(font)
+        width_of = QFontMetricsF(font).horizontalAdvance
+        visible = bar.intersected(QRectF(0, bar.top(), self.canvas_width, bar.height()))
+        listed = wordings(overlap)
+        inside = widest_that_fits(listed[:2], visible.width() - 12, width_of)
+        painter.setPen(self.scene.theme.text)
+        if inside:
+            place = visible.adjusted(6, -1, -6, -1)
+            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, inside)
+            return
+        beside = QRectF(bar.right() + 7, bar.top() - 1, self.canvas_width - bar.right() - 12, bar.height())
+        text = widest_that_fits(listed, beside.width(), width_of)
+        painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The window under the pointer."""
+        found = shown_overlap(self.scene)
+        if found is None:
+            return None
+        track, overlap = found
+        start, end = (t_ns - track.zero_ns for t_ns in overlap[:2])
+        t_ns, slack = self.scene.scale.t(pos.x()), 2 * self.scene.scale.ns_per_px
+        if not start - slack <= t_ns <= end + slack:
+            return None
+        facts = [
+            ("start", time_text(start)),
+            ("duration", time_text(end - start)),
+            ("hidden drafted", str(overlap.drafted)),
+            ("hidden accepted", str(overlap.accepted)),
+        ]
+        note = "from the draft's first possible token to the end of the target's prefill"
+        return Hit("Free window", self.scene.theme.stage("draft"), facts, note, range=(start, end))

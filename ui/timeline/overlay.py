@@ -1,0 +1,129 @@
+"""What lies over all lanes at once: the selected range, the pointer's line, and the card with exact figures."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QRect, QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from ui.state.selection import TimeRange
+from ui.style.theme import BASE_PX, SMALL_PX
+from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.widgets.stage_fill import paint_swatch
+
+
+class Overlay(QWidget):
+    """Range and pointer line; lets the mouse through. Only the strips that changed are repainted."""
+
+    def __init__(self, scene: Scene, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.scene = scene
+        self._pointer_px: float | None = None
+        self._strip: TimeRange | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
+
+    def set_pointer(self, x_px: float | None) -> None:
+        """Moves the line (canvas coordinates), or takes it away."""
+        if x_px == self._pointer_px:
+            return
+        for x in (self._pointer_px, x_px):
+            if x is not None:
+                self.update(QRect(GUTTER_PX + int(x) - 1, 0, 3, self.height()))
+        self._pointer_px = x_px
+
+    def show_range(self) -> None:
+        """Repaints the parts that the selected range covered or covers now."""
+        for chosen in (self._strip, self.scene.selection.time_range):
+            if chosen is not None:
+                left, right = (self.scene.scale.x(t_ns) for t_ns in chosen)
+                left, right = max(-2.0, left - 2), min(float(self.width()), right + 2)
+                if right > left:
+                    self.update(QRect(GUTTER_PX + int(left), 0, int(right - left) + 3, self.height()))
+        self._strip = self.scene.selection.time_range
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The range's ground and edges, and the pointer's line."""
+        painter = QPainter(self)
+        painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.width(), self.height())))
+        painter.translate(GUTTER_PX, 0)
+        theme = self.scene.theme
+        chosen = self.scene.selection.time_range
+        if chosen is not None:
+            x0, x1 = (self.scene.scale.x(t_ns) for t_ns in chosen)
+            painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.accent, 0.13))
+            for x in (x0, x1):
+                painter.fillRect(QRectF(round(x), 0, 1, self.height()), theme.accent)
+        if self._pointer_px is not None:
+            painter.fillRect(QRectF(int(self._pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
+        painter.end()
+
+
+class HoverCard(QWidget):
+    """A small card of exact figures beside the pointer; a child of the timeline, never a window of its own."""
+
+    _PAD, _LINE, _GAP = 10, 18, 16
+
+    def __init__(self, scene: Scene, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.scene = scene
+        self.ground = parent
+        self.hit: Hit | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def show_hit(self, hit: Hit | None, at: QPoint) -> None:
+        """Shows what lies at `at` (parent's coordinates), or hides."""
+        self.hit = hit
+        if hit is None:
+            self.hide()
+            return
+        self.resize(*self._measure(hit))
+        room = self.ground.rect()
+        x = at.x() + 14 if at.x() + 14 + self.width() < room.right() - 4 else at.x() - 14 - self.width()
+        y = min(at.y() + 14, room.bottom() - self.height() - 4)
+        self.move(max(4, x), max(4, y))
+        self.raise_()
+        self.show()
+        self.update()
+
+    def _measure(self, hit: Hit) -> tuple[int, int]:
+        title = QFontMetricsF(self.scene.theme.font(BASE_PX, 600))
+        text = QFontMetricsF(self.scene.theme.font(SMALL_PX + 0.5))
+        left = max((text.horizontalAdvance(name) for name, _ in hit.facts), default=0)
+        right = max((text.horizontalAdvance(value) for _, value in hit.facts), default=0)
+        width = max(title.horizontalAdvance(hit.title) + 14, left + self._GAP + right, text.horizontalAdvance(hit.note))
+        lines = 1 + len(hit.facts) + bool(hit.note)
+        return int(width) + 2 * self._PAD + 2, lines * self._LINE + 2 * self._PAD - 2
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Title with its colour, facts with right-aligned figures, a note."""
+        if self.hit is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme = self.scene.theme
+        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.45), 1))
+        painter.setBrush(theme.raised)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        room = QRectF(self._PAD, self._PAD - 2, self.width() - 2 * self._PAD, self._LINE)
+        mark = QRectF(room.left(), room.top() + 3, 3, self._LINE - 6)
+        if self.hit.swatch:
+            paint_swatch(painter, theme, self.hit.swatch, mark)
+        else:
+            painter.fillRect(mark, self.hit.color)
+        painter.setFont(theme.font(BASE_PX, 600))
+        painter.setPen(theme.text)
+        painter.drawText(room.adjusted(10, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.hit.title)
+        painter.setFont(theme.font(SMALL_PX + 0.5))
+        for name, value in self.hit.facts:
+            room.translate(0, self._LINE)
+            painter.setPen(theme.text_dim)
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, name)
+            painter.setPen(theme.text)
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, value)
+        if self.hit.note:
+            room.translate(0, self._LINE)
+            painter.setPen(theme.warn)
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self.hit.note)
+        painter.end()

@@ -1,0 +1,284 @@
+"""The stages of one column's model as bars on the shared axis, their parts on a thinner row below."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen
+
+from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.run_log import Span
+from evprof.core.speculation import PAIRED_MODES
+from evprof.core.units import bytes_text
+from evprof.view.decimate import joined_bars, merged_bars
+from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
+from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
+from evprof.view.timescale import time_text
+from ui.state.selection import SpanRef
+from ui.style.theme import SMALL_PX
+from ui.timeline.lane import Lane, blended
+from ui.timeline.overlap_lane import paint_overlap_ground
+from ui.timeline.scene import Hit, Scene
+from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
+
+BAR_TOP, BAR_HEIGHT = 7.0, 22.0
+PART_TOP, PART_HEIGHT = 31.0, 13.0
+_LABEL_PX = 11.0
+_PART_LABEL_PX = 9.5
+
+SPECULATION = ("draft", "verify")
+"""Parts with colours of their own."""
+
+
+class StageLane(Lane):
+    """One model's five stages."""
+
+    lane_height_px = 50
+
+    def __init__(self, scene: Scene, column: int) -> None:
+        self.column = column
+        super().__init__(scene)
+
+    @property
+    def track(self) -> Track | None:
+        """The run and model this lane shows."""
+        return self.scene.tracks[self.column]
+
+    def is_wanted(self) -> bool:
+        """Not where the other column's run has no model on this side: its drafts come from elsewhere."""
+        other = self.scene.tracks[1 - self.column]
+        return self.track is not None or other is None or other.run.info.mode not in PAIRED_MODES
+
+    def names(self) -> tuple[str, str]:
+        """The model and what it is in this run."""
+        track = self.track
+        if track is None:
+            return ("Draft" if self.column == 0 else "Target"), "no run yet"
+        running = track.run.open_stage(track.role)
+        if running is not None:
+            doing = "drafting" if is_drafting(track.run, track.role, running.name) else running.name
+            return self.scene.model(self.column), f"{doing} …"
+        number = self.scene.run_number(self.column)
+        return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
+
+    def wants(self, column: int, news: News) -> bool:
+        """New spans, and tokens because the decode bar is ticked by them."""
+        return column == self.column and (news.spans or news.tokens)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a bar moves with the clock."""
+        return self.track is not None and self.track.is_running and self.track.stages.has_running
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Stage bars, token ticks, part bars, and how the run ended if not well."""
+        track = self.track
+        if track is None:
+            return
+        paint_overlap_ground(painter, self.scene, self.height())
+        now = track.now(self.scene.clock_ns)
+        stages = track.stages.rows(track.zero_ns, now)
+        self._paint_stages(painter, clip, track, stages)
+        self._paint_parts(painter, clip, track, track.parts.rows(track.zero_ns, now))
+        self._paint_end(painter, track)
+
+    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+        for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
+            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
+                continue
+            name = track.stages.names[int(row.names[index])]
+            drafts = is_drafting(track.run, track.role, name)
+            color = self.scene.theme.stage("draft" if drafts else stages_in(name)[-1])
+            state = int(row.states[index])
+            rect = QRectF(x0, BAR_TOP, max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0)), BAR_HEIGHT)
+            ref = SpanRef(track.run.run_id, int(row.ids[index]))
+            self._paint_bar(painter, rect, (name, color), state, ref)
+            if name == "decode" and count == 1 and not drafts:
+                self._paint_token_ticks(painter, track, rect, color)
+            if count == 1:
+                labels = stage_labels(track.run, track.role, name, int(row.ends[index] - row.starts[index]))
+                self._paint_label(painter, rect, (name, color), labels)
+
+    def _paint_bar(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], state: int, ref: SpanRef) -> None:
+        theme = self.scene.theme
+        name, color = look
+        is_hovered = self.hovered is not None and self.hovered.span == ref
+        fill = blended(color, theme.text, 0.16) if is_hovered else color
+        radius = min(3.0, rect.width() / 2)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if state == RUNNING and rect.width() > 6:
+            gradient = QLinearGradient(rect.topLeft(), rect.topRight())
+            soft = min(0.9, 40.0 / rect.width())
+            gradient.setColorAt(0.0, fill)
+            gradient.setColorAt(1.0 - soft, fill)
+            gradient.setColorAt(1.0, theme.alpha(fill, 0.35))
+            painter.setBrush(QBrush(gradient))
+        else:
+            painter.setBrush(theme.alpha(fill, 0.72) if state == PROVISIONAL else fill)
+        if is_striped(name):
+            painter.setBrush(stage_brush(theme, name, rect, 0.8 if is_hovered else 1.0))
+        painter.drawRoundedRect(rect, radius, radius)
+        if state == PROVISIONAL:
+            painter.setBrush(QBrush(theme.alpha(theme.panel, 0.45), Qt.BrushStyle.BDiagPattern))
+            painter.drawRoundedRect(rect, radius, radius)
+        if state == RUNNING:
+            painter.fillRect(QRectF(rect.right() - 1.5, rect.top(), 2.0, rect.height()), theme.text)
+        if self.scene.selection.span == ref:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(theme.text, 1.5))
+            painter.drawRoundedRect(rect.adjusted(-0.75, -1.75, 0.75, 1.75), radius + 1, radius + 1)
+
+    def _paint_token_ticks(self, painter: QPainter, track: Track, rect: QRectF, color: QColor) -> None:
+        """Fine lines where tokens came, wherever they are far enough apart to be told from a grey."""
+        times = track.token_times()
+        scale = self.scene.scale
+        low, high = np.searchsorted(times, [scale.start_ns, scale.end_ns])
+        if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
+            return
+        painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
+        for t_ns in times[low:high].tolist():
+            x = scale.x(t_ns)
+            if rect.left() + 2 < x < rect.right() - 2:
+                painter.drawLine(QPointF(x, rect.bottom() - 5.0), QPointF(x, rect.bottom()))
+
+    def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
+        name, color = look
+        visible = rect.intersected(QRectF(0, rect.top(), self.canvas_width, rect.height()))
+        if visible.width() < 14:
+            return
+        font = self.scene.theme.font(_LABEL_PX, 600)
+        width_of = QFontMetricsF(font).horizontalAdvance
+        text = widest_that_fits(wordings, visible.width() - 11, width_of)
+        if text:
+            painter.setFont(font)
+            painter.setPen(self.scene.theme.ink(color))
+            if is_striped(name):
+                plate = QRectF(visible.left() + 3, visible.top() + 3, width_of(text) + 6, visible.height() - 6)
+                paint_label_ground(painter, self.scene.theme, plate)
+                painter.setPen(self.scene.theme.text)
+            painter.drawText(
+                visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
+            )
+
+    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+        theme = self.scene.theme
+        font = theme.font(_PART_LABEL_PX, 500)
+        metrics = QFontMetricsF(font)
+        bars = joined_bars(merged_bars(row.starts, row.ends, self.scene.scale), row.names)
+        painter.setFont(font)
+        looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
+        pointed = self.hovered.span if self.hovered is not None else None
+        chosen = self.scene.selection.span
+        names, stages, ids = (codes[bars.rows].tolist() for codes in (row.names, row.stages, row.ids))
+        edges = zip(bars.x0.tolist(), bars.x1.tolist(), bars.counts.tolist(), strict=True)
+        for (x0, x1, count), name, stage, span_id in zip(edges, names, stages, ids, strict=True):
+            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
+                continue
+            look = looks.get((name, stage))
+            if look is None:
+                look = looks[name, stage] = self._part_look(track.parts.names[name], track.parts.names[stage])
+            text, color, ground, strong = look
+            is_chosen = chosen is not None and chosen == (track.run.run_id, span_id)
+            is_strong = is_chosen or (pointed is not None and pointed == (track.run.run_id, span_id))
+            width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
+            rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
+            painter.fillRect(rect, strong if is_strong else ground)
+            if width > 5:
+                painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), color)
+            if is_chosen:
+                painter.setPen(QPen(theme.text, 1))
+                painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
+            if count == 1 and width > 16:
+                visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+                if metrics.horizontalAdvance(text) <= visible.width() - 8:
+                    painter.setPen(theme.text)
+                    painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
+        """Label, edge, ground, and ground when pointed at."""
+        theme = self.scene.theme
+        color = theme.stage(color_name(name, stage))
+        return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
+
+    def _paint_end(self, painter: QPainter, track: Track) -> None:
+        """A failed or cancelled run keeps its lanes and says so where they stop."""
+        status = track.run.info.status
+        if status not in (FAILED, CANCELLED) or not track.is_answer:
+            return
+        theme = self.scene.theme
+        color = theme.bad if status == FAILED else theme.warn
+        x = self.scene.scale.x(track.end_ns(self.scene.clock_ns))
+        painter.setPen(QPen(color, 1.5))
+        painter.drawLine(QPointF(x, BAR_TOP - 3), QPointF(x, PART_TOP + PART_HEIGHT))
+        painter.setFont(theme.font(SMALL_PX, 600))
+        width = QFontMetricsF(painter.font()).horizontalAdvance(status)
+        left = x + 5 if x + 8 + width < self.canvas_width else x - 5 - width
+        painter.drawText(QPointF(left, BAR_TOP + 15), status)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The stage or part under the pointer."""
+        track = self.track
+        if track is None:
+            return None
+        if BAR_TOP - 4 <= pos.y() < PART_TOP - 1:
+            return self._hit_in(track, track.stages, pos.x())
+        if PART_TOP - 1 <= pos.y() <= PART_TOP + PART_HEIGHT + 4:
+            return self._hit_in(track, track.parts, pos.x())
+        return None
+
+    def _hit_in(self, track: Track, table: SpanTable, x: float) -> Hit | None:
+        row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
+        slack = 2.0 * self.scene.scale.ns_per_px
+        t_ns = self.scene.scale.t(x)
+        index = int(np.searchsorted(row.starts, t_ns, side="right")) - 1
+        if index < 0 or row.ends[index] < t_ns:
+            # Beside every bar: one that begins or ended a hair away will do, or thin ones could never be hit.
+            later = min(index + 1, len(row.starts) - 1)
+            near = [place for place in (index, later) if place >= 0]
+            near = [i for i in near if row.starts[i] - slack <= t_ns <= row.ends[i] + slack]
+            if not near:
+                return None
+            index = near[0]
+        span = track.run.spans[int(row.ids[index])]
+        stage = table.names[int(row.stages[index])]
+        start, end = int(row.starts[index]), int(row.ends[index])
+        return self._describe(track, span, stage, (start, end))
+
+    def _describe(self, track: Track, span: Span, stage: str, around: tuple[int, int]) -> Hit:
+        theme = self.scene.theme
+        length = around[1] - around[0]
+        facts = [("start", time_text(around[0])), ("duration", time_text(length))]
+        whole = track.end_ns(self.scene.clock_ns)
+        if whole > 0:
+            facts.append(("share of run", f"{100 * length / whole:.1f} %"))
+        facts.extend(
+            (f"{tensor.direction} {tensor.name}", f"[{tensor.shape}] {tensor.dtype} · {bytes_text(tensor.nbytes)}")
+            for tensor in span.tensors[:4]
+        )
+        note = "running" if span.end_ns is None and track.is_running else ""
+        if span.end_ns is not None and not span.is_settled:
+            note = "provisional: host times, the device has not reported yet"
+        elif span.end_ns is None and not track.is_running:
+            note = "did not end"
+        if is_striped(span.name):
+            note = note or "one measurement for all of these; the file does not tell them apart"
+        title = stage_title(span.name) if span.name == stage else f"{stage_title(stage)} › {span.name}"
+        drafts = is_drafting(track.run, track.role, span.name)
+        return Hit(
+            title=f"{'draft' if drafts else title} · {self.scene.title(self.column)}",
+            color=theme.stage("draft" if drafts else color_name(span.stage_name, stage)),
+            facts=facts,
+            note=note,
+            span=SpanRef(track.run.run_id, span.span_id),
+            range=around,
+            swatch=span.name if is_striped(span.name) else "",
+        )
+
+
+def color_name(name: str, stage: str) -> str:
+    """Whose colour a part of a stage has: drafting and verifying their own, everything else its stage's.
+
+    Parts may be called what stages are called: frames are decoded while they are loaded.
+    """
+    return name if name in SPECULATION else (stages_in(stage) or (stage,))[-1]

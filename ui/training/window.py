@@ -1,0 +1,94 @@
+"""The training window: how adapters learned, from the session that `evprof adapter train` wrote."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from ui.state.window_session import WindowSession
+from ui.style.theme import GRID, ThemeHolder
+from ui.training.curves import TrainingCurve, training_curves
+from ui.training.plot import TrainingPlot
+from ui.widgets.choice_box import ChoiceBox
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.panel_parts import section_head, sentence
+
+_EMPTY = (
+    "Here stand loss and validation of each adapter by step, and the step that was kept. A training writes them where "
+    "it is asked to: evprof adapter train … --session trained.evprof; open that session here."
+)
+_CAPTION = "Grey: loss on the examples trained on. Blue: loss on those kept aside. Green: the step that was kept."
+
+
+class TrainingDialog(QDialog):
+    """Shows the trainings of the open session, one at a time. Does not block the window."""
+
+    def __init__(self, session: WindowSession, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.curves: list[TrainingCurve] = []
+        self.setWindowTitle("Training curves")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setMinimumSize(480, 380)
+        self.resize(760, 520)
+        self.empty = EmptyState("No training in this session", _EMPTY)
+        self.choice = ChoiceBox(themes)
+        self.choice.setAccessibleName("Adapter")
+        self.choice.setToolTip("Which training is shown.")
+        self.title = QLabel()
+        self.title.setProperty("role", "title")
+        self.plot = TrainingPlot(themes)
+        self.summary = sentence("")
+        self.caption = sentence("small")
+        self.caption.setText(_CAPTION)
+        self.caption.show()
+        self._lay_out()
+        self.choice.currentIndexChanged.connect(self._show)
+        session.opened.connect(self.refill)
+        themes.changed.connect(self._restyle)
+        self.refill()
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(2 * GRID)
+        head.addWidget(self.title)
+        head.addWidget(self.choice)
+        head.addStretch(1)
+        self.body = QWidget()
+        column = QVBoxLayout(self.body)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(self.summary)
+        column.addWidget(section_head("Loss by step"))
+        column.addWidget(self.plot, 1)
+        column.addWidget(self.caption)
+        ground = QVBoxLayout(self)
+        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        ground.addWidget(self.empty)
+        ground.addWidget(self.body, 1)
+
+    def refill(self, *_: object) -> None:
+        """Takes what the open session says; the newest training is shown first."""
+        self.curves = training_curves(self._session.facts)
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        for curve in self.curves:
+            self.choice.addItem(" · ".join(filter(None, (curve.title, curve.began))))
+        self.choice.setCurrentIndex(len(self.curves) - 1)
+        self.choice.blockSignals(False)
+        self.empty.setVisible(not self.curves)
+        self.body.setVisible(bool(self.curves))
+        self.choice.setVisible(len(self.curves) > 1)
+        self._show(len(self.curves) - 1)
+
+    def _show(self, index: int) -> None:
+        curve = self.curves[index] if 0 <= index < len(self.curves) else None
+        self.plot.show_curve(curve)
+        self.title.setText("" if curve is None or len(self.curves) > 1 else curve.title)
+        self.title.setVisible(bool(self.title.text()))
+        self.summary.setText("" if curve is None else curve.sentence)
+        self.summary.setVisible(curve is not None)
+
+    def _restyle(self, *_: object) -> None:
+        self.plot.restyle()

@@ -1,0 +1,1 @@
+"""Parts that several features are built of."""

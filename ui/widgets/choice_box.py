@@ -1,0 +1,48 @@
+"""A list to choose from, closed to one line, with an arrow that says so."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
+
+from ui.style.icons import pixmap
+from ui.style.theme import GRID, ThemeHolder
+
+_ARROW = 12
+
+
+class ChoiceBox(QComboBox):
+    """A combo box whose arrow is drawn in the theme's colours: a style sheet can only show a picture file."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+
+    def setEditable(self, editable: bool) -> None:
+        """Words that can be typed begin where those of a list do."""
+        super().setEditable(editable)
+        words = self.lineEdit()
+        if words is not None:
+            words.setTextMargins(-2, 0, 0, 0)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.isEditable():
+            super().paintEvent(event)
+        else:
+            self._paint_box()
+        theme = self._themes.theme
+        color = theme.text_dim if self.isEnabled() else theme.line
+        painter = QPainter(self)
+        picture = pixmap("chevron", color, self.devicePixelRatioF(), _ARROW)
+        painter.drawPixmap(QPointF(self.width() - _ARROW - GRID + 1, (self.height() - _ARROW) / 2), picture)
+
+    def _paint_box(self) -> None:
+        """As Qt does, but for words that are too long: those end in three dots."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        room = self.width() - _ARROW - 3 * GRID
+        option.currentText = self.fontMetrics().elidedText(option.currentText, Qt.TextElideMode.ElideRight, room)
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)

@@ -1,0 +1,46 @@
+"""What a panel says while it has nothing to show: what it shows, what fills it, and one button for that."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from ui.style.theme import GRID
+
+
+class EmptyState(QWidget):
+    """A heading, one or two sentences, and at most one button.
+
+    Signals:
+        activated(): the button was pressed.
+    """
+
+    activated = Signal()
+
+    def __init__(self, heading: str, sentence: str, action: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, GRID, 0, GRID)
+        column.setSpacing(GRID // 2)
+        self._heading, self._sentence = _label(heading, "title"), _label(sentence, "dim")
+        column.addWidget(self._heading)
+        column.addWidget(self._sentence)
+        if action:
+            button = QPushButton(action)
+            button.setProperty("role", "link")
+            button.setCursor(Qt.CursorShape.PointingHandCursor)
+            button.clicked.connect(self.activated)
+            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+
+    def say(self, heading: str, sentence: str) -> None:
+        """Says something else."""
+        self._heading.setText(heading)
+        self._sentence.setText(sentence)
+
+
+def _label(text: str, role: str) -> QLabel:
+    label = QLabel(text)
+    label.setProperty("role", role)
+    label.setWordWrap(True)
+    return label

@@ -1,0 +1,201 @@
+"""A table of figures: names left, numbers right-aligned in their columns, thin lines between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.widgets.stage_fill import paint_swatch
+
+ROW = 24
+_GAP = 10.0
+_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent"."""
+
+    name: str
+    cells: tuple[str, ...]
+    unit: str = ""
+    roles: tuple[str, ...] = ()
+    tip: str = ""
+    has_line: bool = True
+    swatch: str = ""
+
+
+@dataclass
+class _Widths:
+    """Widest cell seen of each column; they only grow, so that live figures do not make columns jump."""
+
+    columns: list[float] = field(default_factory=list)
+
+    def note(self, index: int, width: float) -> None:
+        while len(self.columns) <= index:
+            self.columns.append(0.0)
+        self.columns[index] = max(self.columns[index], width)
+
+
+def _color(role: str, theme: Theme) -> QColor:
+    known = {"good": theme.good, "bad": theme.bad, "warn": theme.warn, "dim": theme.text_dim, "accent": theme.accent}
+    return known.get(role, theme.text)
+
+
+class FigureTable(QWidget):
+    """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
+        """`least_px` is the width of columns whose cells need less, so that tables below one another are in line."""
+        super().__init__(parent)
+        self._themes = themes
+        self._least_px = least_px
+        self._heads: tuple[str, ...] = ()
+        self._rows: list[TableRow] = []
+        self._widths = _Widths()
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        themes.changed.connect(self._redraw)
+
+    @property
+    def rows(self) -> list[TableRow]:
+        """What is shown."""
+        return list(self._rows)
+
+    def reset_widths(self) -> None:
+        """Lets columns shrink again, for other runs."""
+        self._widths = _Widths()
+
+    def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
+        """Shows rows below optional column heads."""
+        if list(rows) == self._rows and heads == self._heads:
+            return
+        changed = len(rows) != len(self._rows) or bool(heads) != bool(self._heads)
+        self._rows, self._heads = list(rows), heads
+        self.setAccessibleDescription(self.as_text())
+        if changed:
+            self.setFixedHeight(self.sizeHint().height())
+        self.update()
+
+    def as_text(self) -> str:
+        """Tab-separated lines."""
+        lines = [("", *self._heads)] if self._heads else []
+        lines += [(f"{row.name} {row.unit}".strip(), *row.cells) for row in self._rows]
+        return "\n".join("\t".join(line) for line in lines)
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, ROW * (len(self._rows) + bool(self._heads)))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._themes.theme
+        self._measure(theme)
+        top = 0.0
+        if self._heads:
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(theme.text_dim)
+            self._paint_heads(painter, top)
+            top += ROW
+        for index, row in enumerate(self._rows):
+            if row.has_line and (index or self._heads):
+                painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
+            self._paint_row(painter, row, top, theme)
+            top += ROW
+
+    def _paint_heads(self, painter: QPainter, top: float) -> None:
+        """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
+        free = 0.0
+        for box, head in zip(self._boxes(top), self._heads, strict=False):
+            room = int(box.right() - free)
+            text = painter.fontMetrics().elidedText(head, Qt.TextElideMode.ElideRight, room)
+            place = QRectF(free, top, room, ROW)
+            painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+            free = box.right() + _GAP
+
+    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
+        left = 0.0
+        if row.swatch:
+            paint_swatch(painter, theme, row.swatch, QRectF(0, top + ROW / 2 - 4, 3, 8))
+            left = GRID
+        boxes = self._boxes(top)
+        used = [(box, cell) for box, cell in zip(boxes, row.cells, strict=False) if cell]
+        end = used[0][0].left() - _GAP / 2 if used else self.width()
+        painter.setFont(theme.font())
+        painter.setPen(theme.text_dim)
+        metrics = QFontMetricsF(painter.font())
+        # A name may use what the first cell leaves free of its column.
+        room = (max(end, used[0][0].right() - metrics.horizontalAdvance(used[0][1]) - _GAP) if used else end) - left
+        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QRectF(left, top, room, ROW), Qt.AlignmentFlag.AlignVCenter, name)
+        self._paint_unit(painter, row.unit, QRectF(left + metrics.horizontalAdvance(name) + 5, top, 80, ROW), end)
+        painter.setFont(theme.font())
+        for index, (box, cell) in enumerate(zip(boxes, row.cells, strict=False)):
+            role = row.roles[index] if index < len(row.roles) else ""
+            painter.setPen(_color(role, theme))
+            if box.left() < left:
+                box.setLeft(left)
+            text = metrics.elidedText(cell, Qt.TextElideMode.ElideRight, box.width() + 1)
+            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:
+        theme = self._themes.theme
+        painter.setFont(theme.font(10.0))
+        if unit and box.left() + painter.fontMetrics().horizontalAdvance(unit) <= end:
+            painter.setPen(theme.alpha(theme.text_dim, 0.75))
+            painter.drawText(box.adjusted(0, 1, 0, 0), Qt.AlignmentFlag.AlignVCenter, unit)
+
+    def _measure(self, theme: Theme) -> None:
+        metrics = QFontMetricsF(theme.font())
+        for row in self._rows:
+            for index, cell in enumerate(row.cells):
+                self._widths.note(index, max(self._least_px, metrics.horizontalAdvance(cell)))
+        head_metrics = QFontMetricsF(theme.font(SMALL_PX))
+        for index, head in enumerate(self._heads):
+            # The first head may hang over to the left, above the names.
+            self._widths.note(
+                index, _LEAST_COLUMN if index == 0 else min(_MOST_HEAD, head_metrics.horizontalAdvance(head))
+            )
+
+    def _boxes(self, top: float) -> list[QRectF]:
+        """The columns' boxes of the row at `top`, right-aligned as a whole."""
+        boxes: list[QRectF] = []
+        right = float(self.width())
+        for width in reversed(self._widths.columns):
+            rounded = -(-width // GRID) * GRID
+            boxes.append(QRectF(right - rounded, top, rounded, ROW))
+            right -= rounded + _GAP
+        return boxes[::-1]
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            index = event.pos().y() // ROW - bool(self._heads)
+            tip = self._rows[index].tip if 0 <= index < len(self._rows) else ""
+            if tip:
+                QToolTip.showText(event.globalPos(), tip, self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            QGuiApplication.clipboard().setText(self.as_text())
+        else:
+            super().keyPressEvent(event)
+
+    def _redraw(self) -> None:
+        self.update()

@@ -1,0 +1,62 @@
+"""A dialog that follows the window's runs while they go on, without drawing more often than an eye can use."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QElapsedTimer, Qt, QTimer
+from PySide6.QtWidgets import QDialog, QWidget
+
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+
+INTERVAL_MS = 500
+
+
+class FollowingDialog(QDialog):
+    """Does not block the window. Subclasses say what is shown in `show_runs`; it is called when another run is chosen
+    or another session is there, and at most every INTERVAL_MS while rows arrive.
+    """
+
+    def __init__(
+        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._selection = selection
+        self._themes = themes
+        self._age = QElapsedTimer()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setTimerType(Qt.TimerType.PreciseTimer)
+        self._later.timeout.connect(self._fill)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+    def follow(self) -> None:
+        """Called once, when the views are made."""
+        self._selection.runs_changed.connect(self._fill)
+        self._controller.runs_changed.connect(self._note)
+        self._controller.session_replaced.connect(self._fill)
+        self._themes.changed.connect(self._restyle)
+        self._fill()
+
+    def show_runs(self) -> None:
+        """Shows the runs as they are now; to be cheap when nothing happened to them."""
+        raise NotImplementedError
+
+    def restyle(self) -> None:
+        """Takes another theme's colours where no style sheet does."""
+        raise NotImplementedError
+
+    def _note(self, _run_ids: object) -> None:
+        if self._later.isActive():
+            return
+        passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
+        self._later.start(max(0, INTERVAL_MS - int(passed)))
+
+    def _fill(self, *_: object) -> None:
+        self._later.stop()
+        self._age.start()
+        self.show_runs()
+
+    def _restyle(self, *_: object) -> None:
+        self.restyle()

@@ -1,0 +1,289 @@
+"""A list of lines: a name left, a word or figure right, optionally a second line below; the parts of the left dock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from ui.style.icons import pixmap
+from ui.style.theme import GRID, SMALL_PX, ThemeHolder
+
+LINE = 28
+SECOND_LINE = 16
+_Index = QModelIndex | QPersistentModelIndex
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below.
+
+    `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
+    "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
+    `tells_by_end`: others begin alike, so a name too long is cut in the middle.
+    """
+
+    key: Any
+    name: str
+    figure: str = ""
+    role: str = ""
+    second: str = ""
+    tip: str = ""
+    icons: tuple[str, ...] = ()
+    is_live: bool = False
+    second_has_role: bool = False
+    fold: str = ""
+    is_inner: bool = False
+    is_checked: bool | None = None
+    tells_by_end: bool = False
+
+    @property
+    def has_second(self) -> bool:
+        """Whether it takes two lines."""
+        return bool(self.second or self.icons)
+
+    @property
+    def height(self) -> int:
+        """Height in px."""
+        return LINE + (SECOND_LINE if self.has_second else 0)
+
+
+class _Lines(QAbstractListModel):
+    """Holds the lines; changes in place where only contents changed, so that nothing flickers or scrolls."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.lines: list[Line] = []
+
+    def rowCount(self, _parent: _Index | None = None) -> int:
+        return len(self.lines)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not 0 <= index.row() < len(self.lines):
+            return None
+        line = self.lines[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return line.name
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return line.tip or line.name
+        if role == Qt.ItemDataRole.UserRole:
+            return line
+        return None
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Replaces the lines."""
+        fresh = list(lines)
+        if [line.key for line in fresh] != [line.key for line in self.lines]:
+            self.beginResetModel()
+            self.lines = fresh
+            self.endResetModel()
+            return
+        before, self.lines = self.lines, fresh
+        for row, (old, new) in enumerate(zip(before, fresh, strict=True)):
+            if old is not new and old != new:
+                self.dataChanged.emit(self.index(row), self.index(row))
+
+
+class _LineDelegate(QStyledItemDelegate):
+    def __init__(self, themes: ThemeHolder, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
+        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
+        return QSize(80, line.height if line is not None else LINE)
+
+    def paint(self, painter: QPainter, option: Any, index: _Index) -> None:
+        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
+        if line is None:
+            return
+        theme = self._themes.theme
+        box = QRectF(option.rect)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(box, theme.selection)
+        elif option.state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(box, theme.raised)
+        inner = box.adjusted(2 * GRID, 0, -GRID - 4, 0)
+        if line.fold:
+            self._paint_fold(painter, box, line.fold == "open")
+        if line.is_inner:
+            inner.setLeft(inner.left() + GRID)
+        if line.is_checked is not None:
+            self._paint_box(painter, QRectF(inner.left(), inner.top() + LINE / 2 - 6, 12, 12), line.is_checked)
+            inner.setLeft(inner.left() + 20)
+        first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
+        painter.setFont(theme.font(SMALL_PX))
+        color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
+        painter.setPen(theme.accent if line.is_live else color)
+        painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.figure)
+        right = first.right() - (painter.fontMetrics().horizontalAdvance(line.figure) + GRID if line.figure else 0)
+        painter.setFont(theme.font())
+        painter.setPen(theme.text)
+        room = max(0, int(right - first.left() - GRID / 2))
+        # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
+        is_alike = line.is_inner or line.fold or line.tells_by_end
+        cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
+        name = painter.fontMetrics().elidedText(line.name, cut, room)
+        painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
+        if line.has_second:
+            below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
+            self._paint_second(painter, line, below, color if line.second_has_role else theme.text_dim)
+
+    def _paint_fold(self, painter: QPainter, box: QRectF, is_open: bool) -> None:
+        """A small arrow in the margin: down while the lines below belong to it."""
+        middle = QPointF(box.left() + GRID, box.top() + LINE / 2)
+        corners = [(-3.0, -1.5), (3.0, -1.5), (0.0, 2.5)] if is_open else [(-1.5, -3.0), (2.5, 0.0), (-1.5, 3.0)]
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._themes.theme.text_dim)
+        painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
+        painter.restore()
+
+    def _paint_box(self, painter: QPainter, box: QRectF, is_checked: bool) -> None:
+        theme = self._themes.theme
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.accent if is_checked else theme.text_dim, 1))
+        painter.setBrush(theme.accent if is_checked else theme.window)
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        if is_checked:
+            painter.setPen(QPen(theme.ink(theme.accent), 1.6))
+            middle = box.center()
+            painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
+        painter.restore()
+
+    def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
+        """Badges, then the words."""
+        theme = self._themes.theme
+        ratio = painter.device().devicePixelRatioF()
+        left = below.left()
+        for name in line.icons:
+            painter.drawPixmap(QPointF(left, below.center().y() - 6), pixmap(name, theme.text_dim, ratio, 12))
+            left += 16
+        if line.icons:
+            left += GRID / 2
+        painter.setFont(theme.font(SMALL_PX))
+        painter.setPen(color)
+        place = QRectF(left, below.top(), below.right() - left, below.height())
+        text = painter.fontMetrics().elidedText(line.second, Qt.TextElideMode.ElideRight, int(place.width()))
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
+
+
+class LineList(QListView):
+    """The list; as high as its lines up to `most_lines`, then it scrolls.
+
+    Signals:
+        picked(object): the key of a line that was clicked or reached with the keyboard.
+        menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
+        ticked(object): the key of a line with a box, when it was clicked or Space pressed on it.
+        fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or put away.
+    """
+
+    picked = Signal(object)
+    fold_asked = Signal(object, bool)
+    ticked = Signal(object)
+    menu_asked = Signal(object, QPoint)
+
+    def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._most_lines = most_lines
+        self._is_setting = False
+        self._lines = _Lines(self)
+        self.setModel(self._lines)
+        self.setItemDelegate(_LineDelegate(themes, self))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.selectionModel().currentChanged.connect(self._tell)
+        themes.changed.connect(self._redraw)
+
+    @property
+    def lines(self) -> list[Line]:
+        """What is shown."""
+        return list(self._lines.lines)
+
+    @property
+    def current_key(self) -> object:
+        """The key of the marked line, None without one."""
+        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        return None if line is None else line.key
+
+    def show_lines(self, lines: Sequence[Line], current: object = None) -> None:
+        """Shows lines and marks the one whose key is `current`, without reporting it."""
+        self._is_setting = True
+        try:
+            self._lines.show(lines)
+            row = next((number for number, line in enumerate(self._lines.lines) if line.key == current), None)
+            if row is None:
+                self.clearSelection()
+                self.selectionModel().clearCurrentIndex()
+            elif self.currentIndex().row() != row:
+                self.setCurrentIndex(self._lines.index(row))
+        finally:
+            self._is_setting = False
+        if self._most_lines is not None:
+            wanted = sum(line.height for line in lines)
+            self.setFixedHeight(min(wanted, LINE * self._most_lines))
+
+    def _tell(self, index: QModelIndex, _before: QModelIndex | None = None) -> None:
+        if not self._is_setting and index.isValid():
+            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            self.picked.emit(line.key)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        line = self._line_at(event.position().toPoint())
+        if line is not None and line.fold and event.position().x() < 2 * GRID:
+            self.fold_asked.emit(line.key, line.fold == "closed")
+            return
+        super().mousePressEvent(event)
+        if line is not None and line.is_checked is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.ticked.emit(line.key)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        line = self._line_at(event.position().toPoint())
+        if line is not None and line.fold:
+            self.fold_asked.emit(line.key, line.fold == "closed")
+            return
+        super().mouseDoubleClickEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        wanted = {Qt.Key.Key_Right: "closed", Qt.Key.Key_Left: "open"}.get(Qt.Key(event.key()))
+        if line is not None and line.fold and wanted is not None:
+            if line.fold == wanted:
+                self.fold_asked.emit(line.key, wanted == "closed")
+            return
+        if line is not None and line.is_checked is not None and event.key() == Qt.Key.Key_Space:
+            self.ticked.emit(line.key)
+            return
+        super().keyPressEvent(event)
+
+    def _line_at(self, point: QPoint) -> Line | None:
+        line: Line | None = self.indexAt(point).data(Qt.ItemDataRole.UserRole)
+        return line
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        index = self.indexAt(event.pos())
+        if index.isValid():
+            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            self.menu_asked.emit(line.key, event.globalPos())
+
+    def _redraw(self) -> None:
+        self.viewport().update()

@@ -1,0 +1,140 @@
+"""Messages that don't block: one line at a time above the views, the next when it is dismissed or has been read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from ui.style.icons import SIZE, icon, pixmap
+from ui.style.theme import GRID, ThemeHolder
+
+READING_MS = 8000
+"""How long information stays; warnings and failures stay until they are dismissed."""
+
+FAILURE, WARNING, INFO = "bad", "warn", "info"
+"""Kinds of notices."""
+
+_ICONS = {FAILURE: "warning", WARNING: "warning", INFO: "info"}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One sentence, its kind (FAILURE, WARNING or INFO) and at most one thing to do about it."""
+
+    sentence: str
+    kind: str = FAILURE
+    action: str = ""
+    on_action: Callable[[], None] | None = None
+
+
+class MessageBar(QFrame):
+    """The bar; hidden while there is nothing to say. The same sentence is not queued twice."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._waiting: deque[Notice] = deque()
+        self._shown: Notice | None = None
+        self._sign = QLabel()
+        self._text = QLabel()
+        self._text.setWordWrap(True)
+        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._more = QLabel()
+        self._more.setProperty("role", "small")
+        self._action = QPushButton()
+        self._action.setProperty("role", "link")
+        self._action.clicked.connect(self.act)
+        self._dismiss = QToolButton()
+        self._dismiss.setProperty("role", "quiet")
+        self._dismiss.setIconSize(QSize(SIZE, SIZE))
+        self._dismiss.setToolTip("Dismiss (Esc)")
+        self._dismiss.setAccessibleName("Dismiss")
+        self._dismiss.clicked.connect(self.dismiss)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2 * GRID, GRID // 2, GRID, GRID // 2)
+        row.setSpacing(GRID)
+        for widget in (self._sign, self._text, self._more, self._action, self._dismiss):
+            row.addWidget(widget)
+        self._reading = QTimer(self)
+        self._reading.setSingleShot(True)
+        self._reading.timeout.connect(self.dismiss)
+        themes.changed.connect(self._restyle)
+        self.hide()
+
+    @property
+    def shown(self) -> Notice | None:
+        """The notice on show."""
+        return self._shown
+
+    def post(
+        self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
+    ) -> None:
+        """Shows a sentence, or queues it behind the one on show."""
+        notice = Notice(sentence, kind, action, on_action)
+        if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
+            return
+        self._waiting.append(notice)
+        if self._shown is None:
+            self._next()
+        else:
+            self._count()
+
+    def dismiss(self) -> None:
+        """Goes on to the next notice, or hides."""
+        self._shown = None
+        self._next()
+
+    def retract(self, sentence: str) -> None:
+        """Takes a sentence back that is no longer true, such as that something is going on."""
+        self._waiting = deque(notice for notice in self._waiting if notice.sentence != sentence)
+        if self._shown is not None and self._shown.sentence == sentence:
+            self.dismiss()
+        else:
+            self._count()
+
+    def clear(self) -> None:
+        """Forgets everything, such as when another session is opened."""
+        self._waiting.clear()
+        self.dismiss()
+
+    def _next(self) -> None:
+        self._reading.stop()
+        if not self._waiting:
+            self.hide()
+            return
+        self._shown = self._waiting.popleft()
+        self._text.setText(self._shown.sentence)
+        self._action.setText(self._shown.action)
+        self._action.setVisible(bool(self._shown.action))
+        self._count()
+        self._restyle()
+        self.show()
+        if self._shown.kind == INFO:
+            self._reading.start(READING_MS)
+
+    def _count(self) -> None:
+        self._more.setText(f"{len(self._waiting)} more" if self._waiting else "")
+
+    def act(self) -> None:
+        """Does what the notice on show offers."""
+        notice = self._shown
+        self.dismiss()
+        if notice is not None and notice.on_action is not None:
+            notice.on_action()
+
+    def _restyle(self) -> None:
+        theme = self._themes.theme
+        self._dismiss.setIcon(icon("close", theme))
+        if self._shown is None:
+            return
+        color = {FAILURE: theme.bad, WARNING: theme.warn}.get(self._shown.kind, theme.accent)
+        self._sign.setPixmap(pixmap(_ICONS[self._shown.kind], color, self.devicePixelRatioF()))
+        ground = theme.raised.name()
+        self.setStyleSheet(
+            f"MessageBar {{ background: {ground}; border: none; border-left: 3px solid {color.name()}; }}"
+        )

@@ -1,0 +1,144 @@
+"""Small parts that the side panels share: section heads, wrapped sentences, a switch of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
+
+from ui.style.theme import GRID
+
+
+def section_head(text: str) -> QLabel:
+    """An upper-case head."""
+    label = QLabel(text.upper())
+    label.setProperty("role", "head")
+    return label
+
+
+def sentence(role: str = "dim") -> QLabel:
+    """A wrapped line of text, hidden while empty (see `say`)."""
+    label = QLabel()
+    label.setProperty("role", role)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+    label.hide()
+    return label
+
+
+def scrolling(inner: QWidget) -> QScrollArea:
+    """A part that scrolls downwards where it is too high, and never sideways."""
+    # Its least height would be that of its least width; the height at its own width is asked for anyway.
+    inner.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inner)
+    return area
+
+
+def say(label: QLabel, text: str) -> None:
+    """Shows a sentence; an empty one hides the label."""
+    if label.text() != text:
+        label.setText(text)
+    label.setVisible(bool(text))
+
+
+class ToneLabel(QWidget):
+    """A line of text whose judgement changes: one label per role, of which one is on show.
+
+    A style sheet looks at a widget's role only once. Asking again with `style().polish` crashed now and then where the
+    application's style sheet was exchanged afterwards (PySide6 6.10), so no widget of ours changes its role.
+    """
+
+    def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._wraps = wraps
+        self._alignment = alignment
+        self._labels: dict[str, QLabel] = {}
+        self._role = ""
+        self._text = ""
+        row = self._row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text
+
+    @property
+    def role(self) -> str:
+        """How that is meant: "dim", "good", "warn" or "bad"."""
+        return self._role
+
+    def say(self, text: str, role: str) -> None:
+        """Shows a sentence in a role's colour; an empty one hides it."""
+        if (text, role) == (self._text, self._role):
+            return
+        self._text, self._role = text, role
+        if role not in self._labels:
+            label = QLabel()
+            label.setProperty("role", role)
+            label.setWordWrap(self._wraps)
+            label.setAlignment(self._alignment)
+            self._labels[role] = label
+            self._row.addWidget(label)
+        for name, label in self._labels.items():
+            label.setText(text if name == role else "")
+            label.setVisible(name == role and bool(text))
+
+
+class WordSwitch(QWidget):
+    """Some words of which one holds.
+
+    Signals:
+        chosen(str): the key of the word that holds now.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, words: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
+        """`words` are (key, word) pairs; the first holds at the start."""
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID // 2)
+        self._group = QButtonGroup(self)
+        self._keys = [key for key, _ in words]
+        for index, (_, word) in enumerate(words):
+            button = QPushButton(word)
+            button.setCheckable(True)
+            button.setChecked(index == 0)
+            button.setStyleSheet(
+                "QPushButton { padding: 1px 6px; min-height: 16px; background: transparent; border-color: transparent }"
+                "QPushButton:checked { background: palette(highlight); }"
+            )
+            self._group.addButton(button, index)
+            row.addWidget(button)
+        row.addStretch(1)
+        self._group.idClicked.connect(self._tell)
+
+    @property
+    def key(self) -> str:
+        """The key of the word that holds."""
+        return self._keys[self._group.checkedId()]
+
+    def rename(self, key: str, word: str) -> None:
+        """Writes another word for a key."""
+        self._group.button(self._keys.index(key)).setText(word)
+
+    def tell(self, key: str, tip: str) -> None:
+        """What the tool tip of a word says."""
+        self._group.button(self._keys.index(key)).setToolTip(tip)
+
+    def choose(self, key: str) -> None:
+        """Makes a word hold, as if it had been clicked."""
+        index = self._keys.index(key)
+        self._group.button(index).setChecked(True)
+        self._tell(index)
+
+    def _tell(self, index: int) -> None:
+        self.chosen.emit(self._keys[index])

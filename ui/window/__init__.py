@@ -1,0 +1,1 @@
+"""The main window: its parts, menus and messages."""

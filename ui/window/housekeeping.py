@@ -1,0 +1,64 @@
+"""Keeps Python from holding up the window: garbage little and often, and other threads give way sooner.
+
+Records are plain data without cycles; looking through hundreds of thousands of them finds nothing and takes long.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from PySide6.QtCore import QObject, QTimer
+
+from ui.state.run_controller import RunController
+
+YOUNG_INTERVAL_MS = 500
+OLD_INTERVAL_MS = 30_000
+SWITCH_INTERVAL_S = 0.001
+"""How long the pump and the session writer may go on while the window waits for its turn (Python's own: 5 ms)."""
+
+
+class Housekeeping(QObject):
+    """Collects young garbage twice a second; old garbage once after runs or another session, while nothing runs."""
+
+    def __init__(self, controller: RunController) -> None:
+        super().__init__(controller)
+        self._controller = controller
+        self._was_enabled = gc.isenabled()
+        self._switch_interval_s = sys.getswitchinterval()
+        self._timers: list[QTimer] = []
+        self._has_old = True
+        controller.busy_changed.connect(self._expect_old)
+        controller.session_replaced.connect(self._expect_old)
+
+    def start(self) -> None:
+        """Takes over from the collector's own rhythm."""
+        gc.disable()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        for interval, work in ((YOUNG_INTERVAL_MS, self._collect_young), (OLD_INTERVAL_MS, self._collect_old)):
+            timer = QTimer(self)
+            timer.setInterval(interval)
+            timer.timeout.connect(work)
+            timer.start()
+            self._timers.append(timer)
+
+    def stop(self) -> None:
+        """Gives the collector back."""
+        for timer in self._timers:
+            timer.stop()
+        self._timers.clear()
+        sys.setswitchinterval(self._switch_interval_s)
+        if self._was_enabled:
+            gc.enable()
+
+    def _collect_young(self) -> None:
+        gc.collect(0)
+
+    def _collect_old(self) -> None:
+        # Looking through a large session takes tenths of a second: not again and again while a person only reads it.
+        if self._has_old and not self._controller.is_busy:
+            self._has_old = False
+            gc.collect()
+
+    def _expect_old(self, *_: object) -> None:
+        self._has_old = True

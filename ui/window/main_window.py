@@ -1,0 +1,404 @@
+"""The window: makes the views, lays them out and connects them. Each decision lives in a class of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+
+from evprof.core.errors import UserError
+from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
+from evprof.core.recording import Recording
+from evprof.core.request import RunRequest
+from evprof.core.run_info import FAILED
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import bundled_samples
+from evprof.run.demo import demo_requests
+from evprof.view.columns import columns_of
+from ui.clinic.figures import speculative_run
+from ui.columns.model_pair import ModelPair
+from ui.run_facts.figures import NO_CELLS
+from ui.runs.inspector import Inspector
+from ui.runs.pair_figures import ComparisonPanel
+from ui.runs.run_list import RunList
+from ui.runs.speculation_panel import SpeculationPanel
+from ui.samples.clip_choice import identity, sample_name
+from ui.samples.drop_overlay import DropOverlay
+from ui.samples.sample_list import SampleList
+from ui.settings.toolbar import Toolbar
+from ui.state.cells import cell_of
+from ui.state.run_controller import Host, RunController
+from ui.state.run_following import RunFollowing
+from ui.state.selection import Selection
+from ui.state.window_session import WindowSession
+from ui.style.icons import icon
+from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.timeline.timeline_view import TimelineView
+from ui.widgets.layout import Body, rule, side_panel
+from ui.widgets.message_bar import MessageBar
+from ui.window.actions import WindowActions
+from ui.window.clips import TAKE, Clips
+from ui.window.exporting import Exporting
+from ui.window.housekeeping import Housekeeping
+from ui.window.opening import Opener
+from ui.window.results import Results
+from ui.window.status_bar import StatusBar
+from ui.window.trace_viewer import TraceViewer
+from ui.window.window_dialogs import WindowDialogs
+from ui.window.window_memory import WindowMemory
+
+MakeHost = Callable[[Recording], Host]
+"""Makes the engine host that fills a recording; called after the first paint."""
+
+
+class MainWindow(QMainWindow):
+    """Everything a person sees.
+
+    Signals:
+        painted(): the window was painted for the first time.
+    """
+
+    painted = Signal()
+
+    def __init__(self, holder: ThemeHolder, settings: QSettings | None = None) -> None:
+        """`settings` None: nothing is remembered, nothing restored (pictures, tests)."""
+        super().__init__()
+        self.holder = holder
+        self._memory = WindowMemory(settings)
+        self._is_painted = False
+        self._is_divided = False
+        self.selection = Selection(self)
+        self.session = WindowSession(self)
+        self.controller = RunController(self.session.recording, parent=self)
+        self.controller.numbering = self.session.numbered
+        self.session.refusal = self._refusal_to_change
+        self.following = RunFollowing(self.controller, self.selection)
+        self.housekeeping = Housekeeping(self.controller)
+        self.actions_by_name = WindowActions(self)
+        self.dialogs = WindowDialogs(self)
+        self._make_views()
+        self._connect()
+        self._show_title()
+        if self.samples.samples:
+            self.show_sample(self.samples.samples[0])
+        self.setAcceptDrops(True)
+        self.setMinimumSize(880, 560)
+        self.resize(1440, 900)
+        self._is_divided = self._memory.restore(self, self.body, self.holder)
+
+    def _make_views(self) -> None:
+        self.messages = MessageBar(self.holder)
+        self.traces = TraceViewer(self.session, self.controller, self.messages.post)
+        self.results = Results(self.session, self, self.messages)
+        self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
+        recent = self._memory.recent()
+        self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
+        self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
+        self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder)
+        self.comparison = ComparisonPanel(self.holder)
+        self.speculation = SpeculationPanel(self.holder)
+        self.inspector = Inspector(self.selection, self.controller, self.holder)
+        self.status = StatusBar(self.selection, self.holder)
+        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
+        self.runs = RunList(self.selection, self.controller, self.holder)
+        self.body = Body(
+            side_panel(self.samples, self.runs, grows=self.runs, margin=0),
+            self.pair,
+            self.timeline,
+            side_panel(self.comparison, self.speculation, self.inspector),
+        )
+        ground = QWidget()
+        column = QVBoxLayout(ground)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.toolbar)
+        column.addWidget(rule())
+        column.addWidget(self.messages)
+        column.addWidget(self.body, 1)
+        column.addWidget(self.status)
+        self.setCentralWidget(ground)
+        self.drop_overlay = DropOverlay(self.holder, self)
+        self.opener = Opener(self)
+        self.clips = Clips(self)
+        self._make_menu()
+
+    def _make_menu(self) -> None:
+        self.menu_button = QToolButton()
+        self.menu_button.setIcon(icon("menu", self.holder.theme))
+        self.menu_button.setProperty("role", "quiet")
+        self.menu_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.menu_button.setToolTip("Menu")
+        self.menu_button.setAccessibleName("Menu")
+        self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu_button.setMenu(self.actions_by_name.menu(self))
+        row = self.toolbar.layout()
+        if isinstance(row, QHBoxLayout):
+            row.insertWidget(0, self.menu_button)
+            row.setContentsMargins(GRID, 0, GRID + 4, 0)
+
+    def _connect(self) -> None:
+        self.controller.runs_changed.connect(self._refresh)
+        self.controller.message.connect(self._take)
+        self.controller.busy_changed.connect(self.pair.set_measuring)
+        self.controller.session_replaced.connect(self._forget)
+        self.samples.sample_chosen.connect(self.show_sample)
+        self.timeline.run_requested.connect(self.run_chosen)
+        self.selection.runs_changed.connect(self._show_pair)
+        self.session.opened.connect(self._show_recording)
+        self.session.opened.connect(self.dialogs.offer_training)
+        self.session.saved.connect(self._note_saved)
+        self.session.failed.connect(self.messages.post)
+        self.pair.failed.connect(self.messages.post)
+        self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
+        self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.holder.changed.connect(self._restyle)
+        self._connect_toolbar()
+        self._connect_actions()
+
+    def _connect_toolbar(self) -> None:
+        toolbar = self.toolbar
+        toolbar.run_requested.connect(self.submit)
+        toolbar.stop_requested.connect(self.controller.stop)
+        toolbar.sample_opened.connect(self.show_sample)
+        toolbar.paths_chosen.connect(self.open_paths)
+        self.opener.seen.connect(self.drop_overlay.show_opening)
+        toolbar.export_requested.connect(self.exporting.ask)
+        toolbar.tensorboard_requested.connect(self.traces.open)
+        toolbar.failed.connect(self.messages.post)
+        self.controller.busy_changed.connect(toolbar.set_busy)
+
+    def _connect_actions(self) -> None:
+        does: dict[str, Callable[[], object]] = {
+            "new_session": self.session.start_new,
+            "open_session": self.dialogs.ask_session,
+            "save_session": lambda: self.exporting.ask("session"),
+            "open_events": self.toolbar.browse_events,
+            "open_video": self.toolbar.browse_video,
+            "open_sequence": self.toolbar.browse_sequence,
+            "settings": self.toolbar.open_settings,
+            "run": self.toolbar.run,
+            "stop": self.controller.stop,
+            "demo": self.run_demo,
+            "left": lambda: self.body.toggle(self.body.left),
+            "right": lambda: self.body.toggle(self.body.right),
+            "distributions": self.dialogs.show_distributions,
+            "clinic": self.dialogs.show_clinic,
+            "training": self.dialogs.show_training,
+            "compare": self.dialogs.show_comparison,
+            "import_results": self.results.browse,
+            "write_report": self.results.ask_report,
+            "theme": self.holder.toggle,
+            "keys": self.dialogs.show_keys,
+            "about": self.dialogs.show_about,
+            "quit": self.close,
+        }
+        for name, work in does.items():
+            # Qt hands `checked` to whoever takes an argument; none of these may.
+            self.actions_by_name[name].triggered.connect(lambda _=False, work=work: work())
+
+    # Views.
+
+    def _show_pair(self, *_: object) -> None:
+        a, b = columns_of(self.controller.runs, self.selection.runs)
+        self.pair.show_columns(a, b)
+        runs = self.controller.runs
+        cells = (cell_of(runs, a), cell_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        self.comparison.show_columns(a, b, cells)
+        self._show_speculation()
+
+    def _forget(self) -> None:
+        self.runs.refresh()
+        self.toolbar.set_has_trace(False)
+        self._show_pair()
+
+    def show_sample(self, sample: Sample) -> None:
+        """Makes a sample the one to run next and shows its inputs."""
+        self.samples.add(sample)
+        self.samples.set_current(sample)
+        self.toolbar.set_sample(sample)
+        self.selection.set_runs(None, None)
+        name = sample_name(replace(sample, name=sample.whole_name))
+        self.timeline.empty.offer("the bundled sample" if self._is_of_demo(sample) else name)
+        self.pair.show_sample(sample)
+        self.clips.go_to(sample)
+
+    def _show_speculation(self) -> None:
+        run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
+        self.speculation.show_run(run, self.controller.runs.values())
+
+    def _refresh(self, run_ids: set[int]) -> None:
+        self.runs.refresh()
+        self.toolbar.set_has_trace(self.traces.newest is not None)
+        if not run_ids.intersection(self.selection.runs):
+            return
+        if self._has_missing_column():
+            self._show_pair()
+        self.pair.refresh()
+        self.comparison.refresh()
+        self.inspector.refresh()
+        self._show_speculation()
+
+    def _has_missing_column(self) -> bool:
+        shown = (self.pair.left.column, self.pair.right.column)
+        wanted = columns_of(self.controller.runs, self.selection.runs)
+        return any(found is None and column is not None for found, column in zip(shown, wanted, strict=True))
+
+    def _take(self, message: Message) -> None:
+        self.status.take(message)
+        match message:
+            case EngineChanged():
+                self.toolbar.set_environment(message.environment)
+            case RunWarned():
+                sentence = f"Run {message.run_id}: {message.sentence}"
+                if self.clips.action_for(message.sentence):
+                    self.messages.post(sentence, "warn", TAKE, self.clips.take_here)
+                else:
+                    self.messages.post(sentence, "warn")
+            case RunEnded() if message.status == FAILED:
+                self.messages.post(f"Run {message.run_id} failed: {message.error or 'no reason was given.'}")
+
+    def _restyle(self, theme: Theme) -> None:
+        self.menu_button.setIcon(icon("menu", theme))
+
+    # Sessions.
+
+    def _refusal_to_change(self) -> str:
+        return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
+
+    def _show_recording(self, recording: Recording) -> None:
+        try:
+            self.controller.replace_recording(recording)
+        except UserError as error:
+            self.messages.post(error.sentence)
+            return
+        self.following.show_last()
+        self._show_title()
+        if self.controller.has_host:
+            self.session.begin()
+
+    def _show_title(self) -> None:
+        self.setWindowTitle(f"{self.session.title} – evprof")
+        self.status.set_session(self.session.title)
+
+    def _note_saved(self, path: str) -> None:
+        self._show_title()
+        self.messages.post(f"Session saved as {path}.", "info")
+
+    def start_engine(self, make_host: MakeHost) -> None:
+        """Makes the host and begins to keep the session on disk; for after the first paint."""
+        self.session.begin()
+        self.controller.attach_host(make_host(self.session.recording))
+        self.controller.start()
+        self.housekeeping.start()
+        self.samples.read_durations()
+
+    def run_demo(self) -> None:
+        """Runs the bundled pair on the bundled sample: side by side, then speculative."""
+        self.submit(*demo_requests())
+
+    def run_chosen(self) -> None:
+        """Runs the sample that is chosen, as the toolbar says; the bundled one as the demo does."""
+        if self._is_of_demo(self.toolbar.sample):
+            self.run_demo()
+        else:
+            self.toolbar.run()
+
+    def _is_of_demo(self, sample: Sample) -> bool:
+        return any(identity(bundled) == identity(sample) for bundled in bundled_samples()[:1])
+
+    def submit(self, *requests: RunRequest) -> None:
+        """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
+        self.following.begin()
+        try:
+            self.controller.submit(*requests)
+        except UserError as error:
+            self.messages.post(error.sentence)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is being read any more."""
+        return (
+            self.session.is_idle
+            and self.pair.is_idle
+            and not self.opener.is_busy
+            and not self.comparison.errand.is_busy
+        )
+
+    # Qt's own.
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Divides the window once it knows its size, unless a division was restored."""
+        super().showEvent(event)
+        self.timeline.setFocus()
+        if not self._is_divided:
+            self._is_divided = True
+            QTimer.singleShot(0, self.body, self.body.divide)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Tells, once, that there is something to see."""
+        super().paintEvent(event)
+        if not self._is_painted:
+            self._is_painted = True
+            QTimer.singleShot(0, self, self.painted.emit)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Keys that no view wanted go to the timeline."""
+        if not self.timeline.take_key(event):
+            super().keyPressEvent(event)
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:
+        """As above."""
+        if not self.timeline.release_key(event):
+            super().keyReleaseEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Files and folders are welcome; what they hold is looked at while they are above the window."""
+        paths = _local_paths(event.mimeData())
+        if paths:
+            event.acceptProposedAction()
+            self.drop_overlay.show_paths(paths)
+            self.opener.look(paths)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        """They went elsewhere."""
+        self.drop_overlay.hide()
+        self.opener.forget()
+        super().dragLeaveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Opens what was dropped."""
+        self.drop_overlay.hide()
+        self.open_paths(_local_paths(event.mimeData()))
+        event.acceptProposedAction()
+
+    def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
+        """Opens files and folders of any kind, soon; what cannot be opened is told in the message bar.
+
+        `waits`: opens before returning and raises UserError instead (pictures).
+        """
+        if waits:
+            self.opener.open_now(paths)
+        else:
+            self.opener.open(paths)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Ends the engine, saves what is left, remembers the layout."""
+        self._memory.remember(self, self.body, self.holder)
+        self.housekeeping.stop()
+        self.traces.close()
+        self.controller.close()
+        self.session.close()
+        self.pair.close_feeds()
+        self.opener.close()
+        self.comparison.errand.wait()
+        self.samples.close_reader()
+        self.session.wait()
+        super().closeEvent(event)
+
+
+def _local_paths(data: QMimeData) -> list[str]:
+    return [url.toLocalFile() for url in data.urls() if url.isLocalFile()]

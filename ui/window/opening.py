@@ -1,0 +1,142 @@
+"""Opens whatever paths hold: sessions, inputs, sequences, lists of samples, results of earlier scripts.
+
+What they hold is found out on a thread; the window looks now and then whether that is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
+
+from evprof.core.errors import UserError
+from ui.samples.openings import MOST_LOOKED_AT, Finder, Opening, Search, look_at, opening_of
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
+
+INTERVAL_MS = 20
+_SLOW_MS = 400
+"""After so long it is said that something is being opened."""
+
+
+class Opener(QObject):
+    """Opens paths one drop after the other, in their order.
+
+    Signals:
+        seen(object): the Opening that would come of what is being dragged over the window.
+    """
+
+    seen = Signal(object)
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._finder = Finder()
+        self._wanted: deque[Search] = deque()
+        self._looked_at: Search | None = None
+        self._doing = ""
+        self._since = QElapsedTimer()
+        self._timer = QTimer(self)
+        self._timer.setInterval(INTERVAL_MS)
+        self._timer.timeout.connect(self._take)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still to be opened."""
+        return bool(self._wanted)
+
+    def open(self, paths: Sequence[str]) -> None:
+        """Opens each; what cannot be opened is told in the message bar."""
+        if not paths:
+            return
+        looked_at, self._looked_at = self._looked_at, None
+        is_known = looked_at is not None and looked_at.paths == tuple(paths)
+        self._wanted.append(looked_at if is_known and looked_at is not None else self._finder.search(paths))
+        if len(paths) > MOST_LOOKED_AT:
+            self._window.messages.post(
+                f"{len(paths):,} files are more than the {MOST_LOOKED_AT} that are opened at once; put the rest into a "
+                "list of samples.",
+                "warn",
+            )
+        self._since.start()
+        self._timer.start()
+
+    def open_now(self, paths: Sequence[str]) -> None:
+        """Opens each before it returns. Raises UserError instead of telling (pictures)."""
+        opening = opening_of([look_at(path) for path in paths])
+        for sentence, kind in opening.problems:
+            if kind == "bad":
+                raise UserError(sentence)
+        self._carry_out(opening, waits=True)
+
+    def look(self, paths: Sequence[str]) -> None:
+        """Finds out what would be opened; `seen` tells."""
+        if self._looked_at is not None and self._looked_at.paths == tuple(paths):
+            self._timer.start()
+            return
+        self.forget()
+        self._looked_at = self._finder.search(paths)
+        self._timer.start()
+
+    def forget(self) -> None:
+        """Nothing is being dragged any more."""
+        if self._looked_at is not None:
+            self._looked_at.is_wanted = False
+            self._looked_at = None
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._timer.stop()
+        self._wanted.clear()
+        self._finder.close()
+
+    def _take(self) -> None:
+        if self._looked_at is not None and self._looked_at.found is not None:
+            self.seen.emit(opening_of(self._looked_at.found))
+            if not self._wanted:
+                self._timer.stop()
+        while self._wanted and (found := self._wanted[0].found) is not None:
+            self._wanted.popleft()
+            self._say("")
+            self._carry_out(opening_of(found), waits=False)
+        if self._wanted:
+            if self._since.elapsed() > _SLOW_MS:
+                names = [Path(path).name for path in self._wanted[0].paths]
+                self._say(f"Opening {names[0] if len(names) == 1 else f'{len(names)} files'} …")
+        elif self._looked_at is None:
+            self._timer.stop()
+
+    def _say(self, doing: str) -> None:
+        """Says what goes on, or that it is over."""
+        if doing == self._doing:
+            return
+        if self._doing:
+            self._window.messages.retract(self._doing)
+        self._doing = doing
+        if doing:
+            self._window.messages.post(doing, "info")
+
+    def _carry_out(self, opening: Opening, *, waits: bool) -> None:
+        window = self._window
+        for sentence, kind in opening.problems:
+            window.messages.post(sentence, kind)
+        for path in opening.sessions:
+            if waits:
+                window.session.read(Path(path))
+            else:
+                window.session.open(Path(path))
+        if opening.half is not None:
+            take = window.toolbar.open_events if opening.half.kind == "events" else window.toolbar.open_video
+            take(opening.half.path)
+        if opening.samples:
+            window.samples.add_all(opening.samples)
+            if any(entry.kind == "manifest" for entry in opening.found):
+                window.show_sample(opening.samples[0])
+            else:
+                window.toolbar.open_sample(opening.samples[0])
+        if opening.results:
+            window.results.take([Path(path) for path in opening.results], waits=waits)

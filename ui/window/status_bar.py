@@ -1,0 +1,143 @@
+"""The line at the foot of the window: the engine's state, what is selected, and where the session lives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from evprof.core.messages import (
+    EngineChanged,
+    Message,
+    RequestEnded,
+    RunDescribed,
+    RunEnded,
+    RunStarted,
+    SetupProgressed,
+)
+from evprof.core.units import bytes_text
+from evprof.view.timescale import time_text
+from ui.state.selection import Selection
+from ui.style.theme import SMALL_PX, ThemeHolder
+
+HEIGHT_PX = 26
+
+
+class StatusBar(QWidget):
+    """Painted in one go, so that changing figures never move anything."""
+
+    def __init__(self, selection: Selection, holder: ThemeHolder) -> None:
+        super().__init__()
+        self._selection = selection
+        self._holder = holder
+        self._state = "gone"
+        self._sentence = "engine not started"
+        self._device = ""
+        self.environment: dict[str, Any] = {}
+        self._run = ""
+        self._progress: tuple[str, int, int] | None = None
+        self._session = ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        selection.time_range_changed.connect(self.update)
+        holder.changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        """One line."""
+        return QSize(300, HEIGHT_PX)
+
+    def minimumSizeHint(self) -> QSize:
+        """It gives way to everything else."""
+        return QSize(0, HEIGHT_PX)
+
+    def set_session(self, text: str) -> None:
+        """Where the session lives, in words."""
+        self._session = text
+        self.update()
+
+    def take(self, message: Message) -> None:
+        """Follows the engine's and the runs' lifecycle."""
+        match message:
+            case EngineChanged():
+                self._state = message.state
+                self._sentence = _STATES.get(message.state, message.state)
+                self.environment = message.environment or self.environment
+                self._device = str(message.environment.get("device") or self._device)
+                self._progress = None
+            case SetupProgressed():
+                self._progress = (message.role, message.done_bytes, message.total_bytes)
+            case RunDescribed() if "start_ns" in message.facts:
+                self._progress = None
+            case RunStarted() if not message.info.is_over:
+                self._run = f"run {message.run_id} · {message.info.mode}"
+                self._progress = None
+                self._state = "busy"
+                self._sentence = _STATES["busy"]
+            case RunEnded():
+                self._run = f"run {message.run_id} {message.status}"
+                self._progress = None
+            case RequestEnded():
+                self._state = "ready"
+                self._sentence = _STATES["ready"]
+            case _:
+                return
+        self.update()
+
+    def text(self) -> str:
+        """Everything it says, left to right."""
+        return "   ".join(part for part in (*self._left_parts(), self._session) if part)
+
+    def _left_parts(self) -> list[str]:
+        parts = [f"{self._sentence} · {self._device}" if self._device else self._sentence, self._run]
+        if self._progress is not None:
+            role, done, total = self._progress
+            share = f" of {bytes_text(total)}" if total else ""
+            parts.append(f"loading {role} weights  {bytes_text(done)}{share}")
+        chosen = self._selection.time_range
+        if chosen is not None:
+            start, end = (time_text(t_ns) for t_ns in chosen)
+            parts.append(f"range {start} – {end} · {time_text(chosen[1] - chosen[0])}")
+        return [part for part in parts if part]
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A dot for the engine, then words; the session at the right."""
+        theme = self._holder.theme
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), theme.panel)
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(0, 0.5), QPointF(self.width(), 0.5))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._dot())
+        painter.drawEllipse(QPointF(16, self.height() / 2 + 0.5), 3.5, 3.5)
+        font = theme.font(SMALL_PX)
+        painter.setFont(font)
+        metrics = QFontMetricsF(font)
+        right = metrics.elidedText(self._session, Qt.TextElideMode.ElideMiddle, self.width() * 0.4)
+        right_width = metrics.horizontalAdvance(right)
+        room = QRectF(26, 0, self.width() - 26 - right_width - 36, self.height())
+        painter.setPen(theme.text_dim)
+        text = metrics.elidedText("      ".join(self._left_parts()), Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
+        painter.drawText(
+            QRectF(self.width() - right_width - 13, 0, right_width + 1, self.height()),
+            Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
+            right,
+        )
+        if self._progress is not None and self._progress[2]:
+            share = min(1.0, self._progress[1] / self._progress[2])
+            painter.fillRect(QRectF(0, 0, self.width() * share, 2), theme.accent)
+        painter.end()
+
+    def _dot(self) -> QColor:
+        theme = self._holder.theme
+        return {"ready": theme.good, "busy": theme.accent, "starting": theme.warn}.get(self._state, theme.text_dim)
+
+
+_STATES = {
+    "starting": "engine starting",
+    "ready": "engine ready",
+    "busy": "running",
+    "gone": "engine not running",
+}

@@ -1,0 +1,50 @@
+"""What is kept from one start of the window to the next: place, division, theme; and what was opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
+from PySide6.QtWidgets import QMainWindow
+
+from ui.state.recent import Recent
+from ui.style.theme import ThemeHolder, theme_named
+from ui.widgets.layout import Body
+
+
+class WindowMemory:
+    """Reads and writes the settings; without any, it forgets."""
+
+    def __init__(self, settings: QSettings | None) -> None:
+        self.settings = settings
+
+    def recent(self) -> Recent:
+        """What was opened before, in a file of the user's."""
+        if self.settings is None:
+            return Recent(None)
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
+        return Recent(Path(folder) / "recent.json" if folder else None)
+
+    def remember(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> None:
+        """Notes how the window stands."""
+        if self.settings is None:
+            return
+        self.settings.setValue("window/geometry", window.saveGeometry())
+        self.settings.setValue("window/columns", body.saveState())
+        self.settings.setValue("window/rows", body.rows.saveState())
+        self.settings.setValue("window/theme", holder.theme.name)
+
+    def restore(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> bool:
+        """Puts the window back; False when its division is not known."""
+        if self.settings is None:
+            return False
+        holder.set_theme(theme_named(str(self.settings.value("window/theme", holder.theme.name))))
+        done = [
+            isinstance(state := self.settings.value(f"window/{key}"), QByteArray) and restore(state)
+            for key, restore in (
+                ("geometry", window.restoreGeometry),
+                ("columns", body.restoreState),
+                ("rows", body.rows.restoreState),
+            )
+        ]
+        return done[1] and done[2]
