@@ -5,32 +5,13 @@ This file is the catalogue: which families are known, which models come along, w
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engines.libraries.noise import mute_known_lines
-from evprof.core.clock import monotonic_ns
-from evprof.core.units import ms_from_ns
-
-if TYPE_CHECKING:
-    from evprof.core.protocols import Engine
-    from evprof.run.switches.batches import BatchEngine
 
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
-
-FAMILIES: dict[str, str] = {
-    "eventgpt": "EventGPT: camera events as a few event frames, CLIP, mean pooling over time and space, Vicuna.",
-    "video_llava": "Video-LLaVA: eight video frames through CLIP, Vicuna.",
-    "llava": "LLaVA-1.5: video frames as so many images through CLIP, Vicuna.",
-    "llava_next_video": "LLaVA-NeXT-Video: video frames through CLIP, patches pooled two by two, Vicuna.",
-}
-"""Family -> one sentence."""
-
-WANTS: dict[str, str] = {"eventgpt": "events", "video_llava": "video", "llava": "video", "llava_next_video": "video"}
-"""Family -> the half of a sample it reads."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +59,3 @@ def bundled_folder(name: str) -> Path | None:
         return None
     folder = Path(assets.__file__).parent / "models" / name
     return folder if folder.is_dir() else None
-
-
-def make_engine() -> Engine:
-    """The engine of this process; imports torch, and knows how long that took."""
-    # The profiler's library otherwise writes "USDT: ... profiler_start" among our own lines; it asks when it is loaded.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    began_ns = monotonic_ns()
-    from engines.engine import LocalEngine
-
-    return LocalEngine(import_ms=ms_from_ns(monotonic_ns() - began_ns))
-
-
-def make_batch_engine() -> BatchEngine:
-    """What answers several prompts at once in this process; imports torch."""
-    from engines.batches.engine import LocalBatchEngine
-
-    return LocalBatchEngine()

@@ -19,8 +19,8 @@ from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.speculation import PAIRED_MODES
-from evprof.run.run_order import ROLES_OF, run_order
+from evprof.core.vocabulary.modes import mode_of
+from evprof.run.run_order import run_order
 
 
 class LocalEngine:
@@ -56,7 +56,7 @@ class LocalEngine:
 
     def _holds(self, request: RunRequest, role: str) -> bool:
         """Whether every model that a run of this role takes is loaded."""
-        roles = request.roles if request.mode in PAIRED_MODES else (role,)
+        roles = request.roles if mode_of(request.mode).is_paired else (role,)
         choices = ((request.choice_of(role), role) for role in roles)
         return all(choice is None or self._tools.warm.holds(choice, role) for choice, role in choices)
 
@@ -87,6 +87,6 @@ def plan_runs(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
-        for role in ROLES_OF[request.mode]:
+        for role in mode_of(request.mode).answering:
             yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), TRACE)
             run_id += 1

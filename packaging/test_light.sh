@@ -15,4 +15,4 @@ found = [name for name in ("torch", "transformers", "PySide6", "pyqtgraph") if i
 raise SystemExit(f"this environment must not hold {found}" if found else 0)
 P
 "$environment/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile \
-  tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view
+  tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models

@@ -39,9 +39,10 @@ from evprof.core.run_info import (
     RunInfo,
     SetupFacts,
 )
-from evprof.core.speculation import KV_ADAPTED, PAIRED_MODES, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
 from evprof.core.text import join_pieces
 from evprof.core.units import NS_PER_MS
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.run_order import run_order
 from scripted_pair import Script, token_id_of
 from scripted_proposals import facts_of, judgements_of, proposal_of
@@ -94,7 +95,7 @@ class ScriptedEngine:
         sink.post(RequestEnded(request.first_run_id))
 
     def _models(self, request: RunRequest, role: str) -> set[str]:
-        roles = request.roles if request.mode in PAIRED_MODES else (role,)
+        roles = request.roles if mode_of(request.mode).is_paired else (role,)
         return {(self._script.draft if role == DRAFT else self._script.target).facts.name for role in roles}
 
     def close(self) -> None:
@@ -120,27 +121,27 @@ class _Play(ScriptedRecords):
     def perform(self, warm: set[str]) -> bool:
         """Plays it; False when it was stopped."""
         mode = self.request.mode
-        roles = self.request.roles if mode in PAIRED_MODES else (self.role,)
+        roles = self.request.roles if mode_of(mode).is_paired else (self.role,)
         self.sink.post(RunStarted(self.run_id, self._info()))
         status, error = FINISHED, None
         try:
             for role in roles:
                 self._set_up(role, warm)
-            if mode in PAIRED_MODES:
+            if mode_of(mode).is_paired:
                 self.sink.post(RunDescribed(self.run_id, {"speculation": facts_of(self.request, self.script)}))
             self.sink.post(RunDescribed(self.run_id, {"start_ns": monotonic_ns()}))
-            if mode == PARALLEL_PREFILL:
+            if mode_of(mode).is_parallel:
                 self._prefill_both()
-            elif mode == KV_ADAPTED:
+            elif mode_of(mode).maps_cache:
                 self._together(self._read_and_prefill(DRAFT))
                 self._together(self._map_cache())
             else:
                 for role in roles:
                     self._together(self._read_and_prefill(role))
             with self.stage(self.role, "decode") as span_id:
-                if mode == PARALLEL_PREFILL:
+                if mode_of(mode).is_parallel:
                     self._verify_hidden(span_id)
-                if mode == SPECULATIVE or (mode == PARALLEL_PREFILL and self._speculation.afterwards == "rounds"):
+                if mode == SPECULATIVE or (mode_of(mode).is_parallel and self._speculation.afterwards == "rounds"):
                     self._speculate()
                 else:
                     self._decode()
@@ -223,7 +224,7 @@ class _Play(ScriptedRecords):
                 yield model.prefill_ms * 0.05
             yield model.prefill_ms * 0.95
         self.grow(role, facts, lengths.input)
-        if role == self.role and self.request.mode != PARALLEL_PREFILL:
+        if role == self.role and not mode_of(self.request.mode).is_parallel:
             self.token(ORIGIN_TARGET, model.answer[0])
         self._prefilled.add(role)
 
@@ -281,7 +282,7 @@ class _Play(ScriptedRecords):
     def _answer(self) -> tuple[str, ...]:
         """What is to be said; through an adapted cache every seventh piece is another one."""
         answer = self.model(self.role).answer[: self.request.settings.max_new_tokens]
-        if self.request.mode != KV_ADAPTED:
+        if not mode_of(self.request.mode).maps_cache:
             return answer
         return tuple(" maybe" if place % 7 == 6 else piece for place, piece in enumerate(answer))
 
@@ -290,7 +291,7 @@ class _Play(ScriptedRecords):
         for piece in self._answer()[len(self.pieces) :]:
             self.wait(model.token_ms)
             self.grow(self.role, model.facts, 1)
-            self.token(ORIGIN_DRAFT if self.request.mode == KV_ADAPTED else ORIGIN_TARGET, piece)
+            self.token(ORIGIN_DRAFT if mode_of(self.request.mode).maps_cache else ORIGIN_TARGET, piece)
 
     def _speculate(self) -> None:
         gamma = self.request.settings.gamma

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from evprof.core.records import JudgementRecord
 from evprof.core.request import RunRequest
-from evprof.core.speculation import KV, KV_ADAPTED, MODEL, PARALLEL_PREFILL, SHARED, SpeculationFacts
+from evprof.core.speculation import SHARED, SpeculationFacts
+from evprof.core.vocabulary.drafters import KV, MODEL
+from evprof.core.vocabulary.modes import mode_of
 from scripted_pair import Script, token_id_of
 
 _WRONG = " maybe"
@@ -16,11 +18,11 @@ _SHARED_IDS, _TARGET_IDS = 980, 997
 def facts_of(request: RunRequest, script: Script) -> SpeculationFacts:
     """What a scripted run tells of its drafter."""
     asked = request.settings.speculation
-    if request.mode == KV_ADAPTED:
+    if mode_of(request.mode).maps_cache:
         name = asked.adapter or "scripted map"
         return SpeculationFacts(name, KV, adapter=asked.adapter, length="fixed", is_lossless=False)
     is_model = asked.drafter == MODEL
-    runs_beside = request.mode == PARALLEL_PREFILL
+    runs_beside = mode_of(request.mode).is_parallel
     return SpeculationFacts(
         script.draft.facts.name if asked.needs_draft_model else f"scripted {asked.drafter}",
         asked.drafter,

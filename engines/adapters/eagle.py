@@ -20,7 +20,7 @@ from engines.adapters.folder import Shapes, check_target, load_tensors, size_of
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
 from evprof.core.errors import UserError
-from evprof.core.speculation import EAGLE
+from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
 
 _EPS = 1e-6

@@ -17,7 +17,7 @@ from engines.decoder.kv_cache import KvCache
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.speculation import HIDDEN
+from evprof.core.vocabulary.drafters import HIDDEN
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
 

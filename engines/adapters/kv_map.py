@@ -20,7 +20,8 @@ from engines.decoder.kv_cache import KvCache
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.speculation import KV, KV_ADAPTED
+from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.modes import KV_ADAPTED
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from engines.adapters.folder import check_draft, load_tensors, size_of
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
-from evprof.core.speculation import LORA
+from evprof.core.vocabulary.drafters import LORA
 from evprof.loaders.adapters import AdapterInfo
 
 PROJECTIONS = ("qkv", "out", "gate_up", "down")

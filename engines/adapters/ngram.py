@@ -14,7 +14,7 @@ import torch
 
 from engines.adapters.folder import load_tensors, size_of
 from evprof.core.errors import UserError
-from evprof.core.speculation import NGRAM
+from evprof.core.vocabulary.drafters import NGRAM
 from evprof.loaders.adapters import AdapterInfo
 
 ORDER = 8

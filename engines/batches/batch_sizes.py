@@ -15,8 +15,8 @@ from engines.measuring.stage_memory import StageMemory
 from engines.stages.model import VisionLanguageModel
 from evprof.core.batches import BatchRow
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.switches.batches import QUESTIONS
 
 SIZES = (1, 2, 4)

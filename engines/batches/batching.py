@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits, TokenReader, make_reader
-from engines.decoder.kv_cache import STATIC, CacheWeight, make_cache, weigh
+from engines.decoder.kv_cache import STATIC, CacheWeight, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Sampler, greedy, make_sampler
 from engines.measuring.timing import NullClock
@@ -23,9 +24,9 @@ from engines.stages.pipeline import capacity_of, taken_cache
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 @dataclass(frozen=True)

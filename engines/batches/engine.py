@@ -16,8 +16,9 @@ from engines.measuring.stage_memory import StageMemory
 from engines.stages.model import VisionLanguageModel
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.switches.batches import BatchModel, BatchTurn
 
 

@@ -9,9 +9,10 @@ import torch
 from engines.bench.ceilings import wait
 from engines.bench.turns import Runner, Turn, UnavailableError
 from engines.bench.workload import Workload
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
@@ -19,7 +20,7 @@ from engines.tokens.answer import SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.records import TARGET
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 _NEVER = Event()
 

@@ -14,7 +14,8 @@ from typing import Protocol
 import torch
 from transformers import LlamaConfig
 
-from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.cache_choice import make_cache
+from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.sampling import Sampler
 from engines.measuring.timing import StageClock

@@ -189,32 +189,6 @@ def head_shape(config: LlamaConfig) -> tuple[int, int]:
     return heads, config.head_dim or config.hidden_size // config.num_attention_heads
 
 
-def make_cache(
-    kind: str,
-    config: LlamaConfig,
-    *,
-    capacity: int,
-    batch: int = 1,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> KvCache:
-    """An empty cache of a kind; `capacity` is what a static or fp8 one sets aside.
-
-    Raises UserError when the kind's library is missing.
-    """
-    if kind == DYNAMIC:
-        return DynamicKv(config.num_hidden_layers)
-    if kind == STATIC:
-        return StaticKv(config, capacity, batch=batch, device=device, dtype=dtype)
-    from engines.decoder.quantized_kv import FP8, QUANTIZED, Fp8Kv, HqqKv
-
-    if kind == FP8:
-        return Fp8Kv(config, capacity, batch=batch, device=device, dtype=dtype)
-    if kind in QUANTIZED:
-        return HqqKv(kind, config, dtype=dtype)
-    raise ValueError(f"unknown kind of cache: {kind}")
-
-
 def bytes_per_position(facts: ModelFacts, kind: str = DYNAMIC) -> int:
     """One position's share by configuration: 2 (keys, values) · layers · kv_heads · head_dim · element bytes.
 

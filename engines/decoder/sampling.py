@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 Sampler = Callable[[torch.Tensor], torch.Tensor]
 """Logits [N, V] -> token ids [N, 1], on the same device."""

@@ -18,7 +18,7 @@ from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import USAGE, UserError
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
 

@@ -25,19 +25,10 @@ from engines.drafters.self_drafter import SelfDrafter
 from engines.stages.model import VisionLanguageModel
 from engines.tokens.vocabulary_alignment import Alignment, align
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings
-from evprof.core.speculation import (
-    EAGLE,
-    HIDDEN,
-    LOOKUP,
-    LORA,
-    MODEL,
-    NGRAM,
-    REENCODED,
-    SELF,
-    SpeculationFacts,
-    SpeculationSettings,
-)
+from evprof.core.speculation import REENCODED, SpeculationFacts
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, LOOKUP, LORA, MODEL, NGRAM, SELF
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
-from engines.decoder.kv_cache import STATIC, make_cache
+from engines.decoder.kv_cache import STATIC
 from engines.decoder.sampling import Law
 from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter

@@ -23,9 +23,9 @@ from engines.stages.visual_tokens import framewise_counts, pooled_counts
 from engines.tokens.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 DEFAULT_EVENT_FRAMES = 5
 """EventGPT's own number of slices."""

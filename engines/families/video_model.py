@@ -26,9 +26,9 @@ from engines.stages.visual_tokens import framewise_counts
 from engines.tokens.prompts import LLAVA_NEXT_VIDEO, LLAVA_V1_5, PromptTemplate
 from engines.tokens.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.tokens.tokenization import Vocabulary
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 DEFAULT_FRAMES = 8
 """Frames Video-LLaVA was trained with; LLaVA-1.5 gets as many, as so many images."""

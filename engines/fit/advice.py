@@ -14,8 +14,8 @@ from typing import Any
 from engines.fit.placement import BOTH, HOST, REFUSED, demand, place, room_for
 from engines.fit.requirements import MemoryNeed, ModelShape, frame_count, memory_need
 from engines.hardware.memory import Machine
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import memory_text
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 MOST_NAMED = 3
 """Ways named in a sentence."""

@@ -20,8 +20,8 @@ from engines.hardware.device import dtype_name
 from engines.hardware.memory import Machine, ThisMachine
 from engines.loading.weights import find_checkpoint
 from engines.stages.visual_tokens import framewise_counts, pooled_counts
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 TEMPLATE_POSITIONS = 64
 """Positions granted to a template's own words: the published ones take 20 to 50."""

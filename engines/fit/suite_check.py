@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engines import WANTS
 from engines.fit.placement import BOTH, place, room_for
 from engines.fit.requirements import MemoryNeed, ModelShape, memory_need, model_shape
 from engines.hardware.memory import Machine, ThisMachine
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.suites.cell import SuiteCell
 
 
@@ -23,10 +22,10 @@ class SuiteRoom:
         self._machine = machine or ThisMachine()
         self._shapes: dict[tuple[str, str | None], ModelShape | None] = {}
 
-    def wants(self, name: str) -> str | None:
-        """ "events" or "video": what a model's family was made for; None when it cannot be found."""
+    def family_of(self, name: str) -> str | None:
+        """A model's family; None when it cannot be found."""
         shape = self._shape(ModelChoice(name))
-        return WANTS.get(shape.config.family) if shape is not None else None
+        return None if shape is None else shape.config.family
 
     def fits(self, cells: Iterable[SuiteCell]) -> bool:
         """Whether all models of all cells stay loaded together, each with room for its largest run."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from engines import WANTS
 from engines.decoder.quantization import check_quantization
 from engines.decoder.quantized_kv import check_cache
 from engines.fit.advice import Plan, find_ways, ways_text
@@ -16,7 +15,8 @@ from engines.fit.requirements import QUESTION_POSITIONS, MemoryNeed, ModelShape,
 from engines.hardware.memory import AssumedMachine, Machine, ThisMachine
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _role(question: FitQuestion, plan: Plan) -> str:
 
 
 def _made_for(shape: ModelShape) -> str:
-    return DRAFT if WANTS[shape.config.family] == "events" else TARGET
+    return FAMILIES[shape.config.family].role
 
 
 def _verdict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import DTYPES
+from evprof.core.vocabulary.settings import choices_of
 
 TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -36,7 +36,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
         with torch.cuda.device(device):
             return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if name not in TORCH_DTYPES:
-        raise UserError(f"Unknown dtype '{name}'; choose one of {', '.join(DTYPES)}.", exit_code=USAGE)
+        raise UserError(f"Unknown dtype '{name}'; choose one of {', '.join(choices_of('dtype'))}.", exit_code=USAGE)
     return TORCH_DTYPES[name]
 
 

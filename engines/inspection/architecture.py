@@ -11,8 +11,9 @@ from transformers import CLIPVisionConfig
 
 from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, number
 from engines.fit.requirements import picture_count, visual_positions
-from engines.loading.shapes import TEXT_POSITIONS, text_shape, vision_shape
-from evprof.core.request import GenerationSettings
+from engines.loading.shapes import text_shape, vision_shape
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.metrics.limits.roofline import TextShape, decode_flops, mean_context, prefill_flops, vision_flops
 from evprof.metrics.limits.sizes import VICUNA_7B
 
@@ -73,7 +74,7 @@ def flops(config: ModelConfig, settings: GenerationSettings) -> dict[str, Any]:
     of positions that a step of the settings' answer sees.
     """
     text, vision = text_shape(config.text), replace(vision_shape(config), frames=1)
-    positions = visual_positions(config, settings) + TEXT_POSITIONS[config.family]
+    positions = visual_positions(config, settings) + FAMILIES[config.family].text_positions
     context = mean_context(positions, max(settings.max_new_tokens - 1, 1))
     return {
         "prefill": prefill_flops(text, positions),

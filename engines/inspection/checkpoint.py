@@ -20,7 +20,7 @@ from engines.loading.weights import Checkpoint, find_checkpoint, preprocessing_f
 from engines.tokens.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from engines.tokens.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 def inspect_checkpoint(

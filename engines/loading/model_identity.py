@@ -8,7 +8,7 @@ from pathlib import Path
 from engines.checkpoints.shards import weight_files
 from engines.loading.weights import find_checkpoint
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.paths import reason
 
 _SMALL_FILES = ("config.json", "tokenizer.model", "tokenizer.json")

@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, number, patches
 from engines.loading.random_weights import random_config
 from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.metrics.limits.roofline import TextShape, VisionShape
 
 SEED = 20_240_601
@@ -49,12 +50,6 @@ _NETWORKS = {
     "7b-video-llava": "random:7b-video-llava",
 }
 
-_FRAMES = {"eventgpt": 5, "llava": 8, "video_llava": 8, "llava_next_video": 8}
-"""Frames shown: those the families were trained with, and for LLaVA-1.5 as many images as Video-LLaVA has frames."""
-
-TEXT_POSITIONS = {"eventgpt": 58, "llava": 35, "video_llava": 30, "llava_next_video": 30}
-"""Positions of text around the visual ones: the published prompts with a question of one sentence."""
-
 SHAPES = ("tiny", "dispatch-32", *_NETWORKS)
 """All names, small to large; those from 160m on have a CLIP tower and a full vocabulary."""
 
@@ -79,12 +74,12 @@ def bench_shape(name: str) -> BenchShape:
     config = random_config(_NETWORKS[name])
     if name == "1b":
         config = replace(config, text=LlamaConfig(**_LLAMA_1B))
-    return BenchShape(name, config.text, config, visual_positions(config) + TEXT_POSITIONS[config.family])
+    return BenchShape(name, config.text, config, visual_positions(config) + FAMILIES[config.family].text_positions)
 
 
 def visual_positions(config: ModelConfig) -> int:
     """Positions of the prompt that come from the family's number of frames."""
-    frames = _FRAMES[config.family]
+    frames = FAMILIES[config.family].frames
     if isinstance(config, EventGptConfig):
         return frames + patches(config.vision) + 1
     return frames * config.tokens_per_frame
@@ -143,7 +138,7 @@ def vision_shape(config: ModelConfig) -> VisionShape:
         used = config.feature_layer if config.feature_layer >= 0 else depth + 1 + config.feature_layer
         kept = config.tokens_per_frame
     return VisionShape(
-        frames=_FRAMES[config.family],
+        frames=FAMILIES[config.family].frames,
         layers=used,
         width=width,
         intermediate=number(vision.intermediate_size),
@@ -158,4 +153,4 @@ def vision_shape(config: ModelConfig) -> VisionShape:
 def pixel_shape(config: ModelConfig) -> tuple[int, int, int, int]:
     """[T, 3, H, W] of the tower's input."""
     pixels = edge(config.vision)
-    return _FRAMES[config.family], number(config.vision.num_channels), pixels, pixels
+    return FAMILIES[config.family].frames, number(config.vision.num_channels), pixels, pixels

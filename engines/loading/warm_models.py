@@ -12,9 +12,9 @@ from engines.decoder.step_choice import DecodeSteps
 from engines.stages.model import VisionLanguageModel
 from evprof.core.clock import monotonic_ns
 from evprof.core.protocols import StopFlag
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import SetupFacts
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import ModelChoice
 
 Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], VisionLanguageModel]
 """`engines.loading.weights.load_model`, or a test's own."""

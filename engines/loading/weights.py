@@ -17,7 +17,8 @@ from engines.checkpoints.json_file import read_json
 from engines.checkpoints.layer_drop import split_layers, with_layers
 from engines.checkpoints.naming import EVENTGPT
 from engines.checkpoints.shards import has_weights, read_headers, read_tensors, weight_files
-from engines.decoder.kv_cache import STATIC, make_cache
+from engines.decoder.cache_choice import make_cache
+from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import check_quantization, held_bytes, quantize_weights
 from engines.families.event_model import EventLanguageModel
@@ -36,8 +37,8 @@ from engines.tokens.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.tokens.tokenization import Vocabulary, read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import ModelFacts
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import read_adapter
 
 Progress = Callable[[int, int], None]

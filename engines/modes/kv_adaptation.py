@@ -25,9 +25,10 @@ from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
-from evprof.core.speculation import KV, SpeculationFacts
+from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 

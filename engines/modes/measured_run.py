@@ -42,8 +42,9 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, ORIGIN_TARGET, TARGET, FrameRecord
 from evprof.core.request import RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
-from evprof.core.speculation import HIDDEN, KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import bytes_text
+from evprof.core.vocabulary.drafters import HIDDEN
+from evprof.core.vocabulary.modes import mode_of
 from evprof.loaders.page_cache import prefetch
 
 
@@ -55,7 +56,7 @@ class MeasuredRun:
         self._plan = plan
         self._tools = tools
         # Where draft and target compute at once, both have something to say.
-        self._sink = SharedSink(sink) if request.mode == PARALLEL_PREFILL else sink
+        self._sink = SharedSink(sink) if mode_of(request.mode).is_parallel else sink
         self._stop = stop
         self._passes: dict[str, ModelPass] = {}
         self._clock: StageClock | None = None
@@ -124,7 +125,7 @@ class MeasuredRun:
 
     def _set_up(self) -> dict[str, VisionLanguageModel]:
         """Loads what is not warm; all of it before the run's zero."""
-        check_cache(self._plan.settings.switches.cache, speculates=self._request.mode in SPECULATIVE_MODES)
+        check_cache(self._plan.settings.switches.cache, speculates=mode_of(self._request.mode).drafts)
         models: dict[str, VisionLanguageModel] = {}
         warmed: dict[str, Warm] = {}
         roles = self._plan.roles(self._request.mode)
@@ -170,7 +171,7 @@ class MeasuredRun:
         frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
         start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
         plan = StepPlan(
-            block_sizes(role, settings, is_speculative=self._request.mode in SPECULATIVE_MODES),
+            block_sizes(role, settings, is_speculative=mode_of(self._request.mode).drafts),
             start,
             capacity_of(start, settings),
             taken.cache,
@@ -185,7 +186,7 @@ class MeasuredRun:
     def _ends_in_other_head(self, role: str) -> bool:
         """Whether the draft's steps are not its own: a compiled or captured one would end in its own head."""
         drafter = self._plan.settings.speculation.drafter
-        return role == DRAFT and drafter == HIDDEN and self._request.mode in SPECULATIVE_MODES
+        return role == DRAFT and drafter == HIDDEN and mode_of(self._request.mode).drafts
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
         return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))
@@ -196,12 +197,12 @@ class MeasuredRun:
         clock = self._tools.make_clock(self._sink, plan.run_id, timers=make_timers(devices, self._tools.pools))
         memory = StageMemory(devices)
         answering = models[plan.role]
-        origin = ORIGIN_DRAFT if self._request.mode == KV_ADAPTED else ORIGIN_TARGET
+        origin = ORIGIN_DRAFT if mode_of(self._request.mode).maps_cache else ORIGIN_TARGET
         answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces, origin=origin)
         self._clock, self._memory, self._answer = clock, memory, answer
         self._sampler = make_sampler(settings, answering.device)
         steps = {role: self._steps[role][0].step for role in models}
-        if self._request.mode == PARALLEL_PREFILL:
+        if mode_of(self._request.mode).is_parallel:
             self._parallel = ParallelRun(
                 settings,
                 models,
@@ -218,11 +219,11 @@ class MeasuredRun:
                 self._passes[role] = ModelPass(
                     model, role, settings, clock=clock, memory=memory, stop=self._stop, step=steps[role]
                 )
-        if self._request.mode in SPECULATIVE_MODES:
+        if mode_of(self._request.mode).drafts:
             self._speculating = Speculating(settings, self._passes[TARGET], self._passes.get(DRAFT))
             facts = self._speculating.facts
             self._describe({"speculation": facts if self._parallel is None else self._parallel.facts(facts)})
-        if self._request.mode == KV_ADAPTED:
+        if mode_of(self._request.mode).maps_cache:
             self._adapting = KvAdaptation(settings, self._passes, clock, memory)
             self._describe({"speculation": self._adapting.facts})
             self._warn(self._adapting.sentence)

@@ -22,7 +22,7 @@ from engines.speculation.rounds import Rounds
 from engines.stages.pipeline import Prefilling
 from engines.tokens.answer import Answer
 from evprof.core.protocols import StopFlag
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 
 @dataclass(frozen=True)

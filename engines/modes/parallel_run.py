@@ -30,10 +30,10 @@ from engines.tokens.answer import Answer
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 class ParallelRun:

@@ -17,9 +17,10 @@ from engines.speculation.draft_length import draft_length
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import taken_cache
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, RunRequest, input_of, roles_of
+from evprof.core.request import RunRequest, input_of, roles_of
 from evprof.core.run_info import ModelFacts
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.modes import mode_of
 
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
@@ -47,7 +48,7 @@ class RunPlan:
 
     def roles(self, mode: str) -> tuple[str, ...]:
         """The models it takes, the draft first: both in a speculative mode, unless the drafter needs none."""
-        return roles_of(mode, self.settings.speculation) if mode in PAIRED_MODES else (self.role,)
+        return roles_of(mode, self.settings.speculation) if mode_of(mode).is_paired else (self.role,)
 
 
 @dataclass

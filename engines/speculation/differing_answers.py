@@ -12,7 +12,8 @@ from engines.measuring.timing import NullClock
 from engines.speculation.near_ties import divergence
 from engines.stages.model import VisionLanguageModel
 from evprof.core.records import TARGET
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import ModelChoice
 
 
 class FlipJudge:

@@ -22,7 +22,7 @@ from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
 from evprof.core.records import JudgementRecord
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 _VERIFYING, _DRAFTING = 1, 2
 """Streams of the run's seed: what is drafted and what is decided must not be drawn from the same numbers."""

@@ -17,9 +17,9 @@ from engines.stages.pixel_values import thumbnails
 from engines.tokens.prompts import PromptTemplate
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.events import EventArray
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LengthFacts, LoadingFacts, ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.pictures.render import Picture
 
 EVENTS, VIDEO = "events", "video"

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from engines.decoder.attention import PromptMask
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits
-from engines.decoder.kv_cache import STATIC, bytes_per_position, make_cache
+from engines.decoder.kv_cache import STATIC, bytes_per_position
 from engines.decoder.sampling import Sampler
 from engines.measuring.disk_reads import bytes_since, disk_bytes
 from engines.measuring.stage_memory import StageMemory
@@ -23,8 +24,9 @@ from engines.stages.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings, input_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 Tell = Callable[[str, Any], None]
 """Hears "start_ns" (an int), "loading" (LoadingFacts) and "lengths" (LengthFacts)."""

@@ -16,9 +16,10 @@ from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LengthFacts, ModelFacts
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.switches import Switches
 
 _OPTIONS = {
     "prompt_style": "--prompt-style",

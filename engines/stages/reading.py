@@ -15,9 +15,10 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
-from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames, open_video
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames
 
 OFF = "off"
 
@@ -35,7 +36,7 @@ def import_readers() -> None:
             importlib.import_module(name)
     for name in (
         "evprof.loaders.events.opening",
-        "evprof.loaders.events.frames",
+        "evprof.loaders.pictures.frame_folder",
         "evprof.loaders.pictures.render",
         "evprof.loaders.videos.file",
         "evprof.loaders.videos.folder",
@@ -46,7 +47,8 @@ def import_readers() -> None:
 
 def import_reader_of(path: str) -> None:
     """Imports what reads this recording, so that its stage load times no import. What is missing is said on reading."""
-    from evprof.loaders.events.formats import HEAD_BYTES, format_of
+    from evprof.loaders.events.file_head import HEAD_BYTES
+    from evprof.loaders.events.formats import format_of
 
     try:
         with open(path, "rb") as file:
@@ -110,7 +112,7 @@ def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInp
 
     Ready-made frames carry no times: all of a folder is what the sample means.
     """
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
 
     path = sample.events_path
     if path is None:
@@ -165,7 +167,7 @@ def _note_events(span: Span, events: EventArray) -> None:
 
 
 def _read_frames(path: str, count: int | None, spans: StageClock) -> HostInputs:
-    from evprof.loaders.events.frames import load_event_frames
+    from evprof.loaders.pictures.frame_folder import load_event_frames
 
     with spans.child("read") as span:
         opened = load_event_frames(path, count)

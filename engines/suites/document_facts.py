@@ -24,8 +24,9 @@ from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of
+from evprof.core.request import RunRequest, input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 FEATURE_ALIGNMENT, CACHE_LAYOUT = "feature_alignment", "cache_layout"
 """The facts' names, beside BATCHES."""

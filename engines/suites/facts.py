@@ -20,8 +20,8 @@ from engines.hardware.threads import thread_count
 from engines.inspection.architecture import describe_model
 from engines.suites.document_facts import document_facts
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.units import MIB
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 __all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
 

@@ -16,8 +16,8 @@ from torch.nn.functional import normalize
 from engines.measuring.timing import NullClock, Span
 from engines.stages.model import VisionLanguageModel
 from engines.stages.vision_cache import OFF
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 ENCODER, LANGUAGE_MODEL = "encoder", "language model"
 SPACES = (ENCODER, LANGUAGE_MODEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
 from evprof.loaders.adapters import AdapterInfo
 
 _WHAT = {

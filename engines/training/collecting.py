@@ -25,9 +25,10 @@ from engines.training.stored_examples import StoredExamples, nbytes_of, write_sh
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import SPECULATIVE
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExample, Shard, scene_of
 from evprof.run.collection_journal import CollectionJournal, row_key
 

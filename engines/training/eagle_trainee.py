@@ -21,7 +21,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures
 from evprof.core.errors import UserError
-from evprof.core.speculation import EAGLE
+from evprof.core.vocabulary.drafters import EAGLE
 
 NOISE = 0.1
 """Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""

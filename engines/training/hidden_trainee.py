@@ -18,7 +18,7 @@ from engines.training.example import Example
 from engines.training.padded import joined_answers, padded
 from engines.training.trainee import Figures
 from evprof.core.errors import UserError
-from evprof.core.speculation import HIDDEN
+from evprof.core.vocabulary.drafters import HIDDEN
 
 BLIND_SHARE = 0.1
 """Of the training batches the target's visual embeddings are kept back: inside its prefill they may not be there."""

@@ -9,7 +9,7 @@ from engines.stages.model import VisionLanguageModel
 from engines.tokens.vocabulary_alignment import align
 from engines.training.trainee import Trainee
 from evprof.core.errors import USAGE, UserError
-from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
 
 
 @dataclass(frozen=True)

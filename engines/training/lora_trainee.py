@@ -20,7 +20,7 @@ from engines.training.example import Example
 from engines.training.padded import padded
 from engines.training.trainee import Figures
 from evprof.core.errors import UserError
-from evprof.core.speculation import LORA
+from evprof.core.vocabulary.drafters import LORA
 
 
 class LoraTrainee:

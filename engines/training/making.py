@@ -27,7 +27,7 @@ from engines.training.trainee import Trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 from evprof.loaders.collection import Collection, read_collection
 

@@ -12,7 +12,7 @@ from torch import nn
 from engines.adapters.ngram import MOST_CONTEXTS, ORDER, NgramCounts
 from engines.training.example import Example
 from engines.training.trainee import Figures
-from evprof.core.speculation import NGRAM
+from evprof.core.vocabulary.drafters import NGRAM
 
 
 class NgramTrainee:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import STATIC, KvCache, make_cache
+from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.measuring.timing import NullClock
@@ -22,8 +23,9 @@ from engines.training.example import Example
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, input_of
+from evprof.core.request import input_of
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 
 class Observer:

@@ -30,6 +30,6 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def _make_engine() -> Engine:
     # Here and not above: importing a model library takes seconds, in which the host would hear nothing.
-    from engines import make_engine
+    from engines.start import make_engine
 
     return make_engine()

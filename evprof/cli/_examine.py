@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 def main(words: Sequence[str]) -> int:
@@ -94,7 +94,7 @@ def _on_gpus(pid: int) -> dict[str, int]:
 
 def _engine() -> dict[str, Any]:
     """Device, driver, versions, threads and GPU state, as the engine sees them."""
-    from engines import make_engine
+    from engines.start import make_engine
 
     engine = make_engine()
     try:

@@ -11,10 +11,8 @@ from typing import Any
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
+from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
-
-_FAMILY_OF = {"eventchat_llama": "eventgpt", "eventgpt": "eventgpt"}
-"""Published model types that are spelled otherwise than their family."""
 
 
 class Models(Command):
@@ -64,7 +62,7 @@ class Models(Command):
 
 def list_models() -> dict[str, Any]:
     """The document: families, and every model that can be named."""
-    from engines import CATALOGUE, FAMILIES, WANTS, bundled_folder
+    from engines import CATALOGUE, bundled_folder
 
     listed = []
     for entry in CATALOGUE:
@@ -75,7 +73,8 @@ def list_models() -> dict[str, Any]:
     return {
         "schema_version": 1,
         "families": [
-            {"name": name, "description": sentence, "reads": WANTS[name]} for name, sentence in FAMILIES.items()
+            {"name": family.key, "description": family.description, "reads": family.reads}
+            for family in FAMILIES.values()
         ],
         "models": listed,
         "adapters": [_adapter(info) for info in bundled_adapters()],
@@ -89,29 +88,25 @@ def _adapter(info: AdapterInfo) -> dict[str, Any]:
 
 def cached_models() -> list[dict[str, Any]]:
     """Checkpoints of known families in the Hugging Face cache."""
-    from engines import FAMILIES
-
     found = []
     for config in sorted(hub_cache_folder().glob("models--*/snapshots/*/config.json")):
         try:
-            model_type = str(json.loads(config.read_text(encoding="utf-8")).get("model_type", "")).lower()
+            model_type = str(json.loads(config.read_text(encoding="utf-8")).get("model_type", ""))
         except (OSError, ValueError, AttributeError):
             continue
-        family = _FAMILY_OF.get(model_type, model_type)
-        if family in FAMILIES:
+        family = family_by_type(model_type)
+        if family is not None:
             name = config.parents[2].name.removeprefix("models--").replace("--", "/")
-            found.append(_entry(name, family, "cached", config.parent, ""))
+            found.append(_entry(name, family.key, "cached", config.parent, ""))
     return found
 
 
 def _entry(name: str, family: str, place: str, folder: Path | None, sentence: str) -> dict[str, Any]:
-    from engines import WANTS
-
     return {
         "name": name,
         "family": family,
-        "reads": WANTS[family],
-        "role": "draft" if WANTS[family] == "events" else "target",
+        "reads": FAMILIES[family].reads,
+        "role": FAMILIES[family].role,
         "place": place,
         "path": str(folder) if folder else None,
         "bytes": _weight_bytes(folder) if folder else None,

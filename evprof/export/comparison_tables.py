@@ -12,8 +12,8 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.whole_file import whole_file
-from evprof.export.files import refuse_session
 from evprof.export.tables import write_rows
+from evprof.session.header import refuse_session
 
 COLUMNS = (
     "kind",

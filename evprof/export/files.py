@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import UserError
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.core.whole_file import whole_file
+from evprof.session.header import refuse_session
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -111,7 +112,7 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
         places.setdefault(sample_of(info), []).append(place)
 
     def find(run: RunLog) -> list[RunLog]:
-        is_paired = run.info.mode in PAIRED_MODES and run.info.imported is None
+        is_paired = mode_of(run.info.mode).is_paired and run.info.imported is None
         return [stored[place] for place in places.get(sample_of(run.info), ())] if is_paired else []
 
     return find
@@ -142,12 +143,3 @@ def _write_json(
     for name, value in tail().items():
         stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
     stream.write("}\n")
-
-
-def refuse_session(path: Path) -> None:
-    """Raises UserError when a session lies at `path`: nothing we write may take its place."""
-    if not path.is_file():
-        return
-    with path.open("rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
-            raise UserError(f"'{path}' is a session; an export would destroy it. Name another file.")

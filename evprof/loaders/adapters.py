@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.speculation import ADAPTER_KINDS, DRAFTERS, KV, KV_ADAPTED, MODEL, PAIRED_MODES, SPECULATIVE
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
+from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
@@ -102,7 +103,7 @@ def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterIn
 
 def check_mode(info: AdapterInfo, mode: str) -> None:
     """Raises UserError (exit code 2) where a paired mode has no use for an adapter: only `kv-adapted` maps caches."""
-    if mode in PAIRED_MODES and (info.kind == KV) != (mode == KV_ADAPTED):
+    if mode_of(mode).is_paired and (info.kind == KV) != (mode_of(mode).maps_cache):
         fitting = KV_ADAPTED if info.kind == KV else SPECULATIVE
         raise UserError(
             f"Adapter {info.name} is of kind {info.kind}, of no use in mode {mode}; choose --mode {fitting}.",

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.paths import reason
+from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
 _CHUNK_BYTES = 1 << 20
 _cache: dict[tuple[str, int, int, int, int], str] = {}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from evprof.loaders.event_survey import MOST_SURVEYED, survey
-from evprof.loaders.events.frames import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import RecordingInfo
+from evprof.loaders.pictures.frame_folder import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.sequences.sequence import open_sequence
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 
 def inspect_events(path: str | Path) -> dict[str, Any]:

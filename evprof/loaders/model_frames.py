@@ -8,11 +8,11 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.loaders.clips import clip_frames, read_clip
-from evprof.loaders.events.frames import is_frame_set, load_event_frames
+from evprof.loaders.pictures.frame_folder import is_frame_set, load_event_frames
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_event_frames
 from evprof.loaders.probe import probe
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 VIDEO_FRAMES = 8
 """Video-LLaVA's number of frames."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.switches import PREFETCHES
+from evprof.core.vocabulary.settings import choices_of
 
-OFF, WARM, COLD = PREFETCHES
+OFF, WARM, COLD = choices_of("prefetch")
 
 _CHUNK_BYTES = 4 << 20
 _MEMORY_SHARE = 0.5
@@ -31,7 +31,7 @@ def prefetch(paths: Iterable[str | Path], how: str, is_stopped: Callable[[], boo
 
 
 def _files(path: str | Path) -> Iterator[Path]:
-    from evprof.loaders.events.frames import frame_paths, is_frame_set
+    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
     found = Path(path)
     try:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.formats import format_of, format_titles
-from evprof.loaders.events.frames import frame_paths, is_frame_set
 from evprof.loaders.events.opening import first_bytes, read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
 from evprof.loaders.pictures.drawn import is_event_frame
+from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 from evprof.loaders.pictures.png import read_png
 from evprof.loaders.sequences.folder_content import folder_content
 from evprof.loaders.sequences.sequence import find_sequence, open_sequence

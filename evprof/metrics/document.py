@@ -13,7 +13,8 @@ from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
 from evprof.core.run_log import RunLog, Span
-from evprof.core.speculation import PAIRED_MODES, SpeculationSettings
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -141,7 +142,7 @@ def _settings(run: RunLog) -> dict[str, Any]:
     for group in ("input", "switches"):
         found = run.info.settings.get(group)
         settings.update(found if isinstance(found, dict) else {})
-    if run.info.mode in PAIRED_MODES and run.info.imported is None:
+    if mode_of(run.info.mode).is_paired and run.info.imported is None:
         asked = run.info.settings.get("speculation")
         defaults = SpeculationSettings().to_json()
         given = asked if isinstance(asked, dict) else {}

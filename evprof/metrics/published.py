@@ -14,8 +14,8 @@ from typing import Any
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog, Span
-from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.stages import covered_ns, settled_intervals, span_ms
 
@@ -235,7 +235,7 @@ def _key_of(name: str, run: RunLog, facts: Mapping[str, Any]) -> str:
     """The file's key of an interval; of several that cover the same, the one that a run of this mode has."""
     covers = _part(_part(facts, "covers"), run.info.role)
     keys = [key for key, stages in covers.items() if COVERS.join(_strings(stages)) == name]
-    return keys[-1 if run.info.mode in SPECULATIVE_MODES else 0] if keys else name
+    return keys[-1 if mode_of(run.info.mode).drafts else 0] if keys else name
 
 
 def _own_total_ms(run: RunLog, summed: Sequence[str], facts: Mapping[str, Any]) -> float | None:

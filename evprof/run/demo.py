@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import bundled_sample
 
 BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
-from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE
-
-ROLES_OF = {
-    "side-by-side": (DRAFT, TARGET),
-    SPECULATIVE: (TARGET,),
-    PARALLEL_PREFILL: (TARGET,),
-    "draft": (DRAFT,),
-    "target": (TARGET,),
-    KV_ADAPTED: (TARGET,),
-}
-"""Mode -> the roles whose answers are wanted, a run each, in order."""
+from evprof.core.vocabulary.modes import mode_of
 
 
 def run_order(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
@@ -26,7 +15,7 @@ def run_order(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator
     warm-ups in the request there is one wherever a model has to be loaded. Two models that cannot stay loaded
     together are repeated one after the other, because in turn each run would load its model again.
     """
-    roles = ROLES_OF[request.mode]
+    roles = mode_of(request.mode).answering
     warm_ups = {role: _warm_ups(request, is_loaded=is_loaded(role)) for role in roles}
     most = max(warm_ups.values())
     yield from ((role, repeat) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])

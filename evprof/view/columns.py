@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import MODEL, PAIRED_MODES, SPECULATIVE, SpeculationSettings
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
+
+RunPair = tuple[int | None, int | None]
+"""Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
 
 
 class Column(NamedTuple):
@@ -22,14 +27,14 @@ class Column(NamedTuple):
         return self.role == self.run.info.role
 
 
-def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) -> tuple[Column | None, Column | None]:
+def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[Column | None, Column | None]:
     """The columns A and B for a pair of run ids; None where there is no such run.
 
     The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
     draft that takes no model of its own. Otherwise each column shows the model whose text is its run's answer.
     """
     a, b = (None if run_id is None else runs.get(run_id) for run_id in pair)
-    if a is not None and a is b and a.info.mode in PAIRED_MODES:
+    if a is not None and a is b and mode_of(a.info.mode).is_paired:
         return Column(a, DRAFT) if takes_draft_model(a) else None, Column(a, TARGET)
     return (
         None if a is None else Column(a, a.info.role),
@@ -37,7 +42,7 @@ def columns_of(runs: Mapping[int, RunLog], pair: tuple[int | None, int | None]) 
     )
 
 
-def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int | None]:
+def pair_for(runs: Mapping[int, RunLog], run_id: int) -> RunPair:
     """The pair of columns that shows a run best: with its other half when it ran side by side.
 
     A speculative run fills both columns when two models take part; a run on its own goes left when it is a draft's and
@@ -45,7 +50,7 @@ def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int |
     """
     run = runs[run_id]
     info = run.info
-    if info.mode == "side-by-side":
+    if mode_of(info.mode).is_side_by_side:
         mates = [
             other.run_id
             for other in runs.values()
@@ -64,8 +69,8 @@ def pair_for(runs: Mapping[int, RunLog], run_id: int) -> tuple[int | None, int |
 
 def takes_draft_model(run: RunLog) -> bool:
     """Whether a run of a mode with two roles has two models: some drafters need none of their own."""
-    if DRAFT in run.info.models or run.info.mode not in PAIRED_MODES:
-        return run.info.mode in PAIRED_MODES
+    if DRAFT in run.info.models or not mode_of(run.info.mode).is_paired:
+        return mode_of(run.info.mode).is_paired
     if run.info.mode != SPECULATIVE or run.info.imported is not None:
         return True
     asked = run.info.settings.get("speculation")

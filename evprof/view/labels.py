@@ -7,16 +7,10 @@ from collections.abc import Callable
 from evprof.core.records import COVERS, DRAFT, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
+from evprof.core.vocabulary.families import family_title
+from evprof.core.vocabulary.settings import SETTINGS
 
-NAMES_OF_FAMILIES = {
-    "eventgpt": "EventGPT",
-    "video_llava": "Video-LLaVA",
-    "llava": "LLaVA-1.5",
-    "llava_next_video": "LLaVA-NeXT-Video",
-}
-"""How people call the families."""
-
-SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+SHORT_DTYPES = dict(SETTINGS["dtype"].choices)
 """How people write arithmetic."""
 
 
@@ -44,7 +38,7 @@ def model_title(run: RunLog, role: str) -> str:
     facts = run.info.models.get(role)
     if facts is None:
         return "Draft" if role == "draft" else "Target"
-    return NAMES_OF_FAMILIES.get(facts.family, facts.name)
+    return family_title(facts.family, facts.name)
 
 
 def is_drafting(run: RunLog, role: str, name: str) -> bool:

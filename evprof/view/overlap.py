@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.vocabulary.modes import mode_of
 
 
 class Overlap(NamedTuple):
@@ -30,7 +30,7 @@ def overlap_of(run: RunLog, now_ns: int) -> Overlap | None:
 
     None as well where the draft was ready only after the target: there was no window.
     """
-    if run.info.mode != PARALLEL_PREFILL:
+    if not mode_of(run.info.mode).is_parallel:
         return None
     ready, target = run.stage("prefill", DRAFT), run.stage("prefill", TARGET)
     if ready is None or ready.end_ns is None:

@@ -21,8 +21,8 @@ from engines.training.evaluating import write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainPlan, train_adapter
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.speculation import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
 

@@ -17,8 +17,8 @@ from engines.measuring.timing import NullClock
 from engines.stages.model import VisionLanguageModel, splice
 from engines.tokens.prompts import EVENTGPT_V1, SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import DRAFT
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 _LONGEST_ANSWER = 64
 _BATCH = 40

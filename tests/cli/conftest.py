@@ -15,7 +15,7 @@ from evprof.cli import main
 from evprof.cli.run import recorded_session
 from evprof.cli.terminal import program
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
@@ -79,7 +79,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> None:
 def warm_engine() -> Iterator[Any]:
     """The real engine, its models warm from test to test."""
     pytest.importorskip("torch")
-    from engines import make_engine
+    from engines.start import make_engine
 
     made = make_engine()
     request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)

@@ -161,7 +161,7 @@ def test_inspect_a_session_and_the_bundled_sample(evprof, session, tmp_path) -> 
 def test_inspect_writes_the_frames_on_show_at_given_times(evprof, tmp_path) -> None:
     from evprof.loaders.bundled import bundled_sample
     from evprof.loaders.pictures.png import read_png
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.videos.opening import open_video
 
     path = bundled_sample().video_path
     asked = ("inspect", path, "--save-frames", tmp_path / "f", "--at-ms", "400.5,0,-3,1e6", "--json")

@@ -16,8 +16,9 @@ from evprof.cli.run.recorded_session import RecordedSession
 from evprof.cli.sessions.compare import Compare
 from evprof.cli.sessions.comparison_text import print_comparison
 from evprof.cli.terminal.console import Console
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.figures.stages import BASES
 from evprof.session.reading import load_session
 

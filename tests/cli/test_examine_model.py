@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ import pytest
 from evprof.cli import build_parser
 from evprof.cli.run.options import request_of
 from evprof.core.request import RunRequest
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 pytest.importorskip("torch")
 
@@ -108,7 +108,7 @@ def counted(tmp_path: Path) -> Path:
     from engines.loading.weights import load_model
     from engines.training.example import Example
     from engines.training.ngram_trainee import NgramTrainee
-    from evprof.core.request import ModelChoice
+    from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.adapters import AdapterInfo
     from evprof.run.demo import BUNDLED_TARGET
 

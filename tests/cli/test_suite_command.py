@@ -34,8 +34,8 @@ class FakeRoom:
     is_large = True
     limit = 10_000
 
-    def wants(self, name: str) -> str | None:
-        return "events" if "eventgpt" in name else "video"
+    def family_of(self, name: str) -> str | None:
+        return "eventgpt" if "eventgpt" in name else "video_llava"
 
     def fits(self, cells: Any) -> bool:
         return self.is_large

@@ -15,7 +15,7 @@ from evprof.loaders.toml_text import parse_toml
 class Room:
     """No model is known."""
 
-    def wants(self, name: str) -> str | None:
+    def family_of(self, name: str) -> str | None:
         return None
 
     def fits(self, cells: Any) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.sample import Sample
-from evprof.core.speculation import KV_ADAPTED, SpeculationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 
 BOTH = Sample("e.npy", "v.mp4", "What?", "name")
 FULL = RunRequest(

@@ -9,7 +9,7 @@ import pytest
 from engines.inspection.architecture import describe_model
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import find_checkpoint
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 SETTINGS = GenerationSettings(max_new_tokens=101, frames=8, event_frames=5)
 

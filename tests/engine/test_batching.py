@@ -35,8 +35,8 @@ from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -18,7 +18,7 @@ from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock, StageClock, make_timers
 from engines.tokens.answer import Answer
 from evprof.core.records import RoundRecord, SpanRecord
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

@@ -10,8 +10,8 @@ import pytest
 
 from engines.batches.batch_sizes import batch_rows, requests_for
 from engines.suites.document_facts import document_facts
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt", "cpu"), ModelChoice("evprof-tiny-video-llava", "cpu"))

@@ -28,7 +28,7 @@ from engines.training.example import Example
 from engines.training.ngram_trainee import NgramTrainee
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
-from evprof.core.speculation import KV, NGRAM
+from evprof.core.vocabulary.drafters import KV, NGRAM
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

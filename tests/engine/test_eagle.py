@@ -24,7 +24,7 @@ from engines.training.eagle_trainee import EagleTrainee, _Batch
 from engines.training.example import Example
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 ROWS = 24

@@ -20,10 +20,11 @@ from engines.drafters.eagle_drafter import EagleDrafter
 from engines.engine import LocalEngine
 from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
 
 BUNDLED = "evprof-tiny-eagle"

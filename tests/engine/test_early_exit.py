@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 import torch
 
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.early_exit import EarlyExitStep
-from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, make_cache
+from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError
 from evprof.core.messages import RunWarned
 from evprof.core.records import TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.switches import Switches
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

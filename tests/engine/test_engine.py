@@ -14,8 +14,9 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.recording import Recording
 from evprof.core.records import STAGES
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.kv_cache import formula_bytes
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms

@@ -17,7 +17,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.checkpoints.config import EventGptConfig
-from engines.decoder.kv_cache import make_cache
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.families.event_model import EventLanguageModel
 from engines.families.eventgpt import EventGptModel
@@ -28,10 +28,10 @@ from engines.tokens.prompts import EVENTGPT_V1, SLOT
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4

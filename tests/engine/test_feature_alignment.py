@@ -16,8 +16,8 @@ from engines.suites.feature_alignment import (
     linear_cka,
     visual_features,
 )
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 
 def drawn(rows: int, width: int, seed: int) -> torch.Tensor:

@@ -15,8 +15,8 @@ from engines.fit.requirements import MemoryNeed, memory_need, model_shape
 from engines.fit.verdict import FitQuestion, describe_fit, memory_size
 from engines.hardware.memory import AssumedMachine, ThisMachine
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 GIB = 1 << 30
 DRAFT, TARGET = ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-video-llava")

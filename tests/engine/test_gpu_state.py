@@ -12,7 +12,8 @@ import torch
 
 from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
 from evprof.core.messages import RunEnded, RunWarned
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 GPU = torch.device("cuda", 0)
 

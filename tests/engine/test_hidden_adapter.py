@@ -30,8 +30,11 @@ from engines.training.hidden_trainee import HiddenTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded
 from evprof.core.records import RoundRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.speculation import HIDDEN, PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.drafters import HIDDEN
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 NEVER = threading.Event()

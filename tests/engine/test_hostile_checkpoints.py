@@ -30,7 +30,7 @@ from engines.families.eventgpt import EventGptModel
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 MANY = 1 << 40
 BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model"

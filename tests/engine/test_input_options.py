@@ -24,9 +24,11 @@ from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted, RunWarned
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.videos.file import VideoFile

@@ -20,8 +20,9 @@ from engines.speculation.verification import Judged, Verifier
 from evprof.core.clock import monotonic_ns
 from evprof.core.recording import Recording
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -20,8 +20,11 @@ from engines.training.kv_trainee import KvTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunWarned
 from evprof.core.records import BEGIN, SpanRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.speculation import KV, KV_ADAPTED, SpeculationSettings
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import KV_ADAPTED
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 NEVER = threading.Event()

@@ -13,16 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from engines.decoder.kv_cache import (
-    DYNAMIC,
-    STATIC,
-    DynamicKv,
-    KvCache,
-    StaticKv,
-    bytes_per_position,
-    make_cache,
-    weigh,
-)
+from engines.decoder.cache_choice import make_cache
+from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, weigh
 from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, RESIDUAL, floats_of
 from engines.decoder.quantized_size import GROUP, cached_bytes
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts

@@ -14,7 +14,7 @@ from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.model_identity import content_identity
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 TARGET, DRAFT = "evprof-tiny-video-llava", "evprof-tiny-eventgpt"
 

@@ -43,8 +43,8 @@ from engines.stages.pixel_values import CLIP_MEAN, ClipTransform
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

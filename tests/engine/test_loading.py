@@ -29,7 +29,7 @@ from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 NEVER = threading.Event()
 

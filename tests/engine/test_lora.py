@@ -29,9 +29,12 @@ from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.example import Example
 from engines.training.lora_trainee import LoraTrainee
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import LORA, MODEL, SPECULATIVE, SpeculationSettings
+from evprof.core.vocabulary.drafters import LORA, MODEL
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import SPECULATIVE
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 NEVER = threading.Event()

@@ -12,10 +12,12 @@ import pytest
 import assets
 from engines.engine import LocalEngine
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import PARALLEL_PREFILL, SPECULATIVE, SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 ASSETS = Path(assets.__file__).parent
 SAMPLES = sorted(folder.name for folder in (ASSETS / "samples").iterdir() if (folder / "events.npy").exists())

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
-from engines.decoder.kv_cache import make_cache
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
 from engines.fit.requirements import ModelShape, memory_need
@@ -21,9 +21,10 @@ from engines.hardware.memory import AssumedMachine
 from engines.loading.random_weights import build_random
 from engines.loading.weights import load_model
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 SETTINGS = GenerationSettings(max_new_tokens=6, frames=4)
 VISION = CLIPVisionConfig(

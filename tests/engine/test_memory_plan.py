@@ -9,7 +9,7 @@ import psutil
 import pytest
 import torch
 
-from engines import CATALOGUE, FAMILIES, WANTS
+from engines import CATALOGUE
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.quantized_size import weight_bytes
 from engines.fit.batch_capacity import batch_capacity
@@ -20,8 +20,9 @@ from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import build_random, random_config
 from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 from tensor_names import tensor_names
 
 GIB = 1 << 30
@@ -198,7 +199,7 @@ def test_the_other_7b_shapes(name: str, parameters: int, per_frame: int) -> None
 def test_the_catalogue_is_whole() -> None:
     for entry in CATALOGUE:
         assert entry.family in FAMILIES
-        assert WANTS[entry.family] == ("events" if entry.role == "draft" else "video")
+        assert FAMILIES[entry.family].role == entry.role
         if entry.is_random:
             assert inspect_checkpoint(entry.name)["family"] == entry.family
 

@@ -11,10 +11,11 @@ import torch
 
 from engines.engine import LocalEngine
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.stages import unattributed_ms
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -34,7 +34,7 @@ from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -17,9 +17,10 @@ from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, STAGES
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")

@@ -34,7 +34,7 @@ from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

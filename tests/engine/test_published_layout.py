@@ -25,7 +25,7 @@ from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
-from evprof.core.request import ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from tensor_names import tensor_names
 
 NEVER = threading.Event()

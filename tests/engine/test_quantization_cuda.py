@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.decoder.kv_cache import STATIC, make_cache, weigh
+from engines.decoder.cache_choice import make_cache
+from engines.decoder.kv_cache import STATIC, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, held_bytes, packer, quantize_weights
 from engines.decoder.quantized_size import cached_bytes, weight_bytes

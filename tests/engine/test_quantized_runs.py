@@ -10,9 +10,10 @@ import pytest
 from engines.engine import LocalEngine
 from engines.loading.weights import load_model
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.kv_cache import bytes_by_origin, formula_bytes
 
 HQQ = ("hqq8", "hqq4")

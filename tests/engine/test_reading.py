@@ -14,7 +14,7 @@ from engines.stages.reading import import_readers, read_input
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
 
 KEPT = Switches(frame_cache="disk")
@@ -140,8 +140,9 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
 
     from engines.modes import measured_run
     from evprof.core.recording import Recording
-    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.core.request import RunRequest
     from evprof.core.run_log import RunBook
+    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
     events = tmp_path / "events.npy"
     shutil.copyfile(str(bundled_sample().events_path), events)
@@ -183,8 +184,9 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
 
     from evprof.core.events import EventArray
     from evprof.core.recording import Recording
-    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.core.request import RunRequest
     from evprof.core.run_log import RunBook
+    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.writers.raw import write_evt2
 
     count = 5000

@@ -24,9 +24,10 @@ from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import Cancelled
 from evprof.core.recording import Recording
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.speculation import REENCODED, SHARED
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

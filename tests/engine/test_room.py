@@ -16,8 +16,9 @@ from engines.fit.requirements import ModelShape, projection_shapes
 from engines.loading.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 UNIT = 4 * 10**6
 """Bytes; next to it a cache and activations of the models here are nothing."""

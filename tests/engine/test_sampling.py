@@ -15,7 +15,7 @@ from transformers.generation.logits_process import (
 )
 
 from engines.decoder.sampling import distribution, greedy, make_sampler
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 CPU = torch.device("cpu")
 CRITICAL = 37.7

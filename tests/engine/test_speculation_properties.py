@@ -22,8 +22,8 @@ from engines.drafters.self_drafter import SelfDrafter
 from engines.speculation.draft_length import draft_length
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
-from evprof.core.request import GenerationSettings
 from evprof.core.speculation import DRAFT_LENGTHS
+from evprof.core.vocabulary.generation import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

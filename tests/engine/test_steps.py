@@ -21,10 +21,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
+from engines.decoder.cache_choice import make_cache
 from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv, make_cache
+from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -33,8 +34,9 @@ from engines.tokens.answer import Answer
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunWarned
 from evprof.core.records import TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.switches import Switches
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -10,9 +10,9 @@ import torch
 from engines.hardware.threads import SMALL_PARAMETERS, thread_count
 from engines.suites import facts as suite_facts_module
 from engines.suites.facts import CARD_BYTES, suite_facts
-from evprof.core.request import GenerationSettings, ModelChoice
-from evprof.core.switches import InputSettings
 from evprof.core.units import MIB
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.inputs import InputSettings
 from evprof.metrics.limits.roofline import TextShape, kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))

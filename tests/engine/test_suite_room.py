@@ -44,5 +44,5 @@ def test_a_model_that_is_not_there_is_left_to_its_rows() -> None:
     (cell,) = parse_suite({"settings": {"mode": "draft", "draft": "/nowhere/at/all"}}, "grid").cells
     assert room.fits([cell])
     assert room.past_context(cell) is None
-    assert room.wants("/nowhere/at/all") is None
-    assert room.wants("random:7b-eventgpt") == "events"
+    assert room.family_of("/nowhere/at/all") is None
+    assert room.family_of("random:7b-eventgpt") == "eventgpt"

@@ -23,8 +23,8 @@ from engines.decoder.kv_cache import DynamicKv
 from engines.measuring.timing import NullClock
 from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 ASSETS = Path(assets.__file__).parent
 MODELS = ASSETS / "models"

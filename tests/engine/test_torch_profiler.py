@@ -16,8 +16,9 @@ import pytest
 
 from evprof.core.recording import Recording
 from evprof.core.records import STAGES
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.tensorboard import open_tensorboard
 
 FILE_NAME = re.compile(r"[^.]+_\d+\.\d+\.pt\.trace\.json\.gz\Z")

@@ -19,9 +19,9 @@ from engines.training.kinds import SIZES, TraineeSide, make_trainee
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection, scene_of

@@ -18,8 +18,8 @@ from engines.training.collecting import CollectEnd, Collecting, CollectPlan
 from engines.training.observing import Observer, forced_features
 from engines.training.stored_examples import StoredExamples
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import JOURNAL, read_collection
 from evprof.run.collection_journal import LOCK

@@ -10,7 +10,7 @@ import pytest
 from bundled_pair.adapters import RECIPES, make_adapters
 from bundled_pair.captions import parse
 from bundled_pair.scene_files import KEY_QUESTION, write_scene_files
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import assets_folder
 from evprof.loaders.collection import scene_of

@@ -21,7 +21,7 @@ from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, draw
 from engines.drafters.drafter import Proposal
 from engines.speculation.verification import Verifier, reject
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

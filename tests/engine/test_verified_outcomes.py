@@ -11,7 +11,7 @@ import torch
 from engines.decoder.sampling import distribution, make_generator
 from engines.drafters.drafter import Proposal
 from engines.speculation.verification import Judged, Verifier, reject
-from evprof.core.request import GenerationSettings
+from evprof.core.vocabulary.generation import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

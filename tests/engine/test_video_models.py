@@ -30,9 +30,9 @@ from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from tensor_names import vendor_name
 
 EDGE, PATCH, HIDDEN, ROWS = 28, 14, 48, 32_064

@@ -18,8 +18,9 @@ from engines.stages.pixel_values import ClipTransform
 from engines.stages.vision_cache import DiskCache, MemoryCache, checkpoint_identity, vision_key
 from evprof.core.messages import RunEnded
 from evprof.core.records import SpanRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
-from evprof.core.switches import Switches
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from engines.measuring.timing import NullClock
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

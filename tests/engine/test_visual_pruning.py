@@ -19,8 +19,9 @@ from engines.measuring.timing import NullClock, StageClock
 from engines.stages.visual_pruning import choose_tokens, gather_tokens, kept_count, most_attended, most_diverse
 from engines.stages.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.records import SpanRecord
-from evprof.core.request import GenerationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

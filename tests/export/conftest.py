@@ -26,10 +26,11 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
 

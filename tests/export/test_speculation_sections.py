@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
 from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts

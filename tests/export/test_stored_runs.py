@@ -11,10 +11,11 @@ import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.stored_runs import StoredRuns
 from evprof.metrics.document import run_document
 from scripted_engine import ScriptedEngine

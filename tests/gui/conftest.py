@@ -19,10 +19,11 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.state.run_controller import RunController

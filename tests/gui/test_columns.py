@@ -13,10 +13,11 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.view.columns import Column, columns_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair

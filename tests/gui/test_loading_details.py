@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from evprof.core.switches import FRAME_CACHES
 
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunBook, RunLog
-from evprof.core.switches import FRAME_CACHES, InputSettings
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
 from evprof.view.columns import Column
 from ui.runs.run_details import Section, span_sections
 from ui.runs.run_summary import summary_sections

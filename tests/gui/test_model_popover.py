@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.request import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.settings.examiner import Examiner
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
 from ui.settings.model_report import LOOKING, WAITING, change_text, model_report, pending_report

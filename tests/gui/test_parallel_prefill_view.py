@@ -23,10 +23,11 @@ from evprof.core.records import (
     SpanRecord,
     TokenRecord,
 )
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine

@@ -10,9 +10,10 @@ from evprof.core.errors import UserError
 from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, TARGET, SpanRecord
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from scripted_engine import ScriptedEngine
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession

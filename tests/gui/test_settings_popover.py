@@ -14,12 +14,14 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSpinBox
 
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.settings import flat
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
-from evprof.metrics.configurations.settings_text import flat
 from ui.settings.checkpoint_folder import family_named
 from ui.settings.controls import MEASURING, controls, default_of, value_of
 from ui.settings.request_form import BUNDLED_DRAFT, BUNDLED_TARGET, RequestForm

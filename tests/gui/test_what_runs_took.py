@@ -13,11 +13,13 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunDescribed, RunWarned
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import KvFacts, LengthFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures import kv_cache
 from evprof.view.columns import Column, columns_of
 from scripted_engine import ScriptedEngine

@@ -17,9 +17,10 @@ from PySide6.QtWidgets import QApplication, QDialog
 from evprof.core.errors import UserError
 from evprof.core.recording import Recording
 from evprof.core.records import TARGET
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session

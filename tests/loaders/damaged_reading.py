@@ -18,7 +18,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import Recording
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 SECONDS_PER_FILE = 60
 PICTURES = (".png", ".jpg", ".bmp", ".tiff", ".webp")

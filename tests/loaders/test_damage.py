@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.frames import load_event_frames
 from evprof.loaders.events.opening import read_events
+from evprof.loaders.pictures.frame_folder import load_event_frames
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import KINDS, probe
-from evprof.loaders.videos.source import VideoFrames, VideoInfo, open_video
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import VideoFrames, VideoInfo
 
 MEMORY_BYTES = 48 << 20
 

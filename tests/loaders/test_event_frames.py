@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.frames import frame_paths, load_event_frames, natural_key
+from evprof.loaders.pictures.frame_folder import frame_paths, load_event_frames, natural_key
 from evprof.loaders.pictures.png import encode_png, read_png
 
 

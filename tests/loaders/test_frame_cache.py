@@ -19,7 +19,8 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import content_index
 from evprof.loaders.videos.frame_cache import FrameCache
-from evprof.loaders.videos.source import VideoFrames, VideoInfo, open_video
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import VideoFrames, VideoInfo
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.folder import ImageFolder, picture_paths
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import VideoPlayer
-from evprof.loaders.videos.source import open_video
 from evprof.loaders.videos.times import read_times_us
 
 ReadNumber = Callable[[np.ndarray], int]

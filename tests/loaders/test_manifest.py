@@ -208,7 +208,7 @@ def test_a_limit_ends_the_reading(data: Path) -> None:
 
 def test_frames_of_one_clip_among_others_are_a_set(data: Path) -> None:
     from evprof.loaders.content import content_hash
-    from evprof.loaders.events.frames import frame_paths
+    from evprof.loaders.pictures.frame_folder import frame_paths
 
     (data / "drive").mkdir()
     for name in ("1_0.png", "1_1.png", "1_10.png", "1_2.PNG", "1_extra_0.png", "1_.png", "2_0.png", "1_3.txt"):

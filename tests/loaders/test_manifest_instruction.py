@@ -158,7 +158,7 @@ def test_events_come_from_the_folder_that_is_chosen(tmp_path: Path, reads: Reade
 def test_a_set_of_frames_opens_as_the_frames_of_its_clip(tmp_path: Path, reads: Reader) -> None:
     import numpy as np
 
-    from evprof.loaders.events.frames import load_event_frames
+    from evprof.loaders.pictures.frame_folder import load_event_frames
     from evprof.loaders.pictures.png import encode_png
 
     for clip in ("01", "02"):

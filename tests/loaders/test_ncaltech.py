@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ncaltech
-from evprof.loaders.events.formats import HEAD_BYTES, format_of
+from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.pictures.png import encode_png
 from evprof.run.benches.event_files import write_ncaltech

@@ -20,7 +20,7 @@ from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 
 @pytest.fixture

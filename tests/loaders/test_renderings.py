@@ -16,10 +16,10 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import EventsInMemory
+from evprof.loaders.events.windows import windows_by_count, windows_by_time
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, PALETTES, Palette
 from evprof.loaders.pictures.renderings import RENDERING_TEXTS, RENDERINGS, Painter
 from evprof.loaders.pictures.representations import voxel_grid
-from evprof.loaders.pictures.windows import windows_by_count, windows_by_time
 
 Rows = list[tuple[int, int, int, int]]
 WIDTH, HEIGHT = 5, 3

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_finder import FrameFinder
-from evprof.loaders.videos.frame_table import FrameTable, PacketRow, uniform_indices
+from evprof.loaders.videos.frame_table import FrameTable, PacketRow
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import VideoPlayer
-from evprof.loaders.videos.source import VideoFrames, VideoInfo, open_video
+from evprof.loaders.videos.source import VideoFrames, VideoInfo
 
 CLIPS = ["gop12", "gop250", "open_gop", "mkv", "vfr", "avi", "ts", "raw", "vp8", "one"]
 FRAMES = {"gop12": 100, "gop250": 300, "open_gop": 90, "mkv": 80, "vfr": 60, "avi": 50, "ts": 50, "raw": 40, "vp8": 60}

@@ -13,7 +13,7 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos.file import VideoFile
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 ReadNumber = Callable[[np.ndarray], int]
 Paint = Callable[[int], np.ndarray]

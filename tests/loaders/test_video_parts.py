@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evprof.loaders.videos.source import VideoFrames, open_video
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import VideoFrames
 
 
 def frames_of(path: Path, count: int) -> VideoFrames:

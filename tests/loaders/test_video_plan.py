@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.videos import decoding_plan
 from evprof.loaders.videos.decoding_plan import (
     DECODERS_BYTES,
@@ -27,8 +28,8 @@ from evprof.loaders.videos.decoding_plan import (
 )
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_finder import FrameFinder
-from evprof.loaders.videos.frame_table import FrameTable, PacketRow, uniform_indices
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.frame_table import FrameTable, PacketRow
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.spare_frames import spare_frames_of
 from evprof.loaders.videos.track import VideoTrack
 

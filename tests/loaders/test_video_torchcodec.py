@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import USAGE, UserError
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 
 ReadNumber = Callable[[np.ndarray], int]
 
@@ -111,7 +111,7 @@ def test_without_the_library(videos: dict[str, Path], monkeypatch: pytest.Monkey
 
 def test_nobody_imports_it_unasked(videos: dict[str, Path]) -> None:
     program = (
-        "import sys; from evprof.loaders.videos.source import open_video; "
+        "import sys; from evprof.loaders.videos.opening import open_video; "
         "open_video(sys.argv[1]).read_uniform(2); "
         "print(sorted({'torch', 'torchcodec'} & set(sys.modules)))"
     )

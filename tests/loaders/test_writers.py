@@ -21,7 +21,7 @@ from evprof.core.whole_file import part_of, whole_folder
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.file import VideoFile
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.writers.columns import RECORD
 from evprof.loaders.writers.frames import TIMES, is_ours, write_frames
 from evprof.loaders.writers.manifest import write_manifest

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.engine_process import EngineProcess
 from scripted_process import engine_argv

@@ -14,7 +14,7 @@ from evprof.core.sample import Sample
 from evprof.loaders.clips import clip_frames, read_clip
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.manifests.manifest import read_manifest
-from evprof.loaders.videos.source import open_video
+from evprof.loaders.videos.opening import open_video
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.converting import convert

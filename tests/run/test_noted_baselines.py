@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
 from evprof.metrics.document import run_document
 from evprof.run.noted_baselines import note_baselines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.run_order import run_order
 
 

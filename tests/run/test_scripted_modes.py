@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from evprof.core.recording import Recording
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationSettings
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
 from scripted_engine import ScriptedEngine

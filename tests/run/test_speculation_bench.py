@@ -18,10 +18,11 @@ from evprof.core.records import (
     SpanRecord,
     TokenRecord,
 )
-from evprof.core.request import ModelChoice
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
-from evprof.core.speculation import LOOKUP, MODEL, NGRAM, SpeculationSettings
+from evprof.core.vocabulary.drafters import LOOKUP, MODEL, NGRAM
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
 from evprof.run.benches.drafting import Contender, contenders
 from evprof.run.benches.speculation import SpeculationPlan, measure_speculation

@@ -18,12 +18,12 @@ from evprof.run.suites.spec import PART, SuiteSpec, parse_suite
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def wants(name: str) -> str | None:
-    return None if name == "unknown" else "events" if "eventgpt" in name else "video"
+def family_of(name: str) -> str | None:
+    return None if name == "unknown" else "eventgpt" if "eventgpt" in name else "video_llava"
 
 
 def parsed(raw: dict[str, Any], **overrides: Any) -> SuiteSpec:
-    return parse_suite(raw, "grid", overrides=overrides, wants=wants)
+    return parse_suite(raw, "grid", overrides=overrides, family_of=family_of)
 
 
 def labels(raw: dict[str, Any], **overrides: Any) -> list[str]:
@@ -121,7 +121,7 @@ def test_the_command_line_takes_an_axis_place() -> None:
         ({"axes": {"gamma": [True]}}, "gamma must be a whole number"),
         ({"settings": {"ignore_eos": "yes"}}, "true or false"),
         ({"settings": {"mode": "sideways"}}, "mode must be one of"),
-        ({"settings": {"cache": "fast"}}, "--cache must be one of"),
+        ({"settings": {"cache": "fast"}}, "cache must be one of"),
         ({"settings": {"gamma": 0, "mode": "speculative"}}, "--gamma must be at least 1"),
         ({"settings": {"mode": "kv-adapted"}}, "needs a trained map"),
         ({"settings": {"prompt": " "}}, "not empty"),
@@ -142,7 +142,7 @@ def test_what_means_nothing_is_refused_in_a_sentence(raw: dict[str, Any], senten
 
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_made_suite_is_a_grid(name: str) -> None:
-    spec = parse_suite(READY[name], name, wants=wants)
+    spec = parse_suite(READY[name], name, family_of=family_of)
     found = [cell.label for cell in spec.cells]
     assert len(set(found)) == len(found)
     # Cells that a suite, or a part of one, lists are all different measurements.
@@ -174,7 +174,7 @@ def test_parts_that_are_none_are_refused(raw: dict[str, Any], sentence: str) -> 
 
 
 def test_five_decode_steps_are_six_tokens() -> None:
-    (cell,) = parse_suite(READY["one-vs-eight"], "one-vs-eight", wants=wants).cells
+    (cell,) = parse_suite(READY["one-vs-eight"], "one-vs-eight", family_of=family_of).cells
     settings = cell.settings
     assert (settings.max_new_tokens, settings.ignore_eos, settings.frames, settings.event_frames) == (6, True, 8, 1)
     assert settings.input.pooling == "none"

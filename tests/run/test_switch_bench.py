@@ -12,7 +12,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, RunWarned
 from evprof.core.records import ORIGIN_TARGET, SETTLED, STAGES, SpanRecord, TokenRecord
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import (
     CANCELLED,
     FAILED,
@@ -26,6 +26,7 @@ from evprof.core.run_info import (
 )
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.switches.batches import BatchModel, BatchTurn, agreement_of_rows
 from evprof.run.switches.bench import SwitchPlan, measure_switches
 from evprof.run.switches.figures import pair_ratio, verdict
@@ -369,8 +370,9 @@ def test_every_switch_there_is_has_a_row():
         STEPS,
         VIDEO_DECODERS,
         VISION_CACHES,
-        Switches,
     )
+
+    from evprof.core.vocabulary.switches import Switches
 
     varied = {name for variant in VARIANTS for name in (*variant.on.switches, *variant.off.switches)}
     assert varied == set(Switches.__dataclass_fields__) - {"exit_confidence"}

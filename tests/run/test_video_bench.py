@@ -116,7 +116,7 @@ def test_turns_are_interleaved_and_the_first_counts_for_nobody(monkeypatch: pyte
 
 
 def test_the_painted_number_survives_encoding(tmp_path: Path) -> None:
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.videos.opening import open_video
 
     write_clip(tmp_path / "clip.mp4", SMALL[1])
     with open_video(tmp_path / "clip.mp4") as video:
@@ -142,8 +142,8 @@ def test_one_slice_for_each_frame(tmp_path: Path) -> None:
 
 def test_which_clips_are_measured() -> None:
     assert {clip.gop for clip in CLIPS if clip.width == 1280} == {12, 30, 250} == {clip.gop for clip in CLIPS}
-    assert [clip.name for clip in video_bench._chosen(CLIPS, ["mkv"], True)] == ["480p 10 s gop 30 mkv"]
-    assert all(clip.width == 640 for clip in video_bench._chosen(CLIPS, [], False))
+    assert [clip.name for clip in video_bench._asked(CLIPS, ["mkv"], True)] == ["480p 10 s gop 30 mkv"]
+    assert all(clip.width == 640 for clip in video_bench._asked(CLIPS, [], False))
     with pytest.raises(UserError, match="no clip 'webm'; choose among 480p"):
         measure_video(1, only=["webm"])
     with pytest.raises(UserError, match="at least 1, not 0"):

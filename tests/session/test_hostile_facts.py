@@ -15,8 +15,9 @@ import pytest
 
 from evprof.cli import main
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script

@@ -20,10 +20,11 @@ from evprof.core.records import (
     SpanRecord,
     TokenRecord,
 )
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.view.columns import Column, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, Track

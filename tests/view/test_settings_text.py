@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from evprof.core.request import GenerationSettings
 from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.settings import SETTINGS, flat
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.configurations.settings_text import (
     SPECULATION_KEYS,
     difference_sentence,
     differences,
-    flat,
-    may_change_text,
     run_label,
     settings_of,
 )
@@ -175,13 +175,13 @@ def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
 
 
 def test_what_may_change_the_text() -> None:
-    assert may_change_text("cache", "fp8")
-    assert not may_change_text("cache", "static")
-    assert may_change_text("early_exit", 3)
-    assert not may_change_text("early_exit", None)
-    assert may_change_text("visual_keep", 0.9)
-    assert not may_change_text("visual_keep", 1.0)
-    assert not may_change_text("step", "compiled")
+    assert SETTINGS["cache"].may_change_answer("fp8")
+    assert not SETTINGS["cache"].may_change_answer("static")
+    assert SETTINGS["early_exit"].may_change_answer(3)
+    assert not SETTINGS["early_exit"].may_change_answer(None)
+    assert SETTINGS["visual_keep"].may_change_answer(0.9)
+    assert not SETTINGS["visual_keep"].may_change_answer(1.0)
+    assert not SETTINGS["step"].may_change_answer("compiled")
 
 
 def speculating(mode: str = "speculative", **asked: Any) -> dict[str, str]:

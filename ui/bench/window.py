@@ -26,8 +26,9 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded
 from evprof.core.recording import Recording
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
 
-from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
+from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
 from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, Measured, Prediction
 from ui.clinic.figures import Clinic
@@ -254,7 +254,7 @@ class BreakEvenPage(QWidget):
 
 def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, Measured] | None:
     """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
-    if clinic.run.info.mode == PARALLEL_PREFILL:
+    if mode_of(clinic.run.info.mode).is_parallel:
         return None
     decode = found.of(DECODE)
     return None if decode is None else (found.mean_gamma, decode)

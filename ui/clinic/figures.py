@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import NS_PER_MS
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.speculation.clinic import (
@@ -72,7 +72,7 @@ class Clinic:
 
 def speculative_run(shown: Sequence[RunLog | None]) -> RunLog | None:
     """The run of the columns that two models, or a drafter, took part in: the rightmost."""
-    return next((run for run in reversed(shown) if run is not None and run.info.mode in PAIRED_MODES), None)
+    return next((run for run in reversed(shown) if run is not None and mode_of(run.info.mode).is_paired), None)
 
 
 def key_of(run: RunLog | None, others: Sequence[RunLog]) -> object:

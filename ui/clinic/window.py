@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from evprof.core.records import TARGET
-from evprof.core.speculation import SPECULATIVE
+from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.speculation.failure_modes import Rejection
 from ui.clinic.break_even import BreakEvenPage
 from ui.clinic.definitions import DefinitionsPage

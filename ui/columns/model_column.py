@@ -14,8 +14,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QSta
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
-from evprof.core.speculation import EAGLE, KV_ADAPTED, LOOKUP, NGRAM, PAIRED_MODES, SELF
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.core.vocabulary.drafters import EAGLE, LOOKUP, NGRAM, SELF
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
 from evprof.view.columns import Column, takes_draft_model
@@ -226,7 +227,7 @@ class ModelColumn:
 
     def explain_absence(self, other: Column | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
-        if other is None or takes_draft_model(other.run) or other.run.info.mode not in PAIRED_MODES:
+        if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
             self.empty.say("No answer yet", _EMPTY[self.side])
         else:
             self.empty.say("No event model in this run", _ABSENT.get(drafter_kind(other.run), _ABSENT[EAGLE]))
@@ -286,7 +287,7 @@ class ModelColumn:
     def _show_answer(self, column: Column) -> None:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
         run = column.run
-        if run.info.mode == KV_ADAPTED and not column.is_answer:
+        if mode_of(run.info.mode).maps_cache and not column.is_answer:
             self._stack.setCurrentIndex(_SILENT)
             return
         if run.info.imported is None or has_pieces(run):
@@ -315,7 +316,7 @@ def _entries(column: Column) -> list[tuple[str, str]]:
     if column.run.info.imported is not None and not column.is_answer:
         return [("imported", f"row {column.run.info.imported.row}")]
     kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
-    if column.run.info.mode == KV_ADAPTED and not column.is_answer:
+    if mode_of(column.run.info.mode).maps_cache and not column.is_answer:
         return [kv]
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)

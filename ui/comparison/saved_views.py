@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ui.state.window_session import WindowSession
+if TYPE_CHECKING:
+    from ui.state.window_session import WindowSession
 
 VIEWS = "views"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations import baselines
 from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.figures.decoding import token_gaps_ms
@@ -80,7 +80,7 @@ def repeats_of(run: RunLog, runs: Mapping[int, RunLog]) -> tuple[RunLog, ...]:
 
 def speculative(found: list[Pool]) -> Pool | None:
     """The one whose rounds are shown: the rightmost that speculates."""
-    return next((pool for pool in reversed(found) if pool.runs[0].info.mode in SPECULATIVE_MODES), None)
+    return next((pool for pool in reversed(found) if mode_of(pool.runs[0].info.mode).drafts), None)
 
 
 def figures(gaps_ms: list[float]) -> tuple[str, ...]:

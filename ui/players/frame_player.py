@@ -11,7 +11,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.loaders.events.frames import is_there
+from evprof.loaders.pictures.frame_folder import is_there
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
 from ui.players.frame_pictures import FramePictures

@@ -17,7 +17,7 @@ from evprof.core.sample import Sample
 from ui.players.event_look import EventArtist, EventLook
 
 if TYPE_CHECKING:
-    from evprof.loaders.events.frames import EventFrames
+    from evprof.loaders.pictures.frame_folder import EventFrames
     from evprof.loaders.pictures.render import Picture
     from ui.players.event_windows import EventWindows
 
@@ -157,7 +157,7 @@ class VideoPictures:
 
 def event_pictures(given: PlayerInput) -> PictureSource:
     """Opens an event recording or a folder of event frames. Raises UserError."""
-    from evprof.loaders.events.frames import is_frame_set, load_event_frames
+    from evprof.loaders.pictures.frame_folder import is_frame_set, load_event_frames
     from ui.players.event_windows import open_windows
 
     if Path(given.path).is_dir() or is_frame_set(given.path):

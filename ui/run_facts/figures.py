@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
+from evprof.core.vocabulary.families import family_title
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import (
     column_generation,
@@ -25,7 +26,7 @@ from evprof.metrics.configurations.settings_text import differences
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY
 from evprof.view.columns import Column
-from evprof.view.labels import NAMES_OF_FAMILIES, stage_title, stages_in
+from evprof.view.labels import stage_title, stages_in
 
 NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
@@ -322,7 +323,7 @@ def _family(column: Column | None) -> str:
     if column is None:
         return ""
     model = column.run.info.models.get(column.role)
-    return NAMES_OF_FAMILIES.get(model.family, model.family) if model else column.role
+    return family_title(model.family) if model else column.role
 
 
 __all__ = [

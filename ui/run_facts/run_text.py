@@ -9,21 +9,14 @@ from typing import Any
 from evprof.core.records import STAGES
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog, Span
-from evprof.core.speculation import KV_ADAPTED, MODEL, PARALLEL_PREFILL, SPECULATIVE_MODES
 from evprof.core.units import NS_PER_S
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.families import family_title
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures.decoding import decode_throughput_tok_s
 from evprof.metrics.figures.kv_cache import live_bytes
 from evprof.view.columns import Column
-from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES, is_drafting
-
-MODE_NAMES = {
-    "side-by-side": "Side by side",
-    "speculative": "Speculative",
-    "parallel-prefill": "Parallel prefill",
-    "kv-adapted": "KV-adapted, lossy",
-    "draft": "Event model",
-    "target": "Video model",
-}
+from evprof.view.labels import SHORT_DTYPES, is_drafting
 
 
 def input_name(path: str) -> str:
@@ -33,7 +26,7 @@ def input_name(path: str) -> str:
 
 def chips(model: ModelFacts | None) -> str:
     """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model."""
-    return "" if model is None else f"{NAMES_OF_FAMILIES.get(model.family, model.family)} · {short_chips(model)}"
+    return "" if model is None else f"{family_title(model.family)} · {short_chips(model)}"
 
 
 def short_chips(model: ModelFacts | None) -> str:
@@ -45,13 +38,13 @@ def short_chips(model: ModelFacts | None) -> str:
 
 def mode_name(mode: str) -> str:
     """A mode in words."""
-    return MODE_NAMES.get(mode, mode.replace("-", " ").capitalize())
+    return mode_of(mode).title
 
 
 def run_title(run: RunLog) -> str:
     """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
     parts = mode_name(run.info.mode)
-    if run.info.mode in SPECULATIVE_MODES:
+    if mode_of(run.info.mode).drafts:
         parts += _drafting(run)
     marks = ["torch trace" if mark == "profiled" else mark for mark in run.info.marks]
     return " · ".join([str(run.run_id), parts, *marks])
@@ -60,7 +53,7 @@ def run_title(run: RunLog) -> str:
 def _drafting(run: RunLog) -> str:
     """` γ=5`: how much is drafted per round, where rounds have one number for it; who drafts, the run's label says."""
     asked, gamma = asked_of(run), run.info.settings.get("gamma")
-    has_rounds = run.info.mode != PARALLEL_PREFILL or asked.get("afterwards") == "rounds"
+    has_rounds = not mode_of(run.info.mode).is_parallel or asked.get("afterwards") == "rounds"
     return f" γ={gamma}" if gamma and has_rounds and not asked.get("tree") else ""
 
 
@@ -79,7 +72,7 @@ def drafter_kind(run: RunLog) -> str:
 def is_lossy(run: RunLog) -> bool:
     """Whether a run's answer need not be the target's own."""
     facts = run.info.speculation
-    return run.info.mode == KV_ADAPTED or (facts is not None and not facts.is_lossless)
+    return mode_of(run.info.mode).maps_cache or (facts is not None and not facts.is_lossless)
 
 
 def stage_now(run: RunLog, role: str) -> str:

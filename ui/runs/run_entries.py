@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.document import is_comparable, warm_of
 from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.configurations.settings_text import run_label
@@ -148,7 +148,7 @@ class RunEntries:
         self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
     ) -> RunEntry:
         # A speculative run is told against the plain ones beside it, whichever come.
-        others = len(runs) if group[0].info.mode in SPECULATIVE_MODES and not is_inner else 0
+        others = len(runs) if mode_of(group[0].info.mode).drafts and not is_inner else 0
         state = (others, *(run.version for run in group))
         known = self._known.get(key)
         if known is not None and known[0] == state:
@@ -160,7 +160,7 @@ class RunEntries:
 
 def _group_key(run: RunLog) -> object:
     info = run.info
-    if info.mode == "side-by-side":
+    if mode_of(info.mode).is_side_by_side:
         return (info.group_id, info.repeat, info.warmup, info.profiled)
     return (run.run_id,)
 
@@ -178,7 +178,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
-    is_weighed = not is_inner and group[-1].info.mode in SPECULATIVE_MODES and is_counted(group[-1].info)
+    is_weighed = not is_inner and mode_of(group[-1].info.mode).drafts and is_counted(group[-1].info)
     payoff = payoff_of(group[-1], runs.values(), spread_for(group[-1])) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""

@@ -8,7 +8,7 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text
-from evprof.metrics.configurations.settings_text import Setting, told_settings
+from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
 from evprof.metrics.figures import kv_cache
 from evprof.view.columns import Column
 from ui.run_facts.figures import NOTHING, column_heads
@@ -96,7 +96,7 @@ def _models(columns: Sequence[Column]) -> list[Detail]:
     return details
 
 
-def _weights(settings: dict[str, Setting]) -> str:
+def _weights(settings: dict[str, ToldSetting]) -> str:
     """`int4`, or the arithmetic the weights are kept in; empty while the model is not known."""
     kept = settings.get("quantization")
     if kept is None:
@@ -109,7 +109,7 @@ def _weight_bytes(column: Column) -> str:
     return "" if model is None else bytes_text(model.weight_bytes)
 
 
-def _role(settings: dict[str, Setting], key: str) -> str:
+def _role(settings: dict[str, ToldSetting], key: str) -> str:
     return "accent" if key in settings and not settings[key].is_default else ""
 
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QElapsedTimer, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import KV_ADAPTED
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, Ceiling, acceptance, ceiling_of
@@ -62,7 +62,7 @@ class SpeculationPanel(QWidget):
         # An imported file gives no rounds; what it says of acceptance stands among its figures.
         has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
         counts = acceptance(run) if run is not None and has_rounds else None
-        is_adapted = run is not None and run.info.mode == KV_ADAPTED
+        is_adapted = run is not None and mode_of(run.info.mode).maps_cache
         self.setVisible(counts is not None or is_adapted)
         if run is None or not (counts is not None or is_adapted):
             self._run = None
@@ -82,7 +82,7 @@ class SpeculationPanel(QWidget):
         self.verdict.say(speculation_sentence(run, listed, processes), self._judgement(run, listed, processes))
 
     def _judgement(self, run: RunLog, others: list[RunLog], processes: ProcessSpread | None) -> str:
-        if run.info.mode == KV_ADAPTED:
+        if mode_of(run.info.mode).maps_cache:
             return "warn"
         payoff = payoff_of(run, others, processes)
         if payoff is None or payoff.whole is None or not payoff.is_clear:

@@ -12,7 +12,7 @@ from pathlib import Path
 from evprof.core.records import DRAFT
 from evprof.core.request import input_of
 from evprof.core.sample import Sample, clip_name
-from evprof.loaders.events.frames import is_frame_set
+from evprof.loaders.pictures.frame_folder import is_frame_set
 from ui.players.clip_range import LONG_US, ClipRange, duration_words
 from ui.run_facts.run_text import input_name
 from ui.settings.checkpoint_folder import family_named

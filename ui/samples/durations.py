@@ -64,9 +64,9 @@ class Durations:
 def duration_us(sample: Sample) -> int | None:
     """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
     from evprof.loaders.events.formats import format_of
-    from evprof.loaders.events.frames import is_frame_set
     from evprof.loaders.events.opening import first_bytes, open_recording
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.pictures.frame_folder import is_frame_set
+    from evprof.loaders.videos.opening import open_video
 
     path = sample.events_path
     if path is not None and Path(path).is_file() and not is_frame_set(path):

@@ -6,15 +6,7 @@ import json
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.records import DRAFT
-
-FAMILIES = {
-    "EventChat_llama": "eventgpt",
-    "llava": "llava",
-    "video_llava": "video_llava",
-    "llava_next_video": "llava_next_video",
-}
-"""`model_type` of a config.json -> family."""
+from evprof.core.vocabulary.families import FAMILIES, family_by_type, family_by_word
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 
@@ -30,16 +22,16 @@ def family_of(folder: str | Path, role: str) -> str:
         raise UserError(f"{place}: holds no config.json; choose the folder of a checkpoint.") from None
     except (OSError, ValueError):
         raise UserError(f"{config}: cannot be read as JSON; the checkpoint is damaged, copy it again.") from None
-    family = FAMILIES.get(str(model_type))
+    family = family_by_type(str(model_type))
     if family is None:
-        known = ", ".join(FAMILIES)
+        known = ", ".join(family.model_type for family in FAMILIES.values())
         raise UserError(f"{place}: its model_type is {model_type!r}; {known} can be run.")
-    if (family == "eventgpt") != (role == DRAFT):
-        wanted = "an EventGPT checkpoint" if role == DRAFT else "a LLaVA or Video-LLaVA checkpoint"
-        raise UserError(f"{place}: is of family {family}; this side needs {wanted}.")
+    if family.role != role:
+        wanted = " or ".join(other.title for other in FAMILIES.values() if other.role == role)
+        raise UserError(f"{place}: is of family {family.key}; this side needs a checkpoint of {wanted}.")
     if not any(next(place.glob(pattern), None) for pattern in _WEIGHTS):
         raise UserError(f"{place}: holds no weights (*.safetensors, *.bin); download the checkpoint again.")
-    return family
+    return family.key
 
 
 def family_named(name: str) -> str | None:
@@ -49,11 +41,12 @@ def family_named(name: str) -> str | None:
             described = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return FAMILIES.get(str(described.get("model_type"))) if isinstance(described, dict) else None
-    if not name.startswith(("random:", "evprof-")):
+        found = family_by_type(str(described.get("model_type"))) if isinstance(described, dict) else None
+    elif name.startswith(("random:", "evprof-")):
+        found = family_by_word(name)
+    else:
         return None
-    known = ("video-llava", "llava-next-video", "llava", "eventgpt")
-    return next((family.replace("-", "_") for family in known if name.endswith(family)), None)
+    return None if found is None else found.key
 
 
 def clip_problem(folder: str | Path) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evprof.core.request import GenerationSettings
-from evprof.core.speculation import SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from ui.settings.drafter_choice import UNTRAINED, chosen, settings_of
 
 SAME = "Same answer."

@@ -9,18 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.speculation import (
-    ADAPTER_KINDS,
-    EAGLE,
-    HIDDEN,
-    KV,
-    LOOKUP,
-    LORA,
-    MODEL,
-    NGRAM,
-    SELF,
-    SpeculationSettings,
-)
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS, EAGLE, HIDDEN, KV, LOOKUP, LORA, MODEL, NGRAM, SELF
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters, read_adapter
 
 Drafter = tuple[str, str | None]

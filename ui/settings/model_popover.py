@@ -22,9 +22,8 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import DTYPES, ModelChoice
-from evprof.core.switches import QUANTIZATIONS
-from evprof.view.labels import SHORT_DTYPES
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.settings import SETTINGS
 from ui.run_facts.run_text import input_name
 from ui.settings.checkpoint_folder import clip_problem, family_of
 from ui.settings.examiner import Examiner
@@ -117,12 +116,12 @@ class ModelPopover(QFrame):
         self.device.setCurrentText(choice.device)
         self.device.currentTextChanged.connect(self._set_device)
         self.dtype = ChoiceBox(self._themes)
-        for name in DTYPES:
-            self.dtype.addItem(SHORT_DTYPES.get(name, name), name)
-        self.dtype.setCurrentIndex(DTYPES.index(choice.dtype) if choice.dtype in DTYPES else 0)
+        for kind, text in SETTINGS["dtype"].choices:
+            self.dtype.addItem(text, kind)
+        self.dtype.setCurrentIndex(max(self.dtype.findData(choice.dtype), 0))
         self.dtype.currentIndexChanged.connect(self._set_dtype)
         self.quantization = ChoiceBox(self._themes)
-        for text, kind in (("not quantized", None), *((kind, kind) for kind in QUANTIZATIONS)):
+        for kind, text in SETTINGS["quantization"].choices:
             self.quantization.addItem(text, kind)
         self.quantization.setCurrentIndex(self.quantization.findData(choice.quantization))
         self.quantization.currentIndexChanged.connect(self._set_quantization)
@@ -267,7 +266,7 @@ class ModelPopover(QFrame):
         self._take(replace(self._choice, device=device.strip() or "auto"))
 
     def _set_dtype(self, index: int) -> None:
-        self._take(replace(self._choice, dtype=DTYPES[index]))
+        self._take(replace(self._choice, dtype=self.dtype.itemData(index)))
 
     def _set_quantization(self, index: int) -> None:
         self._take(replace(self._choice, quantization=self.quantization.itemData(index)))

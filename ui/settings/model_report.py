@@ -10,7 +10,8 @@ from typing import Any
 
 from evprof.core.records import DRAFT
 from evprof.core.units import memory_text
-from evprof.view.labels import NAMES_OF_FAMILIES, SHORT_DTYPES
+from evprof.core.vocabulary.families import family_title
+from evprof.view.labels import SHORT_DTYPES
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
@@ -82,7 +83,7 @@ def _content(document: dict[str, Any]) -> str:
     count = document["parameters"]
     size = f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.1f}M"
     missing, surplus = len(document["missing"]), len(document["surplus"])
-    parts = [NAMES_OF_FAMILIES.get(document["family"], document["family"]), size]
+    parts = [family_title(document["family"]), size]
     parts += [f"{missing} missing"] if missing else []
     parts += [f"{surplus} surplus"] if surplus else []
     return " · ".join(parts)

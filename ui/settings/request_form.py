@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import (
-    MODES,
-    GenerationSettings,
-    ModelChoice,
-    RunRequest,
-    TraceSettings,
-    input_of,
-)
+from evprof.core.request import RunRequest, TraceSettings, input_of
 from evprof.core.sample import Sample
-from evprof.core.speculation import KV, KV_ADAPTED
-from evprof.loaders.events.frames import is_there
+from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import MODES, mode_of
+from evprof.loaders.pictures.frame_folder import is_there
 from ui.settings import setting_limits
 from ui.settings.checkpoint_folder import family_named
 from ui.settings.controls import MEASURING, controls, default_of, value_of, with_value
@@ -44,7 +39,7 @@ class RequestForm:
         self.repeat = 1
         self.trace_folder: Path | None = None
         self.environment: dict[str, Any] = {}
-        self._wanted_mode = MODES[0]
+        self._wanted_mode = next(iter(MODES))
         self._family: tuple[str, str | None] = ("", None)
 
     @property
@@ -70,7 +65,7 @@ class RequestForm:
         lacking = [_WORDS[kind] for kind, path in paths.items() if kind in needed and path is None]
         if lacking:
             return f"needs {' and '.join(lacking)}"
-        lacks_map = mode == KV_ADAPTED and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
+        lacks_map = mode_of(mode).maps_cache and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
         return "needs a trained map of caches" if lacks_map else ""
 
     def _roles(self, mode: str) -> tuple[str, ...]:

@@ -9,17 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, input_of, roles_of
-from evprof.core.speculation import (
-    EAGLE,
-    KV,
-    KV_ADAPTED,
-    MODEL,
-    PAIRED_MODES,
-    PARALLEL_PREFILL,
-    SPECULATIVE_MODES,
-    SpeculationSettings,
-)
+from evprof.core.request import input_of, roles_of
+from evprof.core.vocabulary.drafters import EAGLE, KV, MODEL
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from ui.settings.controls import DRAFTER, MEASURING, SPECULATION, controls, default_of, value_of, with_value
 from ui.settings.drafter_choice import Drafter, bundled_map, chosen, mismatch
 
@@ -64,7 +58,7 @@ def obstacle(here: Circumstances, key: str) -> str:
     if key in (*_OF_ROUNDS, *_OF_PARALLEL_PREFILL):
         return _speculation_obstacle(here, key)
     switches = settings.switches
-    is_paired = here.mode in PAIRED_MODES
+    is_paired = mode_of(here.mode).is_paired
     reasons = {
         "early_exit": (is_paired, "Early exit changes the answer, and speculation must not."),
         "exit_confidence": (is_paired or switches.early_exit is None, "No token leaves early."),
@@ -90,13 +84,13 @@ def obstacle(here: Circumstances, key: str) -> str:
 def _speculation_obstacle(here: Circumstances, key: str) -> str:
     asked = here.speculation
     if key == DRAFTER:
-        return "" if here.mode in PAIRED_MODES else "Only speculative modes draft."
+        return "" if mode_of(here.mode).is_paired else "Only speculative modes draft."
     if key in _OF_PARALLEL_PREFILL:
-        return "" if here.mode == PARALLEL_PREFILL else "Only parallel prefill drafts while the target prefills."
-    if here.mode not in SPECULATIVE_MODES:
+        return "" if mode_of(here.mode).is_parallel else "Only parallel prefill drafts while the target prefills."
+    if not mode_of(here.mode).drafts:
         return "Only speculative modes draft."
-    has_tree = bool(asked.tree) and asked.drafter == EAGLE and here.mode != PARALLEL_PREFILL
-    has_rounds = here.mode != PARALLEL_PREFILL or asked.afterwards == "rounds"
+    has_tree = bool(asked.tree) and asked.drafter == EAGLE and not mode_of(here.mode).is_parallel
+    has_rounds = not mode_of(here.mode).is_parallel or asked.afterwards == "rounds"
     reasons = {
         "gamma": ((not has_rounds, _NO_ROUNDS), (has_tree, "The tree says how much is drafted.")),
         "length": ((not has_rounds, _NO_ROUNDS), (has_tree, "The tree says how much is drafted.")),
@@ -111,11 +105,11 @@ _NO_ROUNDS = "Decoding goes on token by token after the prefill."
 def _drafter_refusal(here: Circumstances, choice: Drafter) -> str:
     kind, adapter = choice
     asked = SpeculationSettings(drafter=kind) if kind != KV else None
-    if here.mode == KV_ADAPTED and kind != KV:
+    if mode_of(here.mode).maps_cache and kind != KV:
         return "The mode KV-adapted takes a trained map of caches."
-    if here.mode != KV_ADAPTED and kind == KV:
+    if not mode_of(here.mode).maps_cache and kind == KV:
         return "A map of caches changes the answer: choose the mode KV-adapted for it."
-    if here.mode == PARALLEL_PREFILL and asked is not None and not asked.needs_draft_model:
+    if mode_of(here.mode).is_parallel and asked is not None and not asked.needs_draft_model:
         return "Parallel prefill drafts with the event model."
     return mismatch(adapter, here.draft, here.target)
 
@@ -124,7 +118,7 @@ def refusal(here: Circumstances, key: str, value: Any) -> str:
     """Why one of a setting's choices cannot be taken now; empty when it can."""
     if key == DRAFTER:
         return _drafter_refusal(here, value)
-    if key == "cache" and value in ("hqq8", "hqq4") and here.mode in SPECULATIVE_MODES:
+    if key == "cache" and value in ("hqq8", "hqq4") and mode_of(here.mode).drafts:
         return "An hqq cache cannot forget rejected tokens; speculative mode needs that."
     if key == "step" and value in ("compiled", "graphs"):
         return _step_refusal(here, value)
@@ -138,7 +132,7 @@ def _step_refusal(here: Circumstances, value: str) -> str:
     switches = here.settings.switches
     if value == "graphs" and not here.has_cuda:
         return "CUDA graphs need a model on a CUDA device."
-    if switches.early_exit is not None and here.mode not in PAIRED_MODES:
+    if switches.early_exit is not None and not mode_of(here.mode).is_paired:
         return "Early exit decides token by token how far to go."
     if switches.cache not in ("auto", "static"):
         return f"It needs a cache that is written in place: choose the static KV cache instead of {switches.cache}."
@@ -155,7 +149,7 @@ def in_force(here: Circumstances) -> GenerationSettings:
 
 def _with_map(here: Circumstances, settings: GenerationSettings) -> GenerationSettings:
     """In the mode that needs a map of caches: the one that comes along, unless another was chosen."""
-    if here.mode != KV_ADAPTED or chosen(settings.speculation)[0] == KV:
+    if not mode_of(here.mode).maps_cache or chosen(settings.speculation)[0] == KV:
         return settings
     name = bundled_map()
     return settings if name is None else with_value(settings, DRAFTER, (KV, name))

@@ -10,9 +10,9 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
-from evprof.core.speculation import KV
+from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.loaders.adapters import read_adapter
-from evprof.metrics.configurations.settings_text import may_change_text
 from ui.settings.controls import COLUMNS, DRAFTER, Control, Group
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
@@ -115,7 +115,7 @@ class SettingsPopover(QFrame):
             row.show_value(value)
             state = IDLE if key in idle else PLAIN
             if key in changed:
-                state = INEXACT if may_change_text(key, value) else CHANGED
+                state = INEXACT if SETTINGS[key].may_change_answer(value) else CHANGED
             if key == DRAFTER and value[0] == KV and key in changed:
                 state = INEXACT
             row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))

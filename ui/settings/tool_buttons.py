@@ -7,7 +7,8 @@ from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
 from evprof.core.records import DRAFT
-from evprof.core.request import MODES, ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import MODES
 from ui.run_facts.run_text import input_name, mode_name
 from ui.settings.controls import controls
 from ui.settings.request_form import RequestForm

@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from ui.run_facts.run_text import mode_name
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton

@@ -13,8 +13,7 @@ from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import is_comparable, typical_run, warm_of
-from evprof.view.columns import Column, pair_for
-from ui.state.selection import RunPair
+from evprof.view.columns import Column, RunPair, pair_for
 
 
 def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 
 KEPT = 8
 

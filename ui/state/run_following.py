@@ -6,10 +6,10 @@ from PySide6.QtCore import QObject
 
 from evprof.core.messages import Message, RunStarted
 from evprof.core.run_info import FINISHED
-from evprof.view.columns import pair_for
+from evprof.view.columns import RunPair, pair_for
 from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
-from ui.state.selection import RunPair, Selection
+from ui.state.selection import Selection
 
 
 class RunFollowing(QObject):

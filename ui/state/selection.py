@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
+from evprof.view.columns import RunPair
+
 TimeRange = tuple[int, int]
 """start_ns, end_ns relative to a run's zero (runs side by side are aligned there); start_ns <= end_ns."""
-
-RunPair = tuple[int | None, int | None]
-"""Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
 
 
 class SpanRef(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
 from evprof.view.overlap import Overlap, overlap_of
@@ -60,7 +60,7 @@ class OverlapLane(Lane):
 
     def is_wanted(self) -> bool:
         """Only parallel prefill has such a window."""
-        return any(track.run.info.mode == PARALLEL_PREFILL and track.is_answer for _, track in self.scene.shown)
+        return any(mode_of(track.run.info.mode).is_parallel and track.is_answer for _, track in self.scene.shown)
 
     def names(self) -> tuple[str, str]:
         """The lane alone: one line is all there is room for."""

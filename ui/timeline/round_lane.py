@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
-from evprof.core.speculation import SPECULATIVE_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Ints, merged_bars
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import time_text
@@ -32,7 +32,7 @@ class RoundLane(Lane):
     def is_wanted(self) -> bool:
         """Only speculative runs have rounds, and imported files do not give them."""
         return self.track is not None or any(
-            track.run.info.mode in SPECULATIVE_MODES and track.is_answer and track.run.info.imported is None
+            mode_of(track.run.info.mode).drafts and track.is_answer and track.run.info.imported is None
             for _, track in self.scene.shown
         )
 

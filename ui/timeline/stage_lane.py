@@ -8,8 +8,8 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPaint
 
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import bytes_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import joined_bars, merged_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
@@ -47,7 +47,7 @@ class StageLane(Lane):
     def is_wanted(self) -> bool:
         """Not where the other column's run has no model on this side: its drafts come from elsewhere."""
         other = self.scene.tracks[1 - self.column]
-        return self.track is not None or other is None or other.run.info.mode not in PAIRED_MODES
+        return self.track is not None or other is None or not mode_of(other.run.info.mode).is_paired
 
     def names(self) -> tuple[str, str]:
         """The model and what it is in this run."""

@@ -12,8 +12,8 @@ from typing import Any
 from evprof.cli.adapter.progress import CollectProgress
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 def collect(options: argparse.Namespace, console: Console) -> int:

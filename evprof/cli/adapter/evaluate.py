@@ -15,8 +15,8 @@ from evprof.cli.adapter.progress import WorkProgress
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.demo import BUNDLED_DRAFT
 
 if TYPE_CHECKING:

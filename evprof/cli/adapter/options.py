@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from evprof.cli.command import add_json_option
-from evprof.core.request import DTYPES
-from evprof.core.speculation import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.settings import choices_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
@@ -99,4 +99,4 @@ def _add_pairs(group: argparse._ArgumentGroup) -> None:
 
 def _add_machine(group: argparse._ArgumentGroup, dtype: str) -> None:
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    group.add_argument("--dtype", choices=DTYPES, default=dtype, help="default: %(default)s")
+    group.add_argument("--dtype", choices=choices_of("dtype"), default=dtype, help="default: %(default)s")

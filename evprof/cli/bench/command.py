@@ -10,7 +10,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.run.sessions_option import add_sessions_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED
-from evprof.core.request import DTYPES
+from evprof.core.vocabulary.settings import choices_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
         help="also of others: rounds of turns (default: 15; of events 5, of video and parts 7)",
     )
     group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    group.add_argument("--dtype", choices=DTYPES, default="auto", help="default: %(default)s")
+    group.add_argument("--dtype", choices=choices_of("dtype"), default="auto", help="default: %(default)s")
     group.add_argument(
         "--limit", type=float, metavar="S", default=300, help="seconds a contender may take (default: %(default)s)"
     )
@@ -283,9 +283,9 @@ def _measure_switches(options: argparse.Namespace, console: Console) -> dict[str
     """Ctrl-C stops it and keeps the rows so far."""
     import threading
 
-    from engines import make_batch_engine
+    from engines.start import make_batch_engine
     from evprof.cli.run.recorded_session import make_engine
-    from evprof.core.request import ModelChoice
+    from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.processes.interrupts import first_interrupt
     from evprof.run.switches.bench import SwitchPlan, measure_switches
@@ -384,8 +384,9 @@ def arrival_ms() -> float:
     from evprof.core.clock import monotonic_ns
     from evprof.core.messages import RequestEnded
     from evprof.core.recording import Recording
-    from evprof.core.request import ModelChoice, RunRequest
+    from evprof.core.request import RunRequest
     from evprof.core.sample import Sample
+    from evprof.core.vocabulary.generation import ModelChoice
     from evprof.run.processes.engine_process import EngineProcess
     from evprof.run.processes.wire import Submit, apply_part
 

@@ -14,7 +14,8 @@ ROUNDS, SESSIONS = 5, 5
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows and summary; a complete measurement is kept in the user's data folder."""
     from evprof.cli.terminal import program
-    from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+    from evprof.core.request import RunRequest
+    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
     from evprof.run.kept_repeatability import keep_repeatability

@@ -61,8 +61,8 @@ class Convert(Command):
 
 def _kind(path: str) -> str:
     """events, video, manifest or sequence. Raises UserError for everything else."""
-    from evprof.loaders.events.frames import is_frame_set
     from evprof.loaders.paths import reason
+    from evprof.loaders.pictures.frame_folder import is_frame_set
     from evprof.loaders.probe import probe
 
     try:

@@ -14,8 +14,8 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 
 if TYPE_CHECKING:
     from engines.fit.verdict import FitQuestion
@@ -104,7 +104,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     path: str = options.path
     if is_model_name(path):
         return _checkpoint(options)
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
 
     if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")

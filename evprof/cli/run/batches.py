@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from evprof.cli.terminal.console import Console
 from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.request import RunRequest
 from evprof.core.units import bytes_text, ms_text
-
-if TYPE_CHECKING:
-    from evprof.cli.run.recorded_session import RecordedSession
 
 MOST = 256
 
@@ -28,10 +25,8 @@ def batch_sizes(text: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
-def measure_batches(
-    session: RecordedSession, request: RunRequest, sizes: Sequence[int], console: Console
-) -> list[BatchRow]:
-    """Measures the request's models in batches about its sample and adds the rows to the session that was left.
+def measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], console: Console) -> list[BatchRow]:
+    """Measures the request's models in batches about its sample and adds the rows to the session, which must be closed.
 
     What cannot be measured is said; Ctrl-C stops it and keeps the models that were done.
     """
@@ -52,7 +47,7 @@ def measure_batches(
             except UserError as error:
                 console.note(f"No batches of the {role}: {error}")
     if rows:
-        add_facts(session.path, {BATCHES: [row.to_json() for row in rows]})
+        add_facts(session, {BATCHES: [row.to_json() for row in rows]})
     return rows
 
 

@@ -24,20 +24,12 @@ class Run(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Inputs, generation, machine, and where the session goes."""
-        from evprof.cli.run.options import (
-            add_generation_options,
-            add_input_options,
-            add_input_settings,
-            add_machine_options,
-            add_switches,
-        )
-        from evprof.cli.run.speculation_options import add_speculation_options
+        from evprof.cli.run.options import add_input_options, add_machine_options
+        from evprof.cli.setting_options import add_model_options, add_setting_options
 
         add_input_options(parser)
-        add_generation_options(parser)
-        add_input_settings(parser)
-        add_switches(parser)
-        add_speculation_options(parser)
+        add_setting_options(parser)
+        add_model_options(parser)
         add_machine_options(parser)
         parser.add_argument(
             "-o",
@@ -62,5 +54,5 @@ class Run(Command):
         with RecordedSession(path, console, sessions=options.sessions or 1) as session:
             session.run(request)
         note_models(session, request)
-        batches = measure_batches(session, request, sizes, console) if sizes and not session.problem else []
+        batches = measure_batches(session.path, request, sizes, console) if sizes and not session.problem else []
         return conclude(session, console, batches)

@@ -8,27 +8,13 @@ from pathlib import Path
 
 from evprof.cli.run.sessions_option import add_sessions_option
 from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
+from evprof.cli.setting_options import choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice, RunRequest, TraceSettings
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
-from evprof.core.switches import (
-    ATTENTIONS,
-    CACHES,
-    FRAME_CACHES,
-    IMAGE_LAYOUTS,
-    INPUTS,
-    POOLINGS,
-    PREFETCHES,
-    PROJECTORS,
-    PROMPT_STYLES,
-    PRUNINGS,
-    QUANTIZATIONS,
-    STEPS,
-    VIDEO_DECODERS,
-    VISION_CACHES,
-    InputSettings,
-    Switches,
-)
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
@@ -63,98 +49,9 @@ def add_clip_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
-def add_generation_options(parser: argparse.ArgumentParser) -> None:
-    """Adds how text is generated; the defaults are those of GenerationSettings."""
-    defaults = GenerationSettings()
-    group = parser.add_argument_group("generation")
-    group.add_argument(
-        "--max-new-tokens", type=int, metavar="N", default=defaults.max_new_tokens, help="default: %(default)s"
-    )
-    group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
-    group.add_argument(
-        "--temperature", type=float, metavar="T", default=defaults.temperature, help="0 is greedy (default)"
-    )
-    group.add_argument("--top-p", type=float, metavar="P", default=defaults.top_p, help="default: %(default)s (off)")
-    group.add_argument("--top-k", type=int, metavar="K", default=defaults.top_k, help="default: %(default)s (off)")
-    group.add_argument(
-        "--seed", type=int, metavar="N", default=defaults.seed, help="of sampling (default: %(default)s)"
-    )
-    group.add_argument("--frames", type=int, metavar="N", help="video frames (default: the model's own number)")
-    group.add_argument("--event-frames", type=int, metavar="N", help="event frames (default: the model's own number)")
-    group.add_argument(
-        "--gamma", type=int, metavar="N", default=defaults.gamma, help="tokens drafted per round (default: %(default)s)"
-    )
-
-
-def add_input_settings(parser: argparse.ArgumentParser) -> None:
-    """Adds how inputs are shown to the models; the defaults are those of InputSettings."""
-    defaults = InputSettings()
-    group = parser.add_argument_group("how inputs are shown")
-    group.add_argument("--draft-input", choices=INPUTS, default="auto", help="what the draft reads (default: events)")
-    group.add_argument("--target-input", choices=INPUTS, default="auto", help="what the target reads (default: video)")
-    group.add_argument(
-        "--prompt-style", choices=PROMPT_STYLES, default=defaults.prompt_style, help="EventGPT's; default: %(default)s"
-    )
-    group.add_argument("--no-event-markers", action="store_true", help="leave <ev_start> and <ev_end> out")
-    group.add_argument(
-        "--canvas", metavar="WxH", default=defaults.canvas, help="of event frames (default: each slice's own extent)"
-    )
-    group.add_argument(
-        "--pooling", choices=POOLINGS, default=defaults.pooling, help="none: all tokens of a single event frame"
-    )
-    group.add_argument(
-        "--image-layout",
-        choices=IMAGE_LAYOUTS,
-        default=defaults.image_layout,
-        help="LLaVA-1.5: images, or one of tiles",
-    )
-    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
-
-
-def add_switches(parser: argparse.ArgumentParser) -> None:
-    """Adds the optimizations; the defaults are those of Switches."""
-    defaults = Switches()
-    group = parser.add_argument_group("optimizations")
-    for role in ("draft", "target"):
-        group.add_argument(f"--{role}-quant", choices=QUANTIZATIONS, help=f"weights of the {role}'s language model")
-    group.add_argument("--attention", choices=ATTENTIONS, default=defaults.attention, help="default: %(default)s")
-    group.add_argument("--cache", choices=CACHES, default=defaults.cache, help="KV cache (default: %(default)s)")
-    group.add_argument("--step", choices=STEPS, default=defaults.step, help="decode step (default: %(default)s)")
-    group.add_argument(
-        "--prefill-chunk", type=int, metavar="N", default=0, help="positions per prefill pass (default: all)"
-    )
-    group.add_argument("--early-exit", type=int, metavar="LAYER", help="let sure tokens leave after this layer")
-    group.add_argument(
-        "--exit-confidence", type=float, metavar="P", default=defaults.exit_confidence, help="default: %(default)s"
-    )
-    group.add_argument(
-        "--vision-cache", choices=VISION_CACHES, default=defaults.vision_cache, help="keep visual embeddings"
-    )
-    group.add_argument(
-        "--frame-cache", choices=FRAME_CACHES, default=defaults.frame_cache, help="keep decoded video frames"
-    )
-    group.add_argument(
-        "--prefetch", choices=PREFETCHES, default=defaults.prefetch, help="before every run: files into memory, or out"
-    )
-    group.add_argument(
-        "--video-decoder", choices=VIDEO_DECODERS, default=defaults.video_decoder, help="default: %(default)s (PyAV)"
-    )
-    group.add_argument(
-        "--visual-keep", type=float, metavar="SHARE", default=1.0, help="share of visual tokens kept (default: 1)"
-    )
-    group.add_argument("--prune-by", choices=PRUNINGS, default=defaults.prune_by, help="default: %(default)s")
-    group.add_argument(
-        "--projector", choices=PROJECTORS, default=defaults.projector, help="EventGPT: fused pools before projecting"
-    )
-
-
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Adds where models run, how often, and what is traced."""
     group = parser.add_argument_group("machine")
-    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
-        group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
-    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
-        group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
     group.add_argument(
         "--warmup",
         type=int,
@@ -245,7 +142,7 @@ def _us(options: argparse.Namespace, name: str) -> int | None:
 
 
 def _check_has_times(sample: Sample) -> None:
-    from evprof.loaders.events.frames import is_frame_set
+    from evprof.loaders.pictures.frame_folder import is_frame_set
 
     path = sample.events_path
     if path is not None and (Path(path).is_dir() or is_frame_set(path)):
@@ -271,7 +168,7 @@ def _check_prompt(prompt: str) -> None:
 def inferred_mode(sample: Sample) -> str:
     """Both inputs: side-by-side; only events: draft; only video: target."""
     if sample.events_path and sample.video_path:
-        return "side-by-side"
+        return SIDE_BY_SIDE
     return "draft" if sample.events_path else "target"
 
 
@@ -279,7 +176,7 @@ def existing(path: str | None, option: str) -> str | None:
     """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
     if path is None:
         return None
-    from evprof.loaders.events.frames import frame_paths, is_frame_set
+    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
     if is_frame_set(path):
         frame_paths(path)
@@ -291,25 +188,13 @@ def existing(path: str | None, option: str) -> str | None:
 def request_of(options: argparse.Namespace) -> RunRequest:
     """The validated request. Raises UserError, exit code 2, for what cannot work together."""
     question = question_of(options)
+    roles = mode_of(question.mode).roles
     request = RunRequest(
         mode=question.mode,
         sample=question.sample,
-        draft=None if question.mode == "target" else _choice(options, "draft"),
-        target=None if question.mode == "draft" else _choice(options, "target"),
-        settings=GenerationSettings(
-            max_new_tokens=options.max_new_tokens,
-            ignore_eos=options.ignore_eos,
-            temperature=options.temperature,
-            top_p=options.top_p,
-            top_k=options.top_k,
-            seed=options.seed,
-            frames=options.frames,
-            event_frames=options.event_frames,
-            gamma=options.gamma,
-            input=_input_settings(options),
-            switches=_switches(options),
-            speculation=speculation_of(options),
-        ),
+        draft=_model(options, DRAFT) if DRAFT in roles else None,
+        target=_model(options, TARGET) if TARGET in roles else None,
+        settings=replace(settings_of(options), speculation=speculation_of(options)),
         warmup=options.warmup,
         repeat=options.repeat,
         trace=_trace(options),
@@ -318,44 +203,9 @@ def request_of(options: argparse.Namespace) -> RunRequest:
     return request
 
 
-def _choice(options: argparse.Namespace, role: str) -> ModelChoice:
-    return ModelChoice(
-        name=getattr(options, role),
-        device=getattr(options, f"{role}_device") or options.device or "auto",
-        dtype=getattr(options, f"{role}_dtype") or options.dtype or "auto",
-        quantization=getattr(options, f"{role}_quant"),
-        clip=str(existing(options.clip, "--clip")) if options.clip else None,
-    )
-
-
-def _input_settings(options: argparse.Namespace) -> InputSettings:
-    return InputSettings(
-        prompt_style=options.prompt_style,
-        event_markers=not options.no_event_markers,
-        canvas=options.canvas,
-        pooling=options.pooling,
-        image_layout=options.image_layout,
-        draft_input=options.draft_input,
-        target_input=options.target_input,
-    )
-
-
-def _switches(options: argparse.Namespace) -> Switches:
-    return Switches(
-        attention=options.attention,
-        cache=options.cache,
-        step=options.step,
-        prefill_chunk=options.prefill_chunk,
-        early_exit=options.early_exit,
-        exit_confidence=options.exit_confidence,
-        vision_cache=options.vision_cache,
-        visual_keep=options.visual_keep,
-        prune_by=options.prune_by,
-        projector=options.projector,
-        frame_cache=options.frame_cache,
-        prefetch=options.prefetch,
-        video_decoder=options.video_decoder,
-    )
+def _model(options: argparse.Namespace, role: str) -> ModelChoice:
+    found = choice_of(options, role, getattr(options, role))
+    return replace(found, clip=existing(found.clip, "--clip"))
 
 
 def _trace(options: argparse.Namespace) -> TraceSettings | None:

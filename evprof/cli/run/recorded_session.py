@@ -28,7 +28,7 @@ from evprof.run.processes.runner import LocalRunner
 
 def make_engine() -> Engine:
     """The real engine; importing it takes seconds, so not before it is needed."""
-    from engines import make_engine as make
+    from engines.start import make_engine as make
 
     return make()
 

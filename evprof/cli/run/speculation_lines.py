@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import stages
@@ -28,7 +28,7 @@ _EXAMPLES = 3
 
 def clinic_lines(run: RunLog, known: Sequence[RunLog], processes: ProcessSpread | None = None) -> list[str]:
     """What there is to say of a run that speculates; the last of several repeats tells it for all."""
-    if run.info.mode not in PAIRED_MODES:
+    if not mode_of(run.info.mode).is_paired:
         return []
     if run.run_id != repeats_of(run, known)[-1].run_id:
         return []

@@ -68,7 +68,7 @@ class _Measurement:
         check_counts(self._options)
         question = question_of(self._options)
         room = make_room()
-        spec = spec_of(question, self._options, room.wants)
+        spec = spec_of(question, self._options, room.family_of)
         samples, problems = samples_of(question, spec)
         spec, left_out = within_context(spec, room.past_context)
         session = check_folder(self._folder, resumes=self._options.resume)

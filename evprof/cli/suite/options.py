@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.run.sessions_option import add_sessions_option
+from evprof.cli.setting_options import add_model_options, add_setting_options, given_models, given_settings
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import DTYPES
 from evprof.core.sample import Sample
-from evprof.core.switches import PREFETCHES, QUANTIZATIONS
-from evprof.run.suites.cell import Wants
+from evprof.run.suites.cell import FamilyOf
 from evprof.run.suites.ready import READY
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
@@ -30,7 +29,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
         "suite", metavar="MANIFEST", help=f"{', '.join(READY)}; a grid file; a list of samples; or a folder"
     )
     _add_data(parser.add_argument_group("samples"))
-    _add_overrides(parser.add_argument_group("for all cells, whatever the grid says"))
+    _add_overrides(parser)
     group = parser.add_argument_group("how often, and where to")
     group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
     group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
@@ -50,31 +49,12 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
 
 
-def _add_overrides(group: argparse._ArgumentGroup) -> None:
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("for all cells, whatever the grid says")
     group.add_argument("--draft", metavar="MODEL", help="reads the events")
     group.add_argument("--target", metavar="MODEL", help="watches the video")
-    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
-        group.add_argument(f"--{role}device", metavar="D", help=f"auto, cpu, cuda or cuda:N; {meaning}")
-    for role, meaning in (("", "both models"), ("draft-", "the draft only"), ("target-", "the target only")):
-        group.add_argument(f"--{role}dtype", choices=DTYPES, help=meaning)
-    for role in ("draft", "target"):
-        group.add_argument(
-            f"--{role}-quant",
-            dest=f"{role}_quantization",
-            choices=QUANTIZATIONS,
-            help=f"weights of the {role}'s language model",
-        )
-    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
-    group.add_argument("--max-new-tokens", type=int, metavar="N", help="tokens of an answer at most")
-    group.add_argument("--ignore-eos", action="store_true", help="go on to --max-new-tokens whatever the model says")
-    group.add_argument("--seed", type=int, metavar="N", help="of sampling")
-    group.add_argument("--prefetch", choices=PREFETCHES, help="before every run: its files into memory, or out of it")
-
-
-_OVERRIDES = (
-    *("draft", "target", "draft_quantization", "target_quantization", "clip", "max_new_tokens", "seed", "prefetch"),
-    *(f"{role}{part}" for part in ("device", "dtype") for role in ("", "draft_", "target_")),
-)
+    add_model_options(parser)
+    add_setting_options(parser)
 
 
 @dataclass(frozen=True)
@@ -180,23 +160,16 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     return raw if is_grid(raw) else None
 
 
-def spec_of(question: Question, options: argparse.Namespace, wants: Wants) -> SuiteSpec:
+def spec_of(question: Question, options: argparse.Namespace, family_of: FamilyOf) -> SuiteSpec:
     """The cells, with what the command line fixes for all. Raises UserError, exit code 2, for what cannot work."""
-    given = {name: getattr(options, name) for name in _OVERRIDES if getattr(options, name) is not None}
-    if options.ignore_eos:
-        given["ignore_eos"] = True
-    for role in ("draft_", "target_"):
-        for part in ("device", "dtype"):
-            # What is said for both models counts for each, unless the command line says otherwise for one.
-            if part in given:
-                given.setdefault(f"{role}{part}", given[part])
+    given = {**given_models(options), **given_settings(options)}
     spec = parse_suite(
         question.grid,
         question.name,
         overrides=checked_fields(given, "the command line"),
         repeat=options.repeat,
         warmup=options.warmup,
-        wants=wants,
+        family_of=family_of,
     )
     return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
 

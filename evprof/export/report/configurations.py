@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.document import Column
 from evprof.metrics.configurations.settings_text import run_label
 
@@ -51,7 +52,7 @@ def _without_common_ends(names: list[str]) -> list[str]:
     parts = [name.split(SEPARATOR) for name in names]
     while _have_in_common(parts, -1):
         parts = [part[:-1] for part in parts]
-    if _have_in_common(parts, 0) and parts[0][0] == SIDE_BY_SIDE:
+    if _have_in_common(parts, 0) and mode_of(parts[0][0]).is_side_by_side:
         parts = [part[1:] for part in parts]
     return [SEPARATOR.join(part) for part in parts]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
 from evprof.core.whole_file import whole_file
-from evprof.export.files import refuse_session
 from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.sections import document_sections
@@ -17,6 +16,7 @@ from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
 from evprof.metrics.figures.stages import BASES
+from evprof.session.header import refuse_session
 
 SUFFIXES = (".md", ".html")
 

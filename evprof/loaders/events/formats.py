@@ -1,6 +1,6 @@
 """The event formats there are: how each is recognised by content, and which file reads it.
 
-Modules are named, not imported: what a reader needs is loaded when a file of its format is opened.
+Readers are named, not imported: what one needs is loaded when a file of its format is opened.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from evprof.loaders.events.file_head import NPY_MAGIC, ZIP_MAGIC
 from evprof.loaders.events.hdf5.container import begins_as_hdf5
+from evprof.loaders.events.ncaltech import begins_as_ncaltech
+from evprof.loaders.events.prophesee.header import names
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.events.scratch import keep_scratch
-
-HEAD_BYTES = 4096
-"""Bytes from a file's start that recognition looks at."""
-
-NPY_MAGIC = b"\x93NUMPY"
-ZIP_MAGIC = b"PK\x03\x04"
+from evprof.loaders.events.text.recording import begins_as_text
 
 
 @dataclass(frozen=True)
@@ -46,34 +45,14 @@ def _starts(*magics: bytes) -> Callable[[bytes], bool]:
     return lambda head: head.startswith(magics)
 
 
-def _ncaltech(head: bytes) -> bool:
-    reader = importlib.import_module("evprof.loaders.events.ncaltech")
-    return bool(reader.begins_as_ncaltech(head, HEAD_BYTES))
-
-
-def _prophesee(form: str) -> Callable[[bytes], bool]:
-    def begins(head: bytes) -> bool:
-        if not head.startswith(b"%"):
-            return False
-        header = importlib.import_module("evprof.loaders.events.prophesee.header")
-        return bool(header.names(form, head))
-
-    return begins
-
-
-def _text(head: bytes) -> bool:
-    recording = importlib.import_module("evprof.loaders.events.text.recording")
-    return bool(recording.begins_as_text(head))
-
-
 FORMATS: tuple[Format, ...] = (
     Format("npy", "NumPy .npy (EventGPT's dict, structured, N x 4)", _starts(NPY_MAGIC), "evprof.loaders.events.npy"),
     Format("npz", "NumPy .npz", _starts(ZIP_MAGIC), "evprof.loaders.events.npz"),
     Format("h5", "HDF5 (DSEC, M3ED and relatives)", begins_as_hdf5, "evprof.loaders.events.hdf5.recording"),
-    Format("evt2", "Prophesee RAW, EVT2", _prophesee("evt2"), "evprof.loaders.events.prophesee.raw"),
-    Format("evt2.1", "Prophesee RAW, EVT2.1", _prophesee("evt2.1"), "evprof.loaders.events.prophesee.raw"),
-    Format("evt3", "Prophesee RAW, EVT3", _prophesee("evt3"), "evprof.loaders.events.prophesee.raw"),
-    Format("dat", "Prophesee DAT", _prophesee("dat"), "evprof.loaders.events.prophesee.dat"),
+    Format("evt2", "Prophesee RAW, EVT2", partial(names, "evt2"), "evprof.loaders.events.prophesee.raw"),
+    Format("evt2.1", "Prophesee RAW, EVT2.1", partial(names, "evt2.1"), "evprof.loaders.events.prophesee.raw"),
+    Format("evt3", "Prophesee RAW, EVT3", partial(names, "evt3"), "evprof.loaders.events.prophesee.raw"),
+    Format("dat", "Prophesee DAT", partial(names, "dat"), "evprof.loaders.events.prophesee.dat"),
     Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4"),
     Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
     Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
@@ -81,9 +60,17 @@ FORMATS: tuple[Format, ...] = (
     Format("es", "Event Stream (.es)", _starts(b"Event Stream"), "evprof.loaders.events.event_stream"),
     # After all others that are text: any table of numbers begins like it.
     Format(
-        "csv", "text with one event per line (.csv, .txt, also gzipped)", _text, "evprof.loaders.events.text.recording"
+        "csv",
+        "text with one event per line (.csv, .txt, also gzipped)",
+        begins_as_text,
+        "evprof.loaders.events.text.recording",
     ),
-    Format("n-caltech", "N-Caltech101 and N-MNIST .bin", _ncaltech, "evprof.loaders.events.ncaltech"),
+    Format(
+        "n-caltech",
+        "N-Caltech101 and N-MNIST .bin",
+        begins_as_ncaltech,
+        "evprof.loaders.events.ncaltech",
+    ),
 )
 """In the order they are tried; the last one has no mark of its own and must stay the last."""
 

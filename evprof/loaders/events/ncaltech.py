@@ -17,6 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.pieces import filled
 from evprof.loaders.events.recording import MOST_EVENTS, EventsInMemory, Recording, RecordingInfo
 
@@ -37,7 +38,7 @@ _SAMPLE_RECORDS = 400
 _TEXT = frozenset(b"\t\n\r") | frozenset(range(32, 127))
 
 
-def begins_as_ncaltech(head: bytes, whole: int = 4096) -> bool:
+def begins_as_ncaltech(head: bytes, whole: int = HEAD_BYTES) -> bool:
     """Whether a file's first bytes can be such records; `whole` is how long they are when the file goes on."""
     if len(head) < whole and len(head) % _RECORD.itemsize:
         return False

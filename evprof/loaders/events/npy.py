@@ -24,7 +24,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import check_shape, column_keys, events_from_mapping
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.formats import NPY_MAGIC
+from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
 from evprof.loaders.events.recording import EventsInMemory, Recording
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip

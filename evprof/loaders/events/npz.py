@@ -22,7 +22,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.formats import ZIP_MAGIC
+from evprof.loaders.events.file_head import ZIP_MAGIC
 from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, read_npy_header, shaped
 from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventsInMemory, Recording

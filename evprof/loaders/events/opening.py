@@ -6,7 +6,8 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.formats import HEAD_BYTES, Format, format_of, format_titles
+from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.formats import Format, format_of, format_titles
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.paths import readable_file, reason
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from evprof.loaders.events.frames import FRAME_NUMBER
 from evprof.loaders.manifests.folder_listing import FILE, FOLDER, FolderListing
 from evprof.loaders.manifests.problems import shown
+from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
 LONGEST_PATH = 4096
 

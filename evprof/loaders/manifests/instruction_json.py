@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evprof.core.sample import Sample
-from evprof.loaders.events.frames import FRAME_NUMBER
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
 from evprof.loaders.manifests.problems import Problems, shown
 from evprof.loaders.manifests.rows import Row
+from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
 EventsFrom = Literal["auto", "npy", "image", "image_1f"]
 VideoFrom = Literal["auto", "video", "mp4"]

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evprof.loaders.events.formats import HEAD_BYTES, format_of
+from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.formats import format_of
 
 DEPTH = 4
 """Levels below the folder: a data set with one sequence in it has its pictures in the fourth."""

@@ -249,7 +249,7 @@ def _first(paths: Iterable[Path], wishes: Iterable[Callable[[Path], object]]) ->
 
 def _clock(sequence: Sequence) -> SequenceClock:
     from evprof.loaders.events.opening import open_recording
-    from evprof.loaders.videos.source import open_video
+    from evprof.loaders.videos.opening import open_video
 
     with open_recording(sequence.events_path) as recording:
         origin_us, info = recording.origin_us(), recording.info

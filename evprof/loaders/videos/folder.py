@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.frames import frame_paths, is_frame_set, natural_key
 from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set, natural_key
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import PILLOW, Choice, VideoFrames, VideoInfo, VideoSource

@@ -144,13 +144,3 @@ def _seek_pts(rows: list[PacketRow], key_pts: npt.NDArray[np.int64]) -> dict[int
         if row.is_key and row.pts is not None and row.dts is not None and row.dts + delay > row.pts:
             found[row.pts] = min(row.dts + delay, following.get(row.pts, row.dts + delay + 1) - 1)
     return found
-
-
-def uniform_indices(total: int, count: int) -> npt.NDArray[np.int64]:
-    """`count` frame numbers spread evenly over `total` frames, first and last included.
-
-    The rule is round(linspace(0, total - 1, count)); with more frames asked for than there are, frames repeat. A single
-    one is the first.
-    """
-    indices: npt.NDArray[np.int64] = np.linspace(0, total - 1, count).round().astype(np.int64)
-    return indices

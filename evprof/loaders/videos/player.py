@@ -12,7 +12,8 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.source import VideoSource, open_video
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import VideoSource
 
 CACHE_BYTES = 64 << 20
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UserError
 from evprof.core.protocols import UNMEASURED, PartClock
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
+from evprof.loaders.videos.frame_table import FrameTable
 
 MAX_SIDE = 16_384
 MAX_PIXELS = 1 << 26
@@ -177,29 +177,3 @@ class VideoSource(ABC):
                 f"{self.path}: {frames} frames of {width} x {height} take {needed / 2**30:.1f} GiB, "
                 f"more than the {MAX_READ_BYTES >> 30} GiB allowed; ask for fewer frames."
             )
-
-
-def open_video(path: str | Path, times_path: str | Path | None = None, decoder: str = AUTO) -> VideoSource:
-    """Opens a video file, a folder of pictures, or a set of them (`drive/000001_*.png`); the caller closes it.
-
-    `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
-    `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`.
-    """
-    from evprof.loaders.events.frames import is_frame_set
-    from evprof.loaders.videos.file import VideoFile
-    from evprof.loaders.videos.folder import ImageFolder
-
-    if decoder not in DECODERS:
-        raise UserError(f"There is no video decoder {decoder}; choose one of {', '.join(DECODERS)}.", exit_code=USAGE)
-    if Path(path).is_dir() or is_frame_set(path):
-        return ImageFolder(path, times_path)
-    if times_path is not None:
-        raise UserError(
-            f"{path}: is no folder of pictures, and only those take their times from another file ({times_path}); "
-            "leave the times away, or name the folder."
-        )
-    if decoder == TORCHCODEC:
-        from evprof.loaders.videos.torchcodec_backend import TorchcodecFile
-
-        return TorchcodecFile(path)
-    return VideoFile(path)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import (
-    HIDDEN,
-    KV_ADAPTED,
-    MODEL,
-    OF_THE_DRAFT,
-    PAIRED_MODES,
-    PARALLEL_PREFILL,
-    SPECULATIVE,
-    SPECULATIVE_MODES,
-)
+from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
 from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
-from evprof.metrics.configurations.gathering import Column, SampleKey
+from evprof.metrics.configurations.gathering import Column, sample_key
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
@@ -125,31 +117,27 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     `is_adapter`: only those that draft, or answer, through something trained, or those that do not. `imported_only`:
     only those of other programs' files.
     """
-    others: dict[str, dict[SampleKey, list[RunLog]]] = {}
+    others: dict[str, list[RunLog]] = {}
     for column in evidence.columns:
-        for key, runs in column.samples().items():
-            others.setdefault(column.session, {}).setdefault(key, []).extend(runs)
+        others.setdefault(column.session, []).extend(column.runs)
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
-        if run.info.mode not in PAIRED_MODES or (imported_only and run.info.imported is None):
+        if not mode_of(run.info.mode).is_paired or (imported_only and run.info.imported is None):
             continue
         if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, others[column.session])) is not None:
             rows.append(row)
     return rows
 
 
-def _speed(column: Column, others: Mapping[SampleKey, Sequence[RunLog]]) -> Speed | None:
-    own: list[RunLog] = []
-    base: dict[int, RunLog] = {}
-    for key, runs in column.samples().items():
-        kept = [run for run in runs if is_counted(run.info)]
-        chosen = baseline_over(kept, others[key]) if kept else None
-        if chosen is not None:
-            own += kept
-            base |= {run.run_id: run for run in chosen.runs}
-    estimate = ratio_of(observe(own, _whole_ms), observe(base.values(), _whole_ms))
-    return None if estimate is None else Speed(estimate, column, Column(tuple(base.values()), column.session))
+def _speed(column: Column, others: Sequence[RunLog]) -> Speed | None:
+    base = baseline_over((run for run in column.runs if is_counted(run.info)), others)
+    if base is None:
+        return None
+    asked = {sample_key(run) for run in base.runs}
+    own = (run for run in column.runs if is_counted(run.info) and sample_key(run) in asked)
+    estimate = ratio_of(observe(own, _whole_ms), observe(base.runs, _whole_ms))
+    return None if estimate is None else Speed(estimate, column, Column(base.runs, column.session))
 
 
 def _kind(run: RunLog) -> str:
@@ -164,7 +152,7 @@ def _who(column: Column) -> str:
     """The drafter in words, and whether it drafts chains or trees."""
     run = column.runs[0]
     facts = run.info.speculation
-    if run.info.mode == KV_ADAPTED:
+    if mode_of(run.info.mode).maps_cache:
         return "adapted cache"
     if run.info.imported is not None and facts is None:
         return "the adapter of its file"
@@ -174,14 +162,14 @@ def _who(column: Column) -> str:
 def _is_adapted(run: RunLog) -> bool:
     """Whether something trained stands between draft and target."""
     facts = run.info.speculation
-    return run.info.imported is not None or run.info.mode == KV_ADAPTED or bool(facts and facts.adapter)
+    return run.info.imported is not None or mode_of(run.info.mode).maps_cache or bool(facts and facts.adapter)
 
 
 def _drafts_chains(run: RunLog) -> bool:
     """Whether the draft model drafts, with or without an adapter; it never drafts trees, most nodes of which are in
     vain."""
     facts = run.info.speculation
-    return _kind(run) in OF_THE_DRAFT and not (facts is not None and facts.tree)
+    return _kind(run) in DRAFTERS and DRAFTERS[_kind(run)].takes_draft and not (facts is not None and facts.tree)
 
 
 def _is_naive(run: RunLog) -> bool:
@@ -212,7 +200,7 @@ def naive_is_slower(evidence: Evidence) -> Finding:
 def adapter_speedup(evidence: Evidence) -> Finding:
     """The fastest answers through an adapted KV cache against the target alone; what other adapters bring is told."""
     through = speeds(evidence, is_adapter=True)
-    cached = [row for row in through if row.column.runs[0].info.mode == KV_ADAPTED]
+    cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
     best = _best(cached or through)
     if best is None:
         return nothing("No speculation through an adapter is here.")
@@ -227,7 +215,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     rates = [
         (rate, column)
         for column in evidence.columns
-        if column.runs[0].info.mode in SPECULATIVE_MODES and _is_adapted(column.runs[0])
+        if mode_of(column.runs[0].info.mode).drafts and _is_adapted(column.runs[0])
         if _drafts_chains(column.runs[0]) and (rate := _rate(column)) is not None
     ]
     if not rates:
@@ -262,7 +250,7 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     measured = [
         row
         for row in speeds(evidence)
-        if row.column.runs[0].info.mode == PARALLEL_PREFILL
+        if mode_of(row.column.runs[0].info.mode).is_parallel
         or any(entry.hidden for run in row.column.runs for entry in run.rounds)
     ]
     best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
@@ -301,7 +289,7 @@ def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
 
 def speculation_doubles(evidence: Evidence) -> Finding:
     """The fastest speculation with the draft model as it is against the target alone; what others bring is told."""
-    rows = [row for row in speeds(evidence) if row.column.runs[0].info.mode in SPECULATIVE_MODES]
+    rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
     apart = "; ".join(f"{_who(row.column)} {row.ratio:.2f}x" for row in others[:MOST_APART])

@@ -15,10 +15,11 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.gathering import by_sample
-from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, flat, kind_read, settings_of
+from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
         for other in others
         if other.info.role == DRAFT
         and is_counted(other.info)
-        and other.info.mode not in PAIRED_MODES
+        and not mode_of(other.info.mode).is_paired
         and other.tokens
         and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
         and asked_of(other.info, DRAFT) == asked
@@ -140,7 +141,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         other
         for other in others
         if is_counted(other)
-        and other.mode not in PAIRED_MODES
+        and not mode_of(other.mode).is_paired
         and other.cell != REFERENCE
         # Most runs of a data set are of another sample, which is told at once.
         and other.sample.get("name") == name
@@ -175,7 +176,7 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
 
 
 def _drafts(info: RunInfo) -> bool:
-    return info.mode in PAIRED_MODES and info.role in info.models
+    return mode_of(info.mode).is_paired and info.role in info.models
 
 
 def _of_their_process(pool: Sequence[RunInfo], plain: list[RunInfo]) -> list[RunInfo]:
@@ -208,8 +209,8 @@ def _question(info: RunInfo) -> tuple[Hashable, ...]:
 
 def _configuration(info: RunInfo) -> tuple[Hashable, ...]:
     """What repeats have in common: the question, and how it was drafted for."""
-    draft = info.models.get(DRAFT) if info.mode in PAIRED_MODES else None
+    draft = info.models.get(DRAFT) if mode_of(info.mode).is_paired else None
     values = flat(info.settings)
-    drafting = tuple(str(values[key]) for key in SPECULATION_KEYS) if info.mode in PAIRED_MODES else ()
+    drafting = tuple(str(values[key]) for key in SPECULATION_KEYS) if mode_of(info.mode).is_paired else ()
     read = asked_of(info, DRAFT) if draft is not None else ()
     return info.cell, info.mode, *_question(info), draft, drafting, read

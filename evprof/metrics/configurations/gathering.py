@@ -12,6 +12,7 @@ from functools import cached_property
 
 from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.figures import stages
@@ -64,7 +65,7 @@ class Column:
         name = model.name if model else info.role
         if self.is_cell:
             # A suite's cell holds both models of a side-by-side request; a file's names its model itself.
-            is_shared = info.mode == "side-by-side" and info.imported is None and name not in self.cell
+            is_shared = mode_of(info.mode).is_side_by_side and info.imported is None and name not in self.cell
             return f"{self.cell} · {name}" if is_shared else self.cell
         return " · ".join(part for part in (str(self.run_id), info.mode, name, run_label(self.runs[:1])) if part)
 

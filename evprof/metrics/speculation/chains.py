@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import MODEL, SPECULATIVE
+from evprof.core.vocabulary.drafters import MODEL
+from evprof.core.vocabulary.modes import SPECULATIVE
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.baselines import choose_baseline, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Column, sample_key
-from evprof.metrics.configurations.settings_text import flat
 from evprof.metrics.speculation.break_even import costs_of, gammas_of, steady_rounds
 from evprof.metrics.speculation.outcome import distinct_answers, has_rejection
 

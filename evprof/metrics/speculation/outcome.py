@@ -15,10 +15,11 @@ from typing import Any
 from evprof.core.records import RoundRecord
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SPECULATIVE_MODES
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import sample_key
-from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, flat
+from evprof.metrics.configurations.settings_text import SPECULATION_KEYS
 from evprof.metrics.figures.stages import Interval, settled_intervals, union_ns
 
 
@@ -100,7 +101,7 @@ def acceptance(run: RunLog) -> Acceptance | None:
     if not run.rounds:
         if run.info.imported is not None:
             return _imported_acceptance(run.info.imported)
-        return Acceptance() if run.info.mode in SPECULATIVE_MODES else None
+        return Acceptance() if mode_of(run.info.mode).drafts else None
     rounds = run.rounds
     longest = max((entry.accepted for entry in rounds), default=0)
     return Acceptance(

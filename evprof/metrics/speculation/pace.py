@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.gathering import Column
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, decode_steps, output_length
@@ -21,7 +21,7 @@ def pace_of(column: Column) -> Pace | None:
     from decoding, and steps counted."""
     run = column.runs[0]
     before, step = mean_of(column, prefix_ms), mean_of(column, decode_ms_per_token)
-    if before is None or step is None or run.info.mode in PAIRED_MODES:
+    if before is None or step is None or mode_of(run.info.mode).is_paired:
         return None
     counts_steps = run.info.imported is not None and output_length(run) in (None, decode_steps(run))
     return Pace(before, step, 0 if counts_steps else 1)

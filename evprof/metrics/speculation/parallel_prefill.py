@@ -13,8 +13,8 @@ from typing import Any
 
 from evprof.core.records import DRAFT, STAGES, RoundRecord
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PARALLEL_PREFILL
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
 from evprof.metrics.estimates.estimates import difference_of, observe
 from evprof.metrics.figures.stages import (
@@ -77,7 +77,7 @@ class Window:
 
 def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
     """The figures of a run in mode parallel-prefill, against the plain runs among `others`; None for other modes."""
-    if run.info.mode != PARALLEL_PREFILL or run.info.imported is not None:
+    if not mode_of(run.info.mode).is_parallel or run.info.imported is not None:
         return None
     hidden = [entry for entry in run.rounds if entry.hidden]
     drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
@@ -186,7 +186,7 @@ def _same_question(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
     same = [
         other
         for other in others
-        if other.info.mode == PARALLEL_PREFILL
+        if mode_of(other.info.mode).is_parallel
         and is_counted(other.info)
         and (other.info.settings, other.info.models) == (run.info.settings, run.info.models)
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import KV_ADAPTED
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
 from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, difference_of, observe, ratio_of
@@ -110,7 +110,7 @@ def payoff_over(
 
 def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
     """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
-    if all(run.info.mode != KV_ADAPTED and not run.info.settings.get("temperature") for run in mine):
+    if all(not mode_of(run.info.mode).maps_cache and not run.info.settings.get("temperature") for run in mine):
         return True
     return median(len(run.tokens) for run in mine) == median(len(run.tokens) for run in plain)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import KV_ADAPTED, PARALLEL_PREFILL
 from evprof.core.units import ms_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -40,7 +40,7 @@ def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: Proce
     if unweighed := _unweighed(run):
         return unweighed
     payoff = payoff_of(run, listed, processes)
-    if run.info.mode == KV_ADAPTED:
+    if mode_of(run.info.mode).maps_cache:
         return _adapted_sentence(run, listed, payoff)
     if payoff is None or payoff.whole is None:
         return _without_baseline(run)
@@ -52,7 +52,7 @@ def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: Proce
 def _unweighed(run: RunLog) -> str:
     """Why a run cannot be weighed; "" where it can."""
     found = acceptance(run)
-    if run.info.mode == KV_ADAPTED:
+    if mode_of(run.info.mode).maps_cache:
         return ""
     if found is None:
         return "This run does not speculate."
@@ -60,7 +60,7 @@ def _unweighed(run: RunLog) -> str:
         return "The file of this run does not tell its rounds, so speculation cannot be weighed by them."
     if not run.info.is_over:
         return "Speculation is weighed when the run has ended."
-    if not found.rounds and run.info.mode != PARALLEL_PREFILL:
+    if not found.rounds and not mode_of(run.info.mode).is_parallel:
         return "No round was verified, so speculation cannot be judged."
     return ""
 
@@ -77,7 +77,7 @@ def _cold(run: RunLog) -> str:
 
 def _without_baseline(run: RunLog) -> str:
     found = acceptance(run)
-    if run.info.mode == PARALLEL_PREFILL and found is not None and found.hidden_drafted:
+    if mode_of(run.info.mode).is_parallel and found is not None and found.hidden_drafted:
         return f"{found.hidden_accepted} of {found.hidden_drafted} hidden tokens were accepted. {_ALONE}"
     return _ALONE
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SPECULATIVE
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.modes import SPECULATIVE
+from evprof.core.vocabulary.settings import flat
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
-from evprof.metrics.configurations.settings_text import flat
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.speculation.break_even import split_decode

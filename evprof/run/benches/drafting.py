@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.speculation import (
-    EAGLE,
-    HIDDEN,
-    KV,
-    KV_ADAPTED,
-    LOOKUP,
-    LORA,
-    MODEL,
-    NGRAM,
-    PARALLEL_PREFILL,
-    SELF,
-    SPECULATIVE,
-    SpeculationSettings,
-)
+from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LOOKUP, LORA, MODEL, NGRAM, SELF
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
 
 GAMMAS = tuple(range(1, 9))
@@ -55,7 +45,7 @@ class Contender:
     @property
     def is_lossless(self) -> bool:
         """Whether its answers are the target's own."""
-        return self.mode != KV_ADAPTED
+        return not mode_of(self.mode).maps_cache
 
     @property
     def gammas(self) -> tuple[int, ...]:
@@ -66,8 +56,8 @@ class Contender:
     def key(self) -> str:
         """A name without spaces, for JSON: the drafter's kind, with what sets it apart from others of its kind."""
         asked = self.speculation
-        parts = [KV if self.mode == KV_ADAPTED else asked.drafter]
-        if self.mode == PARALLEL_PREFILL:
+        parts = [KV if mode_of(self.mode).maps_cache else asked.drafter]
+        if mode_of(self.mode).is_parallel:
             parts.append(f"prefill-from-{asked.begins}")
         parts += [asked.length] * (asked.length != "fixed") + [f"tree-{asked.tree}"] * bool(asked.tree)
         return "-".join(parts)

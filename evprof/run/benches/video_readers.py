@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evprof.loaders.videos.frame_table import uniform_indices
-from evprof.loaders.videos.source import TORCHCODEC, open_video
+from evprof.loaders.even_spread import uniform_indices
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import TORCHCODEC
 
 if TYPE_CHECKING:
     from av import VideoStream

@@ -11,9 +11,9 @@ from evprof.core.events import EventArray
 from evprof.loaders.clips import clip_events
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import CHUNK_EVENTS, Recording
+from evprof.loaders.events.windows import Window, windows_by_count, windows_by_time
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
 from evprof.loaders.pictures.renderings import Painter
-from evprof.loaders.pictures.windows import Window, windows_by_count, windows_by_time
 from evprof.run.conversion.event_files import write_events
 from evprof.run.conversion.recipe import Recipe
 from evprof.run.conversion.step import Step

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.folder import ImageFolder
-from evprof.loaders.videos.frame_table import FrameTable, uniform_indices
-from evprof.loaders.videos.source import VideoSource, open_video
+from evprof.loaders.videos.frame_table import FrameTable
+from evprof.loaders.videos.opening import open_video
+from evprof.loaders.videos.source import VideoSource
 from evprof.run.conversion.event_files import write_events
 from evprof.run.conversion.recipe import Recipe
 from evprof.run.conversion.step import Step

@@ -11,7 +11,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.loaders.events.frames import is_frame_set
+from evprof.loaders.pictures.frame_folder import is_frame_set
 from evprof.loaders.writers.frames import TIMES
 from evprof.run.conversion.names import FolderNames
 from evprof.run.conversion.recipe import FRAMES, MP4, Recipe

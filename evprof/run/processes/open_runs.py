@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
+from evprof.core.vocabulary.modes import mode_of
 
 
 class OpenRuns:
@@ -75,7 +75,7 @@ def _unstarted(request: RunRequest) -> RunInfo:
         run_id=request.first_run_id,
         group_id=request.group_id,
         repeat=request.first_repeat,
-        role=DRAFT if request.mode in ("draft", "side-by-side") else TARGET,
+        role=mode_of(request.mode).answering[0],
         mode=request.mode,
         settings=request.settings.to_json(),
         sample=request.sample.facts(),

@@ -8,25 +8,22 @@ from pathlib import PurePath
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.request import GenerationSettings, ModelChoice, RunRequest, input_of, roles_of
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest, input_of, roles_of
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
-from evprof.core.speculation import (
-    KV_ADAPTED,
-    PAIRED_MODES,
-    PARALLEL_PREFILL,
-    SPECULATIVE,
-    SPECULATIVE_MODES,
-    SpeculationSettings,
-)
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.families import EVENTS
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.setting import Situation, said
+from evprof.core.vocabulary.settings import SETTINGS, in_force
 
 FILE, PNG = "file", "png"
 EVENT_SOURCES = (FILE, PNG)
 """Where a model that reads events finds them: in the sample's own file, or as event frames drawn from it beforehand."""
 
-Wants = Callable[[str], str | None]
-"""Model name -> "events" or "video", what its family was made for; None where nobody knows."""
+FamilyOf = Callable[[str], str | None]
+"""Model name -> its family; None where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class SuiteCell:
     @property
     def answering(self) -> tuple[str, ...]:
         """The roles whose runs a row of it leaves."""
-        return ("target",) if self.mode in PAIRED_MODES else self.roles
+        return mode_of(self.mode).answering
 
     def choice(self, role: str) -> ModelChoice | None:
         """The model of that role."""
@@ -67,10 +64,10 @@ class SuiteCell:
     def lacks(self, sample: Sample) -> str | None:
         """ "event recording" or "video" when the sample does not have what a model of this cell reads."""
         for role in self.roles:
-            kind = input_of(self.settings.input, role)
-            if kind == "events" and sample.events_path is None:
-                return "event recording"
-            if kind == "video" and sample.video_path is None:
+            if input_of(self.settings.input, role) == EVENTS:
+                if sample.events_path is None:
+                    return "event recording"
+            elif sample.video_path is None:
                 return "video"
         return None
 
@@ -90,66 +87,25 @@ class SuiteCell:
         return asdict(self)
 
 
-def meaningful(cell: SuiteCell, wants: Wants) -> SuiteCell:
+def meaningful(cell: SuiteCell, family_of: FamilyOf) -> SuiteCell:
     """The cell with everything that has no effect in it at its default, so that equal measurements look equal."""
-    plain, roles = GenerationSettings(), cell.roles
-    asked, inputs, switches = cell.settings, cell.settings.input, cell.settings.switches
-    changes: dict[str, Any] = {}
-    changes["speculation"] = _meaningful_speculation(cell.mode, asked.speculation)
-    if not _has_rounds(cell.mode, changes["speculation"]) or changes["speculation"].tree:
-        changes["gamma"] = plain.gamma
-    if asked.temperature == 0:
-        changes |= {"top_p": plain.top_p, "top_k": plain.top_k, "seed": plain.seed}
-    kinds = {wants(choice.name) for role in roles if (choice := cell.choice(role)) is not None}
-    if None not in kinds:
-        # Each family counts pictures by a setting of its own, whichever half of the sample they come from.
-        if "video" not in kinds:
-            changes["frames"] = None
-        if "events" not in kinds:
-            changes["event_frames"] = None
-    own = {f"{role}_input": input_of(inputs, role) for role in roles}
-    changes["input"] = replace(
-        inputs, draft_input=own.get("draft_input", "auto"), target_input=own.get("target_input", "auto")
-    )
-    reset: dict[str, Any] = {}
-    if "video" not in own.values():
-        reset |= {"frame_cache": Switches().frame_cache, "video_decoder": Switches().video_decoder}
-    if switches.early_exit is None:
-        reset["exit_confidence"] = Switches().exit_confidence
-    if switches.visual_keep == 1:
-        reset["prune_by"] = Switches().prune_by
-    changes["switches"] = replace(switches, **reset)
-    reads_events = "events" in own.values()
+    here = situation_of(cell, family_of)
+    asked = in_force(cell.settings, here)
+    inputs: dict[str, Any] = {f"{role}_input": here.reads(role) for role in here.reading}
     return replace(
         cell,
-        draft=cell.draft if "draft" in roles else None,
-        target=cell.target if "target" in roles else None,
-        settings=replace(asked, **changes),
-        event_source=cell.event_source if reads_events else FILE,
+        draft=cell.draft if DRAFT in cell.roles else None,
+        target=cell.target if TARGET in cell.roles else None,
+        settings=replace(asked, input=replace(asked.input, **inputs)),
+        event_source=cell.event_source if EVENTS in inputs.values() else FILE,
     )
 
 
-def _has_rounds(mode: str, asked: SpeculationSettings) -> bool:
-    """Whether tokens are drafted again and again behind the first ones."""
-    return mode == SPECULATIVE or (mode == PARALLEL_PREFILL and asked.afterwards == "rounds")
-
-
-def _meaningful_speculation(mode: str, asked: SpeculationSettings) -> SpeculationSettings:
-    """The same for what concerns drafting."""
-    plain = SpeculationSettings()
-    if mode not in PAIRED_MODES:
-        return plain
-    if mode == KV_ADAPTED:
-        return replace(plain, adapter=asked.adapter)
-    reset: dict[str, Any] = {}
-    if mode != PARALLEL_PREFILL:
-        reset = {name: getattr(plain, name) for name in _OF_PARALLEL_PREFILL}
-    if not _has_rounds(mode, asked) or asked.tree:
-        reset["length"] = plain.length
-    return replace(asked, **reset)
-
-
-_OF_PARALLEL_PREFILL = ("begins", "hidden", "verify", "afterwards")
+def situation_of(cell: SuiteCell, family_of: FamilyOf = lambda _: None) -> Situation:
+    """What decides which settings count in a cell."""
+    choices = {role: choice for role in cell.roles if (choice := cell.choice(role)) is not None}
+    families = {role: family_of(choice.name) for role, choice in choices.items()}
+    return Situation(cell.mode, cell.settings.flat(), families, cell.roles)
 
 
 def flat_values(cell: SuiteCell) -> dict[str, Any]:
@@ -160,17 +116,12 @@ def flat_values(cell: SuiteCell) -> dict[str, Any]:
         if choice is not None:
             names = {"name": role, **{name: f"{role}_{name}" for name in ("dtype", "device", "quantization", "clip")}}
             values |= {key: getattr(choice, name) for name, key in names.items()}
-    groups = (cell.settings, cell.settings.input, cell.settings.switches, cell.settings.speculation)
-    for group in groups:
-        values |= {
-            name: getattr(group, name)
-            for name in group.__dataclass_fields__
-            if name not in ("input", "switches", "speculation")
-        }
-    for role in ("draft", "target"):
-        if role not in cell.roles:
-            values.pop(f"{role}_input")
+    values |= {key: value for key, value in cell.settings.flat().items() if not _is_input_of_nobody(key, cell)}
     return values | {"event_source": cell.event_source, "prompt": cell.prompt}
+
+
+def _is_input_of_nobody(key: str, cell: SuiteCell) -> bool:
+    return key.endswith("_input") and key.removesuffix("_input") not in cell.roles
 
 
 def label_cells(cells: Sequence[SuiteCell], given: Sequence[str | None]) -> list[SuiteCell]:
@@ -214,32 +165,14 @@ def _merged(flats: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
     """Whether a varying field is worth naming here: not one that `meaningful` has set to its default."""
-    if name in ("gamma", "length"):
-        asked = cell.settings.speculation
-        return _has_rounds(cell.mode, asked) and not asked.tree
-    if name in _OF_SPECULATION:
-        return _counts_in_speculation(name, flat, cell.mode)
-    if name in ("frames", "event_frames"):
-        return flat[name] is not None
-    return not (name == "event_source" and flat[name] == FILE and "events" not in _inputs(cell))
-
-
-_OF_SPECULATION = frozenset(SpeculationSettings.__dataclass_fields__)
-
-
-def _counts_in_speculation(name: str, flat: Mapping[str, Any], mode: str) -> bool:
-    if name in _OF_PARALLEL_PREFILL:
-        return mode == PARALLEL_PREFILL
-    if name in ("adapter", "tree"):
-        return bool(flat[name])
-    if name == "drafter":
-        # An adapter's name says more than its kind.
-        return mode in SPECULATIVE_MODES and not flat["adapter"]
-    return mode in PAIRED_MODES
-
-
-def _inputs(cell: SuiteCell) -> set[str]:
-    return {input_of(cell.settings.input, role) for role in cell.roles}
+    entry = SETTINGS.get(name)
+    here = situation_of(cell)
+    if entry is None or entry.group == "model":
+        return not (name == "event_source" and flat[name] == FILE and EVENTS not in map(here.reads, here.reading))
+    if name == "drafter" and flat["adapter"]:
+        return False  # an adapter's name says more than its kind
+    is_own_number = entry.row and flat[name] is None
+    return bool(value_text(name, flat[name])) and not is_own_number and not entry.idle(here)
 
 
 def _unique(label: str, taken: set[str]) -> str:
@@ -255,40 +188,26 @@ def _model_name(value: Any) -> str:
     return PurePath(str(value).rstrip("/")).name.removeprefix("random:") or str(value)
 
 
-_COUNTED = {"frames": "frame", "event_frames": "event frame", "max_new_tokens": "token"}
-_INPUT_FIELDS = frozenset(InputSettings.__dataclass_fields__)
 _SPOKEN: dict[str, Callable[[Any], str]] = {
     "mode": str,
-    "dtype": str,
-    "device": str,
-    "gamma": lambda value: f"γ {value}",
     "prompt": lambda value: "own prompt" if value is None else f"“{value if len(value) <= 32 else value[:31] + '…'}”",
     "draft": _model_name,
     "target": _model_name,
     "event_source": lambda value: "PNG event frames" if value == PNG else "event file",
-    "draft_input": lambda value: f"draft reads {value}",
-    "target_input": lambda value: f"target reads {value}",
-    "quantization": lambda value: value or "no quantization",
-    "drafter": lambda value: f"{value} drafter",
-    "adapter": _model_name,
-    "length": lambda value: f"{value} length",
-    "judges": lambda value: "judgements" if value else "no judgements",
-    "begins": lambda value: f"from {value}",
-    "hidden": lambda value: "hidden as time allows" if value is None else f"{value} hidden",
-    "verify": lambda value: "verified after" if value == "after" else f"verified in the {value.replace('-', ' ')}",
-    "afterwards": lambda value: f"then {value}",
 }
+"""Fields that are no settings, in words."""
 
 
 def value_text(name: str, value: Any) -> str:
     """A value in a label: "8 frames", "γ 3", "bfloat16", "no ignore-eos"."""
     if name in _SPOKEN:
         return _SPOKEN[name](value)
-    if name in _COUNTED and value is not None:
-        return f"{value} {_COUNTED[name]}{'s' * (value != 1)}"
-    words = name.replace("_", "-" if name in _INPUT_FIELDS else " ")
+    entry = SETTINGS.get(name)
+    if entry is not None and entry.axis:
+        return said(entry.axis, value, {})
+    words = name.replace("_", "-" if entry is not None and entry.group == "input" else " ")
     if isinstance(value, bool):
         return words if value else f"no {words}"
     if value is None:
-        return f"no {words}" if name.endswith("quantization") or name == "early_exit" else f"{words} by default"
+        return f"no {words}" if name.endswith("quantization") else f"{words} by default"
     return f"{words} {value}"

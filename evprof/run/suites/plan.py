@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import REFERENCE
 from evprof.core.sample import Sample
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.spec import SuiteSpec
 
@@ -175,7 +176,7 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
     """A block for every set of weights; side by side is a block of drafts and one of targets."""
     blocks: dict[Weights, list[tuple[SuiteCell, tuple[str, ...]]]] = {}
     for cell in spec.cells:
-        for roles in [(role,) for role in cell.roles] if cell.mode == "side-by-side" else [cell.answering]:
+        for roles in [(role,) for role in cell.roles] if mode_of(cell.mode).is_side_by_side else [cell.answering]:
             half = Row(cell, Sample(), 0, roles)
             blocks.setdefault(half.weights, []).append((cell, roles))
     listed = [block for block in blocks.values() if any(pairs[cell.label] for cell, _ in block)]
@@ -194,7 +195,7 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
 def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> Row:
     """The row that is measured again and again: the first cell's first sample."""
     cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
-    mode = cell.mode if cell.mode in PAIRED_MODES else roles[0]
+    mode = cell.mode if mode_of(cell.mode).is_paired else roles[0]
     return Row(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.plan import Row, RowKey, SuitePlan
 from evprof.session.store import WRITER_GONE
 
@@ -190,4 +191,4 @@ def row_key(info: RunInfo) -> RowKey:
 
 def _is_half(info: RunInfo) -> bool:
     """Whether the run is a row by itself."""
-    return info.mode != "side-by-side"
+    return not mode_of(info.mode).is_side_by_side

@@ -8,58 +8,37 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.request import DTYPES, MODES, GenerationSettings, ModelChoice
-from evprof.core.speculation import AFTERWARDS, BEGINNINGS, DRAFT_LENGTHS, VERIFICATIONS, SpeculationSettings
-from evprof.core.switches import QUANTIZATIONS, InputSettings, Switches
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
+from evprof.core.vocabulary.setting import Setting
+from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from evprof.run.suites.cell import EVENT_SOURCES, SuiteCell, Wants, flat_values, label_cells, meaningful
+from evprof.run.suites.cell import EVENT_SOURCES, FILE, FamilyOf, SuiteCell, flat_values, label_cells, meaningful
 
 MOST_CELLS = 1000
 
-_MODEL_PARTS = ("device", "dtype", "quantization", "clip")
-_GROUPS: tuple[tuple[str, Any], ...] = (
-    ("", GenerationSettings()),
-    ("input", InputSettings()),
-    ("switches", Switches()),
-    ("speculation", SpeculationSettings()),
-)
-_NESTED = ("input", "switches", "speculation")
-_SETTINGS: dict[str, tuple[str, Any]] = {
-    entry.name: (group, getattr(defaults, entry.name))
-    for group, defaults in _GROUPS
-    for entry in fields(defaults)
-    if entry.name not in _NESTED
-}
-"""Field of the settings -> the group it stands in and its default."""
+_OWN_CHOICES: dict[str, tuple[str, ...]] = {"mode": tuple(MODES), "event_source": EVENT_SOURCES}
+"""Fields of a cell that are no settings, and what they may be."""
 
-_WHOLE_OR_NONE = ("frames", "event_frames", "early_exit", "hidden")
-_NOTHING = {**dict.fromkeys((*_WHOLE_OR_NONE, "adapter")), "tree": ""}
-"""What the word "none" means in settings that are no choice."""
-
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "mode": MODES,
-    "event_source": EVENT_SOURCES,
-    "length": DRAFT_LENGTHS,
-    "begins": BEGINNINGS,
-    "verify": VERIFICATIONS,
-    "afterwards": AFTERWARDS,
-    **{f"{role}dtype": DTYPES for role in ("", "draft_", "target_")},
-    **{f"{role}quantization": ("none", *QUANTIZATIONS) for role in ("", "draft_", "target_")},
+_OF_MODELS: dict[str, Setting] = {
+    f"{role}{entry.key}": entry
+    for entry in OF_MODEL
+    for role in (("", "draft_", "target_") if entry.is_per_role else ("",))
 }
 CELL_FIELDS: tuple[str, ...] = (
     "mode",
     "draft",
     "target",
-    *(f"{role}{part}" for part in _MODEL_PARTS[:3] for role in ("", "draft_", "target_")),
-    "clip",
+    *_OF_MODELS,
     "prompt",
     "event_source",
-    *_SETTINGS,
+    *(entry.key for entry in OF_RUN),
 )
 """What may stand in `settings`, `axes` and `cells`."""
 
@@ -128,7 +107,7 @@ def parse_suite(
     overrides: Mapping[str, Any] | None = None,
     repeat: int | None = None,
     warmup: int | None = None,
-    wants: Wants = lambda _: None,
+    family_of: FamilyOf = lambda _: None,
 ) -> SuiteSpec:
     """The suite that a grid describes; `overrides` are fields that hold for all cells whatever the grid says of them.
 
@@ -137,9 +116,9 @@ def parse_suite(
     _known(raw, TOP_KEYS, f"suite '{name}'")
     fixed = {**_checked(raw.get("settings", {}), "settings"), **(overrides or {})}
     if "parts" in raw:
-        listed, notes = _parts(raw, overrides, wants)
+        listed, notes = _parts(raw, overrides, family_of)
     else:
-        listed, notes = _listed_cells(raw, fixed, set(overrides or ()), wants)
+        listed, notes = _listed_cells(raw, fixed, set(overrides or ()), family_of)
     for cell in listed:
         cell.check()
     return SuiteSpec(
@@ -159,11 +138,15 @@ def parse_suite(
 
 
 def _listed_cells(
-    raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str], wants: Wants
+    raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str], family_of: FamilyOf
 ) -> tuple[list[SuiteCell], list[str]]:
     """The different cells of a grid with their labels, and what is to be said of the others."""
     wishes, labels = _wishes(raw, fixed, overridden)
-    cells = [meaningful(_cell(values), wants) for values in wishes]
+    asked = [_cell(values) for values in wishes]
+    for cell in asked:
+        if mode_of(cell.mode).is_paired:
+            cell.check()  # what contradicts itself is refused, not taken for what changes nothing
+    cells = [meaningful(cell, family_of) for cell in asked]
     kept: dict[str, int] = {}
     for index, cell in enumerate(cells):
         kept.setdefault(repr(flat_values(cell)), index)
@@ -177,7 +160,7 @@ def _listed_cells(
 
 
 def _parts(
-    raw: Mapping[str, Any], overrides: Mapping[str, Any] | None, wants: Wants
+    raw: Mapping[str, Any], overrides: Mapping[str, Any] | None, family_of: FamilyOf
 ) -> tuple[list[SuiteCell], list[str]]:
     """The cells of several grids, called after their part: "shapes · bfloat16"."""
     parts = raw["parts"]
@@ -191,7 +174,7 @@ def _parts(
         if not isinstance(grid, Mapping):
             raise UserError(f"Part '{name}' must be a table with settings, axes or cells.", exit_code=USAGE)
         _known(grid, _PART_KEYS, f"part '{name}'")
-        found = parse_suite(grid, name, overrides=overrides, wants=wants)
+        found = parse_suite(grid, name, overrides=overrides, family_of=family_of)
         cells += [replace(cell, label=f"{name}{PART}{cell.label}") for cell in found.cells]
         notes += [f"Part '{name}': {note}" for note in found.notes]
     if len(cells) > MOST_CELLS:
@@ -267,25 +250,17 @@ def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _cell(values: Mapping[str, Any]) -> SuiteCell:
-    groups: dict[str, dict[str, Any]] = {name: {} for name, _ in _GROUPS}
-    for name, (group, _) in _SETTINGS.items():
-        if name in values:
-            groups[group][name] = values[name]
-    groups["speculation"] |= _drafter(values)
-    settings = replace(
-        GenerationSettings(**groups[""]),
-        input=InputSettings(**groups["input"]),
-        switches=Switches(**groups["switches"]),
-        speculation=SpeculationSettings(**groups["speculation"]),
-    )
-    mode = values.get("mode", "side-by-side")
+    settings = GenerationSettings()
+    for key, value in {**values, **_drafter(values)}.items():
+        if key in DEFAULTS:
+            settings = with_value(settings, key, value)
     return SuiteCell(
-        mode=mode,
-        draft=_choice(values, "draft", BUNDLED_DRAFT),
-        target=_choice(values, "target", BUNDLED_TARGET),
+        mode=values.get("mode", SIDE_BY_SIDE),
+        draft=_choice(values, DRAFT, BUNDLED_DRAFT),
+        target=_choice(values, TARGET, BUNDLED_TARGET),
         settings=settings,
         prompt=values.get("prompt"),
-        event_source=values.get("event_source", "file"),
+        event_source=values.get("event_source", FILE),
     )
 
 
@@ -293,19 +268,13 @@ def _drafter(values: Mapping[str, Any]) -> dict[str, Any]:
     """Who drafts and the adapter's folder, by what either field names; as `--drafter` and `--adapter` do."""
     kind, info = drafter_of(values.get("drafter"), values.get("adapter"))
     if info is not None:
-        check_mode(info, values.get("mode", "side-by-side"))
+        check_mode(info, values.get("mode", SIDE_BY_SIDE))
     return {"drafter": kind, "adapter": None if info is None else str(info.folder)}
 
 
 def _choice(values: Mapping[str, Any], role: str, default: str) -> ModelChoice:
-    parts = {part: values.get(f"{role}_{part}", values.get(part)) for part in _MODEL_PARTS}
-    return ModelChoice(
-        values.get(role, default),
-        device=parts["device"] or "auto",
-        dtype=parts["dtype"] or "auto",
-        quantization=parts["quantization"],
-        clip=parts["clip"],
-    )
+    parts = {entry.key: values.get(f"{role}_{entry.key}", values.get(entry.key, entry.default)) for entry in OF_MODEL}
+    return ModelChoice(values.get(role, default), **parts)
 
 
 def _checked(values: Any, where: str) -> dict[str, Any]:
@@ -318,21 +287,17 @@ def _checked(values: Any, where: str) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any, where: str) -> Any:
-    if name in _CHOICES:
-        known = _CHOICES[name]
-        if not isinstance(value, str) or value not in known:
-            raise _wrong(where, name, f"one of {', '.join(known)}", value)
-        return None if value == "none" else value
-    if value == "none" and name in _NOTHING:
-        return _NOTHING[name]
-    if name in _WHOLE_OR_NONE:
-        wanted: type = int
-    elif name in _SETTINGS and _SETTINGS[name][1] is not None:
-        wanted = type(_SETTINGS[name][1])
-    else:
-        wanted = str
+    entry = _OF_MODELS.get(name) or SETTINGS.get(name)
+    if value == "none" and entry is not None and value not in entry.known and (entry.has_none or entry.default == ""):
+        return entry.default
+    wanted = str if entry is None else entry.kind
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
+    known = _OWN_CHOICES.get(name) or (() if entry is None else entry.known)
+    if known and wanted is str:
+        if value not in known:
+            raise _wrong(where, name, f"one of {', '.join(word or 'none' for word in known)}", value)
+        return value
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
         raise _wrong(where, name, kinds[wanted], value)

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.metrics.comparison.document import TOKEN_MATCH_DEFINITION
 from evprof.run.switches.figures import measured_row, pair_ratio, verdict
 from evprof.run.switches.variants import Variant

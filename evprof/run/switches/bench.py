@@ -1,7 +1,7 @@
 """`evprof bench switches`: every switch on against off, in turns, in one process and the same minutes.
 
-It asks an engine for runs and reads their records; which switches there are is `switch_variants`, what the runs say is
-`switch_figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
+It asks an engine for runs and reads their records; which switches there are is `variants`, what the runs say is
+`figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.request import ModelChoice, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.single_run import recorded_run
 from evprof.run.switches.batches import BatchEngine, measure_batch

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings, RunRequest
+from evprof.core.request import RunRequest
 from evprof.core.run_info import LengthFacts, ModelFacts
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.switches import Switches
 
 LLM = ("prefill", "decode")
 """What document 004 calls stage 4, and expects its speedups of."""
@@ -142,7 +143,7 @@ def _choice(**values: Any) -> Change:
 
 
 BATCH = "batch"
-"""The switch that no run carries: its value is how many prompts are answered at once; `batch_bench` measures it."""
+"""The switch that no run carries: its value is how many prompts are answered at once; `batches` measures it."""
 
 NOTHING = Variant("nothing", "", MODEL, Change())
 """Off against off: what this machine's unrest alone makes of equal things."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_text, ms_cell, number_text
 from evprof.export.report.parts import Badge, Cell
@@ -61,14 +61,14 @@ def _within(columns: Sequence[Column]) -> list[Pair]:
     """Pairs of one session."""
     by_request: dict[tuple[str, int], list[Column]] = {}
     for column in columns:
-        if _mode(column) == SIDE_BY_SIDE:
+        if mode_of(_mode(column)).is_side_by_side:
             info = column.runs[0].info
             by_request.setdefault((info.cell, 0 if info.cell else info.group_id), []).append(column)
     found = [pair for together in by_request.values() for pair in _roles(together)]
     if not found:
         found = _roles(columns)
     for column in columns:
-        if _mode(column) in SPECULATIVE_MODES and (plain := plain_of(column, columns)) is not None:
+        if mode_of(_mode(column)).drafts and (plain := plain_of(column, columns)) is not None:
             found.append(Pair(plain, column))
     return found or [Pair(columns[0], other) for other in columns[1:]]
 
@@ -85,7 +85,7 @@ def plain_of(column: Column, columns: Sequence[Column]) -> Column | None:
 def _roles(columns: Sequence[Column]) -> list[Pair]:
     """The first draft and the first target among these, if there are both."""
     firsts = [
-        next((column for column in columns if _role(column) == role and _mode(column) not in PAIRED_MODES), None)
+        next((column for column in columns if _role(column) == role and not mode_of(_mode(column)).is_paired), None)
         for role in (DRAFT, TARGET)
     ]
     return [Pair(firsts[0], firsts[1])] if firsts[0] is not None and firsts[1] is not None else []

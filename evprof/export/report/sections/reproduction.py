@@ -6,14 +6,16 @@ import shlex
 from collections import Counter
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import GenerationSettings
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample, ms_number
-from evprof.core.speculation import ADAPTER_KINDS, SpeculationSettings
-from evprof.core.switches import InputSettings, Switches
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.settings import flat
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
-from evprof.metrics.configurations.settings_text import flat
 
 _OWN_INPUT = {"draft_input": "events", "target_input": "video"}
 

@@ -21,7 +21,7 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.formats import HEAD_BYTES
+from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
 from evprof.loaders.events.text.rows import events_of_text, time_of_line

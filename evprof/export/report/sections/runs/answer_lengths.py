@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES, PARALLEL_PREFILL
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import Column
-from evprof.metrics.configurations.settings_text import flat
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.stages import END_TO_END, total_ms
 
@@ -44,7 +44,7 @@ def _asked(column: Column, *, is_drafted: bool) -> Asked | None:
     """What a configuration that goes on to its limit was asked; None of others."""
     run = column.runs[0]
     values, model = flat(run.info.settings), run.info.models.get(run.info.role)
-    is_kind = run.info.mode == PARALLEL_PREFILL if is_drafted else run.info.mode not in PAIRED_MODES
+    is_kind = mode_of(run.info.mode).is_parallel if is_drafted else not mode_of(run.info.mode).is_paired
     # Variants of how drafts are hidden are compared elsewhere: here stands what is so by default.
     is_plain = (values["begins"], values["verify"], values["afterwards"]) == ("load", "after", "plain")
     length = values["max_new_tokens"]

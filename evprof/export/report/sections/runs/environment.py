@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.families import family_title
 from evprof.export.report.data import ReportData, Source
 from evprof.export.report.figures import bytes_cell, rows_cell
 from evprof.export.report.parts import (
@@ -24,7 +25,6 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.sections.reproduction import commands
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.view.labels import NAMES_OF_FAMILIES
 
 MACHINE = {
     "evprof": "evprof",
@@ -116,7 +116,7 @@ def _models(data: ReportData) -> Table | None:
     }
     rows = [
         (
-            *text_cells((model.name, role, NAMES_OF_FAMILIES.get(model.family, model.family))),
+            *text_cells((model.name, role, family_title(model.family))),
             *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
             *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
             rows_cell(model.parameters),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import Column
-from evprof.metrics.configurations.settings_text import flat
 from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.estimates.paired import values_of
 from evprof.metrics.figures.decoding import decode_steps, output_length

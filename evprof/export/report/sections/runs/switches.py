@@ -7,7 +7,7 @@ from functools import partial
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, not_available
@@ -74,7 +74,7 @@ def same_input(data: ReportData) -> Sequence[Block]:
 
 
 def _alone(data: ReportData) -> list[Column]:
-    return [column for column in without_reference(data.columns) if column.runs[0].info.mode not in PAIRED_MODES]
+    return [column for column in without_reference(data.columns) if not mode_of(column.runs[0].info.mode).is_paired]
 
 
 def _twins(data: ReportData) -> list[tuple[Cell, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB, memory_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
@@ -29,7 +29,7 @@ def section(data: ReportData) -> Section:
     measured = [
         column
         for column in data.columns
-        if column.runs[0].info.mode not in PAIRED_MODES and mean_of(column, measured_bytes)
+        if not mode_of(column.runs[0].info.mode).is_paired and mean_of(column, measured_bytes)
     ]
     blocks: list[Block] = []
     if measured:

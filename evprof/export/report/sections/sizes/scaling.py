@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PAIRED_MODES
 from evprof.core.units import MIB
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     bytes_cell,
@@ -34,7 +35,7 @@ from evprof.export.report.sections.evidence import badge_of, noted_models, sizes
 from evprof.metrics.arithmetic.scaling import Line, Power, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import SampleKey, sample_key
-from evprof.metrics.configurations.settings_text import flat, settings_of
+from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import stage_ms
@@ -117,7 +118,7 @@ def sweeps_of(data: ReportData) -> list[Sweep]:
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None or run.info.mode in PAIRED_MODES:
+        if model is None or mode_of(run.info.mode).is_paired:
             continue
         equal = tuple(
             (setting.key, setting.text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from evprof.core.speculation import PAIRED_MODES, SPECULATIVE, SPECULATIVE_MODES
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     count_text,
@@ -125,7 +125,7 @@ def _counted(column: Column, name: str) -> Iterator[Rate]:
 def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
     """How far two plain answers agree place by place: an upper hand on nothing, but what "naive acceptance" was."""
     for pair in pairs_of(data):
-        if {pair.base.runs[0].info.mode, pair.other.runs[0].info.mode} & set(PAIRED_MODES):
+        if any(mode_of(side.runs[0].info.mode).is_paired for side in (pair.base, pair.other)):
             continue
         found = column_token_match(pair.base, pair.other)
         if found["rate"] is not None:
@@ -170,7 +170,7 @@ def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     rows, sentences = [], []
     for column in data.columns:
         info = column.runs[0].info
-        if info.mode not in SPECULATIVE_MODES or info.imported is not None:
+        if not mode_of(info.mode).drafts or info.imported is not None:
             continue
         payoff = payoff_over(column.runs, data.beside(column), data.processes)
         if payoff is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evprof.core.speculation import SPECULATIVE
+from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, share_cell
 from evprof.export.report.parts import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import PARALLEL_PREFILL
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, share_text
 from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table, not_available
@@ -32,7 +32,7 @@ def section(data: ReportData) -> Section:
     rows, said = [], []
     for column in data.columns:
         info = column.runs[0].info
-        if info.mode != PARALLEL_PREFILL or info.imported is not None:
+        if not mode_of(info.mode).is_parallel or info.imported is not None:
             continue
         found = _windows(column.runs, by_sample(data.beside(column)))
         payoff = payoff_over(column.runs, data.beside(column), data.processes)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.paths import reason
 from evprof.loaders.pictures.png import read_png
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.frame_table import uniform_indices
 
 MAX_FILES = 100_000
 MAX_READ_BYTES = 2 << 30

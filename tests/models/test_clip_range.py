@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.request import GenerationSettings, ModelChoice
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.players.clip_range import LEAST_US, ClipRange, duration_words, moment_words
 from ui.players.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
 from ui.samples.clip_choice import (

@@ -1,0 +1,108 @@
+"""Options of settings, as the vocabulary describes them, and the settings that were given by them.
+
+Every option is absent unless it was given, so that a command knows what was asked for; defaults are the settings' own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.setting import Setting
+from evprof.core.vocabulary.settings import SETTINGS, with_value
+
+_METAVARS = {int: "N", float: "X", str: "TEXT"}
+_TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
+
+
+def add_setting_options(parser: argparse.ArgumentParser, *, without: Iterable[str] = ()) -> None:
+    """Adds an option for every setting of a run, grouped by what it concerns."""
+    left_out = set(without)
+    for group, title in _TITLES.items():
+        options = parser.add_argument_group(title)
+        for entry in SETTINGS.values():
+            if entry.group == group and entry.key not in left_out:
+                add_setting(options, entry)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of where models run and in which arithmetic: for both, for the draft, for the target."""
+    group = parser.add_argument_group("models")
+    for entry in (entry for entry in SETTINGS.values() if entry.group == "model"):
+        add_setting(group, entry)
+        if entry.is_per_role:
+            for role in (DRAFT, TARGET):
+                add_setting(group, entry, role)
+
+
+def add_setting(group: argparse._ActionsContainer, entry: Setting, role: str = "") -> None:
+    """Adds one setting's option, or that of one model."""
+    flag = entry.role_flag(role) if role else entry.flag
+    words: dict[str, Any] = {"dest": dest_of(entry, role), "default": None}
+    words["help"] = f"the {role} only" if role else _help(entry)
+    if entry.kind is bool:
+        group.add_argument(flag, action="store_const", const=not entry.default, **words)
+        return
+    if entry.known:
+        words["choices"] = [value for value in entry.known if value is not None]
+    else:
+        words["metavar"] = entry.metavar or _METAVARS[entry.kind]
+    group.add_argument(flag, type=entry.kind, **words)
+
+
+def settings_of(options: argparse.Namespace) -> GenerationSettings:
+    """The settings that were given, the others at their defaults. The drafter is taken as it was typed."""
+    settings = GenerationSettings()
+    for key, value in given_settings(options).items():
+        settings = with_value(settings, key, value)
+    return settings
+
+
+def given_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a run that were given, by key."""
+    found = {entry.key: getattr(options, dest_of(entry), None) for entry in SETTINGS.values() if entry.group != "model"}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def given_models(options: argparse.Namespace) -> dict[str, Any]:
+    """What was given of the models, by the words of a suite; what was given for both counts for each."""
+    found = {role: getattr(options, role) for role in (DRAFT, TARGET)}
+    for entry in SETTINGS.values():
+        if entry.group == "model":
+            own = getattr(options, dest_of(entry))
+            found[entry.key] = own
+            if entry.is_per_role:
+                found |= {
+                    dest_of(entry, role): _first(options, dest_of(entry, role)) or own for role in (DRAFT, TARGET)
+                }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def choice_of(options: argparse.Namespace, role: str, name: str) -> ModelChoice:
+    """The model of a role with what was given for it, or for both models."""
+    given = {
+        entry.key: value
+        for entry in SETTINGS.values()
+        if entry.group == "model" and (value := _first(options, dest_of(entry, role), dest_of(entry))) is not None
+    }
+    return ModelChoice(name, **given)
+
+
+def dest_of(entry: Setting, role: str = "") -> str:
+    """Where argparse keeps a setting's value."""
+    return f"{role}_{entry.key}" if role else entry.key
+
+
+def _first(options: argparse.Namespace, *names: str) -> Any:
+    return next((value for name in names if (value := getattr(options, name, None)) is not None), None)
+
+
+def _help(entry: Setting) -> str:
+    words = dict(entry.choices)
+    if entry.kind is bool:
+        return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
+    default = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")

@@ -1,0 +1,61 @@
+"""Who can draft, and what can be trained for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Drafter:
+    """A drafter. `takes_draft`: the draft model takes part. `is_trained`: it is an adapter, taught beforehand.
+
+    `drafts_trees`: it proposes trees as well as chains. `maps_cache`: it drafts nothing but maps the draft's KV cache
+    to the target's (mode kv-adapted), which changes the answer. `word` is its name in a list.
+    """
+
+    key: str
+    word: str
+    sentence: str
+    takes_draft: bool = False
+    is_trained: bool = False
+    drafts_trees: bool = False
+    maps_cache: bool = False
+
+
+_ALL = (
+    Drafter("model", "event model", "the draft model as it is", takes_draft=True),
+    Drafter("lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"),
+    Drafter("self", "target itself", "the target itself over a second cache: shows what a round costs"),
+    Drafter("eagle", "EAGLE", "a head on the target's hidden states", is_trained=True, drafts_trees=True),
+    Drafter(
+        "hidden",
+        "hidden",
+        "a map from the draft's hidden states to the target's head",
+        takes_draft=True,
+        is_trained=True,
+    ),
+    Drafter("lora", "LoRA", "low-rank changes of the draft model", takes_draft=True, is_trained=True),
+    Drafter("ngram", "n-gram", "counts of the target's own answers", is_trained=True),
+    Drafter(
+        "kv",
+        "KV map",
+        "a map from the draft's KV cache to the target's; it changes the answer",
+        takes_draft=True,
+        is_trained=True,
+        maps_cache=True,
+    ),
+)
+KINDS: dict[str, Drafter] = {drafter.key: drafter for drafter in _ALL}
+"""All of them by name: drafters, and the map of caches."""
+
+DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
+"""Those that draft."""
+
+ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
+"""What can be trained."""
+
+UNTRAINED = tuple(key for key, drafter in KINDS.items() if not drafter.is_trained)
+"""Drafters that need no adapter."""
+
+MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
+"""Names for who has to ask for one of them."""

@@ -1,0 +1,97 @@
+"""The families of models: what they are called, what they read, and how their published checkpoints name themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evprof.core.records import DRAFT, TARGET
+
+EVENTS, VIDEO = "events", "video"
+"""The halves of a sample."""
+
+READ_BY = {DRAFT: EVENTS, TARGET: VIDEO}
+"""What the model of a role reads unless the settings say otherwise."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family. `reads` is the half of a sample it was made for; `model_type` what its config.json says.
+
+    `frames` is how many pictures it is shown by default, `text_positions` how many positions its prompt has beside
+    them for a question of usual length. `takes_images`: pictures are images of their own, so they may form a grid.
+    """
+
+    key: str
+    title: str
+    sentence: str
+    reads: str
+    model_type: str
+    frames: int
+    text_positions: int
+    takes_images: bool = False
+
+    @property
+    def role(self) -> str:
+        """The role it is offered for."""
+        return DRAFT if self.reads == EVENTS else TARGET
+
+    @property
+    def description(self) -> str:
+        """Its name and its sentence."""
+        return f"{self.title}: {self.sentence}"
+
+    @property
+    def word(self) -> str:
+        """How names of models spell it: `video-llava`."""
+        return self.key.replace("_", "-")
+
+
+_ALL = (
+    Family(
+        "eventgpt",
+        "EventGPT",
+        "camera events as a few event frames, CLIP, mean pooling over time and space, Vicuna.",
+        EVENTS,
+        "EventChat_llama",
+        5,
+        58,
+    ),
+    Family("video_llava", "Video-LLaVA", "eight video frames through CLIP, Vicuna.", VIDEO, "video_llava", 8, 30),
+    Family(
+        "llava",
+        "LLaVA-1.5",
+        "video frames as so many images through CLIP, Vicuna.",
+        VIDEO,
+        "llava",
+        8,
+        35,
+        takes_images=True,
+    ),
+    Family(
+        "llava_next_video",
+        "LLaVA-NeXT-Video",
+        "video frames through CLIP, patches pooled two by two, Vicuna.",
+        VIDEO,
+        "llava_next_video",
+        8,
+        30,
+    ),
+)
+FAMILIES: dict[str, Family] = {family.key: family for family in _ALL}
+"""Families by name."""
+
+
+def family_title(key: str, other: str | None = None) -> str:
+    """How people call a family; `other` (else the key) for one that nobody knows."""
+    return FAMILIES[key].title if key in FAMILIES else key if other is None else other
+
+
+def family_by_type(model_type: str) -> Family | None:
+    """The family whose checkpoints say this `model_type`, however its letters are."""
+    return next((family for family in _ALL if model_type.lower() in (family.model_type.lower(), family.key)), None)
+
+
+def family_by_word(name: str) -> Family | None:
+    """The family that a model's name ends in, such as `random:7b-video-llava`."""
+    longest_first = sorted(FAMILIES.values(), key=lambda family: -len(family.word))
+    return next((family for family in longest_first if name.endswith(family.word)), None)

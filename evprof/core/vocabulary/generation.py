@@ -1,0 +1,275 @@
+"""How text is generated, with which models, and all settings of a run in one record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from evprof.core.plain import Plain
+from evprof.core.vocabulary.inputs import EVENT_FAMILIES, READS, VIDEO_FAMILIES, InputSettings, of_eventgpt, of_families
+from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, setting, settings_in
+from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
+from evprof.core.vocabulary.switches import Switches
+
+SAMPLING, MODEL = "Sampling", "Model"
+"""Heads of these settings."""
+
+MOST_FRAMES = 100_000
+"""No recording is cut into more; asked for by a slip."""
+
+
+def _where_drawn(here: Situation) -> str:
+    return "" if here.values["temperature"] else "Nothing is drawn at temperature 0."
+
+
+def _counted(singular: str) -> Any:
+    """`1 frame`, `8 frames`."""
+    return lambda value, _: "model's own" if value is None else f"{value} {singular}{'s' * (value != 1)}"
+
+
+def _cell_frames(singular: str) -> Any:
+    words = singular.replace(" ", " ") + "s"
+    return lambda value, _: f"{words} by default" if value is None else f"{value} {singular}{'s' * (value != 1)}"
+
+
+@dataclass(frozen=True)
+class GenerationSettings(Plain):
+    """Everything that is set about a run, but for its models: how text is generated, and the settings of inputs,
+    optimizations and speculation."""
+
+    max_new_tokens: int = setting(
+        128,
+        "most tokens",
+        "Tokens of an answer at most.",
+        effect=INPUT,
+        head=SAMPLING,
+        follows="ignore_eos",
+        least=1,
+        has_control=False,
+        axis=lambda value, _: f"{value} token{'s' * (value != 1)}",
+    )
+    ignore_eos: bool = setting(
+        False,
+        "end of sequence",
+        "Whether the answer ends where the model ends it, or goes on up to the token limit.",
+        effect=INPUT,
+        head=SAMPLING,
+        follows="seed",
+        choices=((False, "ends it"), (True, "ignored")),
+        label="past the end",
+        text={False: "ends the answer", True: "ignored"},
+    )
+    temperature: float = setting(
+        0.0,
+        "temperature",
+        "0 takes the likeliest token; above, tokens are drawn by their odds.",
+        effect=LOSSY,
+        head=SAMPLING,
+        least=0,
+        shown_most=5,
+        step=0.1,
+        decimals=2,
+        low="greedy",
+        metavar="T",
+        label="temperature {}",
+        text=lambda value, _: f"{value:g}" if value else "0 (greedy)",
+        is_lossy=lambda _: False,
+    )
+    top_p: float = setting(
+        1.0,
+        "top-p",
+        "Draws among the likeliest tokens that together have this share of the odds.",
+        effect=LOSSY,
+        head=SAMPLING,
+        least=0,
+        most=1,
+        is_above=True,
+        step=0.05,
+        decimals=2,
+        metavar="P",
+        label="top-p {}",
+        idle=_where_drawn,
+        is_lossy=lambda _: False,
+    )
+    top_k: int = setting(
+        0,
+        "top-k",
+        "Draws among this many of the likeliest tokens.",
+        effect=LOSSY,
+        head=SAMPLING,
+        least=0,
+        shown_most=32_000,
+        low="off",
+        metavar="K",
+        label="top-k {}",
+        idle=_where_drawn,
+        is_lossy=lambda _: False,
+    )
+    seed: int = setting(
+        0,
+        "seed",
+        "Where the draws begin: the same seed gives the same answer.",
+        effect=INPUT,
+        head=SAMPLING,
+        check=lambda value: "" if value.bit_length() < 64 else "a number within 63 bits",
+        shown_most=2**31 - 1,
+        label="seed {}",
+        idle=_where_drawn,
+    )
+    frames: int | None = setting(
+        None,
+        "target's frames",
+        "Frames that the target is shown: video frames, or event frames where it reads events.",
+        effect=INPUT,
+        head=READS,
+        follows="event_frames",
+        kind=int,
+        least=1,
+        most=MOST_FRAMES,
+        shown_most=256,
+        low="model's own",
+        has_none=True,
+        label=_counted("frame"),
+        text=_counted("frame"),
+        axis=_cell_frames("frame"),
+        row="frames",
+        idle=of_families(VIDEO_FAMILIES, "The video model does not run in this mode."),
+    )
+    event_frames: int | None = setting(
+        None,
+        "draft's frames",
+        "Frames that the draft is shown: event frames, or video frames where it reads video.",
+        effect=INPUT,
+        head=READS,
+        follows="target_input",
+        kind=int,
+        least=1,
+        most=MOST_FRAMES,
+        shown_most=64,
+        low="model's own",
+        has_none=True,
+        label=_counted("frame"),
+        text=_counted("frame"),
+        axis=_cell_frames("event frame"),
+        row="frames",
+        idle=of_families(EVENT_FAMILIES, "The event model does not run in this mode."),
+    )
+    gamma: int = setting(
+        5,
+        "drafted per round",
+        "Tokens γ that the draft proposes per round.",
+        head=SPECULATION,
+        follows="drafter",
+        least=1,
+        shown_most=64,
+        axis="γ {}",
+        idle=where_length_counts,
+    )
+    input: InputSettings = field(default_factory=InputSettings)
+    switches: Switches = field(default_factory=Switches)
+    speculation: SpeculationSettings = field(default_factory=SpeculationSettings)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> GenerationSettings:
+        """The inverse of `to_json`; what an older writer did not know keeps its default."""
+        parts = dict(values)
+        for name, kind in NESTED.items():
+            parts[name] = kind.from_json(values.get(name) or {})
+        return super().from_json(parts)
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name, one level deep."""
+        return {entry.key: getattr(getattr(self, entry.group) if entry.group else self, entry.key) for entry in OF_RUN}
+
+    def validate(self) -> None:
+        """Raises UserError (exit code 2) for values that mean nothing."""
+        values = self.flat()
+        for entry in OF_RUN:
+            entry.validate(values[entry.key])
+        self.speculation.check()
+
+
+@dataclass(frozen=True)
+class ModelChoice(Plain):
+    """Which model, where and in which arithmetic. `name`: bundled name, checkpoint folder, hub id or `random:…`.
+
+    `lora` is an adapter of that kind, merged into the language model.
+    """
+
+    name: str
+    device: str = setting(
+        "auto",
+        "device",
+        "Where the model runs: auto, cpu, cuda or cuda:N.",
+        effect=ROUNDED,
+        head=MODEL,
+        follows="dtype",
+        metavar="D",
+        has_control=False,
+        is_per_role=True,
+        axis="{}",
+    )
+    dtype: str = setting(
+        "auto",
+        "arithmetic",
+        "The kind of number that weights are held and computed in.",
+        effect=ROUNDED,
+        head=MODEL,
+        choices=(("auto", "auto"), ("float32", "fp32"), ("bfloat16", "bf16"), ("float16", "fp16")),
+        has_control=False,
+        is_per_role=True,
+        text={"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"},
+        axis="{}",
+    )
+    quantization: str | None = setting(
+        None,
+        "weights",
+        "The language model's weights in fewer bits.",
+        effect=LOSSY,
+        head=MODEL,
+        follows="device",
+        kind=str,
+        choices=((None, "not quantized"), ("int8", "int8"), ("int4", "int4"), ("nf4", "nf4")),
+        has_none=True,
+        has_control=False,
+        option="quant",
+        is_per_role=True,
+        label="{}",
+        text=lambda value, _: value or "as loaded",
+        axis=lambda value, _: value or "no quantization",
+    )
+    clip: str | None = setting(
+        None,
+        "CLIP",
+        "CLIP tower for an EventGPT checkpoint that holds none.",
+        effect=INPUT,
+        head=MODEL,
+        kind=str,
+        metavar="FOLDER",
+        has_none=True,
+        has_control=False,
+        idle=of_eventgpt,
+    )
+    lora: str | None = None
+
+    def validate(self, role: str) -> None:
+        """Raises UserError (exit code 2) for values that mean nothing."""
+        for entry in OF_MODEL:
+            entry.validate(getattr(self, entry.key), entry.role_flag(role))
+
+
+NESTED: dict[str, type[InputSettings] | type[Switches] | type[SpeculationSettings]] = {
+    "input": InputSettings,
+    "switches": Switches,
+    "speculation": SpeculationSettings,
+}
+"""The groups that GenerationSettings holds beside its own settings."""
+
+OF_RUN: tuple[Setting, ...] = (
+    *settings_in(GenerationSettings),
+    *(entry for name, kind in NESTED.items() for entry in settings_in(kind, name)),
+)
+"""Every setting of a run, by group."""
+
+OF_MODEL: tuple[Setting, ...] = settings_in(ModelChoice, "model")
+"""What is chosen of each model beside its name."""

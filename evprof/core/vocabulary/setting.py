@@ -1,0 +1,230 @@
+"""What a setting says of itself, and when it counts. A field of a settings class carries one: see `setting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.families import FAMILIES, READ_BY
+from evprof.core.vocabulary.modes import Mode, mode_of
+
+T = TypeVar("T")
+
+LOSSLESS, ROUNDED, LOSSY, INPUT = "lossless", "rounded", "lossy", "input"
+"""What a setting does to the answer: nothing; nothing but rounding; it may change it; it changes what is asked."""
+
+EFFECT_WORDS = {
+    LOSSLESS: "Same answer.",
+    ROUNDED: "Same answer but for rounding.",
+    LOSSY: "May change the answer.",
+    INPUT: "",
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides whether a setting counts: the mode, all settings by name, and the models that take part.
+
+    `families` by role; a role that is missing or None has a model of which nobody knows the family.
+    `keeps_roles`: such a one is of a family that its role is offered for; else of any.
+    `roles` are the models that take part (default: those of the mode). `has_cuda` is False where no model that takes
+    part can be on a CUDA device.
+    """
+
+    mode: str
+    values: Mapping[str, Any]
+    families: Mapping[str, str | None] = field(default_factory=dict)
+    roles: tuple[str, ...] | None = None
+    has_cuda: bool = True
+    keeps_roles: bool = False
+
+    @property
+    def described(self) -> Mode:
+        """The mode with all that is known of it."""
+        return mode_of(self.mode)
+
+    @property
+    def taking_part(self) -> tuple[str, ...]:
+        """The roles of the models that take part."""
+        return self.described.roles if self.roles is None else self.roles
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """The roles of those that read their half of the sample."""
+        return tuple(role for role in self.taking_part if role in self.described.reading)
+
+    def reads(self, role: str) -> str:
+        """EVENTS or VIDEO: what the model of a role reads."""
+        chosen = str(self.values[f"{role}_input"])
+        return READ_BY[role] if chosen == "auto" else chosen
+
+    def may_be(self, role: str, keys: tuple[str, ...]) -> bool:
+        """Whether the model of a role is, or may be, of one of these families."""
+        known = self.families.get(role)
+        if known in FAMILIES:
+            return known in keys
+        return not self.keeps_roles or any(FAMILIES[key].reads == READ_BY[role] for key in keys if key in FAMILIES)
+
+
+Condition = Callable[[Situation], str]
+"""Why a setting changes nothing in a situation, in a sentence; "" where it counts."""
+
+Refusal = Callable[[Situation, Any], str]
+"""Why a value cannot be taken in a situation, in a sentence; "" where it can."""
+
+Words = str | Mapping[Any, str] | Callable[[Any, Mapping[str, Any]], str]
+"""A value in words: a template such as "canvas {}", words by value, or a function of it and all values by name."""
+
+Check = Callable[[Any], str]
+"""What a value must be, as it follows "must be"; "" where it is."""
+
+KEY = "setting"
+"""Where a field's metadata keeps its description."""
+
+
+def always(_: Situation) -> str:
+    """The setting counts whatever the rest."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as everybody describes it. `key`, `group` (the class it is a field of) and `default` are its field's.
+
+    Said to people: `name`; `tip`, one sentence, completed by what its `effect` means; `head`, the section it stands
+    under, after the setting that it `follows`. `choices` are values and their words; without any it is a number from
+    `least` to `most`, a text, or on and off. `check` says what is wrong with a value beyond that. `is_free`: other
+    words than the choices may be typed.
+
+    A control shows a number times `scale` with `decimals`, in steps of `step`, up to `shown_most`, with `suffix`; its
+    lowest value may have a name, `low`. `has_none`: the value below the lowest stands for None. `is_above`: the lowest
+    itself is not allowed. `has_control`: the settings popover shows it; some have a place of their own in the window.
+
+    `option` is its name on the command line without dashes ("": its key), `metavar` what stands for a value there;
+    `is_per_role`: there is one for each model.
+
+    `label` says a value that is not the default in a run's label ("" says none), `text` any value in a table, `axis` in
+    the label of a suite's cell. `row` is the key of its line in a table of settings where that differs from its own;
+    `told_with` is the setting whose line tells this one, too. `is_told_idle`: it has its line even where it changes
+    nothing.
+
+    `idle` says why it changes nothing, `refuses` why a value cannot be taken just now, `is_lossy` which values may
+    change the answer where not all do.
+    """
+
+    name: str
+    tip: str
+    effect: str = LOSSLESS
+    head: str = ""
+    follows: str = ""
+    choices: tuple[tuple[Any, str], ...] = ()
+    kind: type = str
+    least: float | None = None
+    most: float | None = None
+    is_above: bool = False
+    check: Check = lambda _: ""
+    is_free: bool = False
+    shown_most: float = 0
+    step: float = 1
+    decimals: int = 0
+    scale: int = 1
+    suffix: str = ""
+    low: str = ""
+    has_none: bool = False
+    has_control: bool = True
+    option: str = ""
+    metavar: str = ""
+    is_per_role: bool = False
+    label: Words = ""
+    text: Words = "{}"
+    axis: Words = ""
+    row: str = ""
+    told_with: str = ""
+    is_told_idle: bool = False
+    idle: Condition = always
+    refuses: Refusal = lambda _, __: ""
+    is_lossy: Callable[[Any], bool] | None = None
+    key: str = ""
+    group: str = ""
+    default: Any = None
+
+    @property
+    def sentence(self) -> str:
+        """The tip, and what the setting does to the answer."""
+        return f"{self.tip} {EFFECT_WORDS[self.effect]}".rstrip()
+
+    @property
+    def known(self) -> tuple[Any, ...]:
+        """The values to choose from; empty for numbers and texts."""
+        return () if self.is_free else tuple(value for value, _ in self.choices)
+
+    @property
+    def flag(self) -> str:
+        """The option with its dashes: `--no-…` turns off what is on by default."""
+        words = self.option or self.key.replace("_", "-")
+        return f"--no-{words}" if self.default is True else f"--{words}"
+
+    def role_flag(self, role: str) -> str:
+        """The option of one model: `--draft-quant`."""
+        return f"--{role}-{self.option or self.key.replace('_', '-')}"
+
+    def may_change_answer(self, value: Any) -> bool:
+        """Whether the answer may be another one at this value than without the setting, beyond rounding."""
+        return self.effect == LOSSY and value != self.default if self.is_lossy is None else self.is_lossy(value)
+
+    def problem(self, value: Any) -> str:
+        """What is wrong with a value, as it follows the setting's name: "must be at least 1, not 0."; "" when nothing
+        is."""
+        if self.has_none and value is None:
+            return ""
+        if self.known and value not in self.known:
+            listed = ", ".join(str(known) for known in self.known if known is not None)
+            return f"must be one of {listed}, not {value}."
+        if self.least is not None and not self._is_within(value):
+            return f"must {self._range}, not {value}."
+        said = self.check(value)
+        return f"must be {said}, not {value!r}." if said else ""
+
+    def validate(self, value: Any, flag: str = "") -> None:
+        """Raises UserError (exit code 2) for a value that means nothing; `flag` is the option to name."""
+        if said := self.problem(value):
+            raise UserError(f"{flag or self.flag} {said}", exit_code=USAGE)
+
+    def _is_within(self, value: Any) -> bool:
+        least, most = self.least or 0, self.most
+        return (value > least if self.is_above else value >= least) and (most is None or value <= most)
+
+    @property
+    def _range(self) -> str:
+        if self.most is None:
+            named = f" ({self.low})" if self.low and not self.has_none else ""
+            return f"be at least {self.least:g}" if self.least else f"be 0{named} or more"
+        return f"lie {'above' if self.is_above else 'from'} {self.least:g} {'and up ' * self.is_above}to {self.most:,g}"
+
+
+def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:
+    """A value in words; numbers as short as they are exact. `values` are all settings by name."""
+    try:
+        if callable(words):
+            return words(value, values)
+        if isinstance(words, Mapping):
+            return words.get(value, f"{value}")
+        return words.format(f"{value:g}" if isinstance(value, float) else value)
+    except (TypeError, ValueError):
+        return str(value)  # of another program: not of the kind that the setting is
+
+
+def setting(default: T, name: str, tip: str, **described: Any) -> T:
+    """A field of a settings class, described: its default, and a Setting of it as the field's metadata."""
+    kind = described.pop("kind", type(default))
+    found: Any = field(default=default, metadata={KEY: Setting(name, tip, kind=kind, default=default, **described)})
+    return found  # type: ignore[no-any-return]  # what a dataclass reads as a field, a type checker reads as its default
+
+
+def settings_in(kind: Any, group: str = "") -> tuple[Setting, ...]:
+    """The settings that a settings class describes, with their keys and the group they are kept in."""
+    return tuple(
+        replace(entry.metadata[KEY], key=entry.name, group=group) for entry in fields(kind) if KEY in entry.metadata
+    )

@@ -1,0 +1,70 @@
+"""All settings in order of presentation, and the one answer to whether a setting counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from evprof.core.vocabulary.generation import MODEL as MODEL_HEAD
+from evprof.core.vocabulary.generation import NESTED, OF_MODEL, OF_RUN, SAMPLING, GenerationSettings
+from evprof.core.vocabulary.inputs import OF_EVENTGPT, OF_IMAGES, READS
+from evprof.core.vocabulary.setting import Setting, Situation
+from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
+from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
+
+HEADS = (READS, OF_EVENTGPT, OF_IMAGES, MODEL_HEAD, LANGUAGE_MODEL, VISION, SAMPLING, SPECULATION, PARALLEL)
+"""Sections of settings, in the order in which tables tell them."""
+
+
+def _presented(described: Iterable[Setting]) -> Iterator[Setting]:
+    """Section by section; a setting that follows another one comes right after it."""
+    listed = list(described)
+    for head in HEADS:
+        waiting = [entry for entry in listed if entry.head == head and not entry.follows]
+        while waiting:
+            entry = waiting.pop(0)
+            yield entry
+            waiting[:0] = [other for other in listed if other.follows == entry.key]
+
+
+SETTINGS: dict[str, Setting] = {entry.key: entry for entry in _presented((*OF_RUN, *OF_MODEL))}
+"""Every setting of a run and of its models by key, in order of presentation."""
+
+DEFAULTS: dict[str, Any] = {entry.key: entry.default for entry in OF_RUN}
+"""Every setting of a run at its default."""
+
+
+def choices_of(key: str) -> tuple[str, ...]:
+    """The words to choose from on a command line or in a file."""
+    return tuple(str(value) for value in SETTINGS[key].known if value is not None)
+
+
+def flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as a session keeps them, one level deep; what is not known stands at its default."""
+    values = dict(DEFAULTS)
+    for group in (settings, *(settings.get(name) for name in NESTED)):
+        if isinstance(group, dict):
+            values |= {key: value for key, value in group.items() if key in DEFAULTS}
+    return values
+
+
+def with_value(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:
+    """The same settings but for one. Raises KeyError for a key that nobody knows."""
+    group = SETTINGS[key].group
+    if not group:
+        return replace(settings, **{key: value})
+    return replace(settings, **{group: replace(getattr(settings, group), **{key: value})})
+
+
+def counts(key: str, here: Situation) -> str:
+    """Why a setting changes nothing in a situation, in a sentence; "" where it counts."""
+    return SETTINGS[key].idle(here)
+
+
+def in_force(settings: GenerationSettings, here: Situation) -> GenerationSettings:
+    """The settings with everything that changes nothing at its default, so that equal measurements look equal."""
+    for key, value in settings.flat().items():
+        if value != DEFAULTS[key] and counts(key, here):
+            settings = with_value(settings, key, DEFAULTS[key])
+    return settings

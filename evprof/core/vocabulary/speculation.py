@@ -1,0 +1,216 @@
+"""How a speculative mode drafts: who, how much at a time, and when."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import Plain
+from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL
+from evprof.core.vocabulary.setting import Situation, setting
+
+SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
+"""Heads of these settings."""
+
+MOST_NODES = 256
+"""Of a draft tree."""
+
+_TREE = re.compile(r"[1-9]\d?(,[1-9]\d?){0,11}\Z")
+_NOBODY_DRAFTS = "Only speculative modes draft."
+
+
+def _where_drafted(here: Situation) -> str:
+    return "" if here.described.drafts else _NOBODY_DRAFTS
+
+
+def _where_mapped(here: Situation) -> str:
+    return "" if here.described.is_paired else _NOBODY_DRAFTS
+
+
+def _where_parallel(here: Situation) -> str:
+    return "" if here.described.is_parallel else "Only parallel prefill drafts while the target prefills."
+
+
+def has_rounds(here: Situation) -> bool:
+    """Whether tokens are drafted again and again after the first ones."""
+    mode = here.described
+    return mode.drafts and (not mode.is_parallel or here.values["afterwards"] == "rounds")
+
+
+def where_length_counts(here: Situation) -> str:
+    """Counts where rounds draft as many tokens as a number says."""
+    if reason := _where_drafted(here):
+        return reason
+    if not has_rounds(here):
+        return "Decoding goes on token by token after the prefill."
+    return "The tree says how much is drafted." if here.values["tree"] and not _where_tree_counts(here) else ""
+
+
+def _where_tree_counts(here: Situation) -> str:
+    if reason := _where_drafted(here):
+        return reason
+    drafter = KINDS.get(here.values["drafter"])
+    is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
+    return "" if is_tree else "Only an EAGLE head drafts trees."
+
+
+def adapter_name(adapter: Any) -> str:
+    """The name of an adapter's folder; "" without one."""
+    return PurePath(str(adapter).rstrip("/\\")).name if adapter else ""
+
+
+@dataclass(frozen=True)
+class SpeculationSettings(Plain):
+    """How a speculative mode drafts."""
+
+    drafter: str = setting(
+        MODEL,
+        "drafter",
+        "Who proposes the tokens that the target checks; some must be trained first.",
+        head=SPECULATION,
+        choices=tuple((key, drafter.word) for key, drafter in DRAFTERS.items()),
+        is_free=True,
+        check=lambda value: "" if value in DRAFTERS else f"one of {', '.join(DRAFTERS)}",
+        metavar="NAME|ADAPTER",
+        label=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+        text=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+        axis="{} drafter",
+        idle=_where_drafted,
+    )
+    adapter: str | None = setting(
+        None,
+        "cache map",
+        "A trained adapter's folder or bundled name; its kind says who drafts.",
+        head=SPECULATION,
+        kind=str,
+        has_none=True,
+        has_control=False,
+        metavar="ADAPTER",
+        label=lambda value, _: adapter_name(value),
+        text=lambda value, _: adapter_name(value) or "none",
+        axis=lambda value, _: adapter_name(value),
+        told_with="drafter",
+        idle=_where_mapped,
+    )
+    length: str = setting(
+        "fixed",
+        "draft length",
+        "Always γ; more after full rounds and less after others; or what costs and acceptance ask.",
+        head=SPECULATION,
+        choices=(("fixed", "fixed"), ("heuristic", "heuristic"), ("budgeted", "budgeted")),
+        option="draft-length",
+        label="{} length",
+        axis="{} length",
+        idle=where_length_counts,
+    )
+    tree: str = setting(
+        "",
+        "draft tree",
+        "Children of a node on each level, such as 3,2,1, where an EAGLE head drafts.",
+        head=SPECULATION,
+        choices=(("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
+        is_free=True,
+        check=lambda value: "" if not value or _TREE.match(value) else "children by level such as 3,2,1",
+        option="draft-tree",
+        metavar="N,N,…",
+        label="tree {}",
+        axis=lambda value, _: f"tree {value}" if value else "",
+        idle=_where_tree_counts,
+    )
+    judges: bool = setting(
+        True,
+        "probabilities",
+        "Whether what both models gave each judged token is kept for the acceptance clinic.",
+        head=SPECULATION,
+        choices=((True, "kept"), (False, "left out")),
+        option="judgements",
+        axis=lambda value, _: "judgements" if value else "no judgements",
+        told_with="drafter",
+        idle=_where_drafted,
+    )
+    begins: str = setting(
+        "load",
+        "draft begins",
+        "Whether the draft starts as the target loads its input, or with the target's prefill.",
+        head=PARALLEL,
+        choices=(("load", "with load"), ("prefill", "with prefill")),
+        option="draft-begins",
+        label="from {}",
+        text="with {}",
+        axis="from {}",
+        idle=_where_parallel,
+    )
+    hidden: int | None = setting(
+        None,
+        "hidden tokens",
+        "Tokens to draft while the target prefills; auto: as many as there is time for.",
+        head=PARALLEL,
+        kind=int,
+        least=0,
+        shown_most=512,
+        low="auto",
+        has_none=True,
+        option="hidden-tokens",
+        label="{} hidden",
+        text=lambda value, _: "as time allows" if value is None else str(value),
+        axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
+        idle=_where_parallel,
+    )
+    verify: str = setting(
+        "after",
+        "verified",
+        "Hidden tokens are checked in a pass of their own, or within the prefill's last chunk.",
+        head=PARALLEL,
+        choices=(("after", "in a pass"), ("last-chunk", "in last chunk")),
+        label="{}",
+        text={"after": "after prefill", "last-chunk": "in the last chunk"},
+        axis={"after": "verified after", "last-chunk": "verified in the last chunk"},
+        idle=_where_parallel,
+    )
+    afterwards: str = setting(
+        "plain",
+        "afterwards",
+        "Decoding goes on token by token, or in rounds as in speculative mode.",
+        head=PARALLEL,
+        choices=(("plain", "plain"), ("rounds", "in rounds")),
+        label="then {}",
+        axis="then {}",
+        idle=_where_parallel,
+    )
+
+    @property
+    def needs_draft_model(self) -> bool:
+        """Whether the draft model takes part; the others draft without one."""
+        return DRAFTERS[self.drafter].takes_draft if self.drafter in DRAFTERS else False
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Children of a node by level; empty for a chain."""
+        return tuple(map(int, self.tree.split(","))) if self.tree else ()
+
+    @property
+    def nodes(self) -> int:
+        """Drafted tokens of a whole tree; 0 for a chain."""
+        nodes, level = 0, 1
+        for width in self.widths:
+            level *= width
+            nodes += level
+        return nodes
+
+    def check(self) -> None:
+        """Raises UserError (exit code 2) for settings that need each other."""
+        if DRAFTERS[self.drafter].is_trained and not self.adapter:
+            raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
+        if self.tree and not DRAFTERS[self.drafter].drafts_trees:
+            raise UserError(
+                f"Only an EAGLE-style head drafts trees; drafter {self.drafter} gives a chain, so leave --draft-tree "
+                "out.",
+                exit_code=USAGE,
+            )
+        if self.nodes > MOST_NODES:
+            raise UserError(
+                f"--draft-tree {self.tree} has {self.nodes} nodes; {MOST_NODES} is the most.", exit_code=USAGE
+            )

@@ -1,0 +1,226 @@
+"""Which optimizations compute the answer. Every default is the published behaviour, or changes no token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evprof.core.plain import Plain
+from evprof.core.vocabulary.families import VIDEO
+from evprof.core.vocabulary.inputs import of_eventgpt, where_read
+from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Situation, setting
+
+LANGUAGE_MODEL, VISION = "Language model", "Vision"
+"""Heads of these settings."""
+
+LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
+"""KV caches that keep less than was computed."""
+
+FORGETFUL_CACHES = ("hqq8", "hqq4")
+"""Those of them that cannot take a rejected token back."""
+
+
+def _words(*names: str, **others: str) -> tuple[tuple[Any, str], ...]:
+    return (*((name, name) for name in names), *others.items())
+
+
+def _where_alone(here: Situation) -> str:
+    return "Early exit changes the answer, and speculation must not." if here.described.is_paired else ""
+
+
+def _where_tokens_leave(here: Situation) -> str:
+    leaves = here.values["early_exit"] is not None and not here.described.is_paired
+    return "" if leaves else "No token leaves early."
+
+
+def _cache_refusal(here: Situation, value: Any) -> str:
+    cannot = value in FORGETFUL_CACHES and here.described.drafts
+    return "An hqq cache cannot forget rejected tokens; speculative mode needs that." if cannot else ""
+
+
+def _step_refusal(here: Situation, value: Any) -> str:
+    """Why a decode step cannot be compiled or captured; in the engine's order."""
+    if value not in ("compiled", "graphs"):
+        return ""
+    if value == "graphs" and not here.has_cuda:
+        return "CUDA graphs need a model on a CUDA device."
+    if here.values["early_exit"] is not None and not here.described.is_paired:
+        return "Early exit decides token by token how far to go."
+    cache = here.values["cache"]
+    if cache not in ("auto", "static"):
+        return f"It needs a cache that is written in place: choose the static KV cache instead of {cache}."
+    return ""
+
+
+_where_video_is_read = where_read(VIDEO, "No model reads a video.")
+
+
+@dataclass(frozen=True)
+class Switches(Plain):
+    """Which optimizations are on. "auto" leaves the choice to the engine, which reports what it took."""
+
+    attention: str = setting(
+        "auto",
+        "attention",
+        "The kernel that computes attention.",
+        effect=ROUNDED,
+        head=LANGUAGE_MODEL,
+        choices=_words("auto", sdpa="SDPA", flash="flash", eager="eager"),
+        label={"sdpa": "sdpa", "flash": "flash", "eager": "eager attention"},
+        is_told_idle=True,
+    )
+    cache: str = setting(
+        "auto",
+        "KV cache",
+        "Dynamic grows, static is set aside once: same answer. fp8 and hqq keep less: may change the answer.",
+        head=LANGUAGE_MODEL,
+        choices=_words("auto", "dynamic", "static", "fp8", hqq8="hqq 8 bit", hqq4="hqq 4 bit"),
+        label={"dynamic": "dynamic", "static": "static", **{name: f"{name} cache" for name in LOSSY_CACHES}},
+        is_told_idle=True,
+        refuses=_cache_refusal,
+        is_lossy=lambda value: value in LOSSY_CACHES,
+    )
+    step: str = setting(
+        "auto",
+        "decode step",
+        "One kernel at a time, compiled, or as a recorded CUDA graph.",
+        effect=ROUNDED,
+        head=LANGUAGE_MODEL,
+        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs"),
+        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs"},
+        is_told_idle=True,
+        refuses=_step_refusal,
+    )
+    prefill_chunk: int = setting(
+        0,
+        "prefill",
+        "Positions per prefill pass: smaller takes less memory and more time.",
+        effect=ROUNDED,
+        head=LANGUAGE_MODEL,
+        least=0,
+        shown_most=65_536,
+        step=256,
+        low="all at once",
+        label="chunk {}",
+        text=lambda value, _: f"{value} at a time" if value else "all at once",
+        is_told_idle=True,
+    )
+    early_exit: int | None = setting(
+        None,
+        "early exit",
+        "Lets a token leave after this layer when the model is sure enough.",
+        effect=LOSSY,
+        head=LANGUAGE_MODEL,
+        kind=int,
+        least=1,
+        shown_most=256,
+        low="never",
+        has_none=True,
+        metavar="LAYER",
+        label=lambda value, values: f"exit {value} at {values['exit_confidence']:g}",
+        text=lambda value, values: "off" if value is None else f"layer {value} when {values['exit_confidence']:g} sure",
+        axis=lambda value, _: "no early exit" if value is None else f"early exit {value}",
+        is_told_idle=True,
+        idle=_where_alone,
+    )
+    exit_confidence: float = setting(
+        0.9,
+        "when sure by",
+        "The probability from which a token may leave early.",
+        effect=LOSSY,
+        head=LANGUAGE_MODEL,
+        least=0,
+        most=1,
+        step=5,
+        scale=100,
+        suffix=" %",
+        metavar="P",
+        told_with="early_exit",
+        idle=_where_tokens_leave,
+        is_lossy=lambda _: False,
+    )
+    vision_cache: str = setting(
+        "off",
+        "vision cache",
+        "Keeps visual embeddings for the next run on the same input.",
+        head=VISION,
+        choices=_words("off", "memory", "disk"),
+        label={"memory": "vision cache", "disk": "vision cache on disk"},
+        is_told_idle=True,
+    )
+    visual_keep: float = setting(
+        1.0,
+        "tokens kept",
+        "Share of the visual tokens that reach the language model.",
+        effect=LOSSY,
+        head=VISION,
+        follows="video_decoder",
+        least=0,
+        most=1,
+        is_above=True,
+        step=5,
+        scale=100,
+        suffix=" %",
+        metavar="SHARE",
+        label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
+        text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
+        is_told_idle=True,
+    )
+    prune_by: str = setting(
+        "attention",
+        "chosen by",
+        "Keeps what the tower attends to most, or what is least alike.",
+        effect=LOSSY,
+        head=VISION,
+        follows="visual_keep",
+        choices=_words("attention", "similarity"),
+        told_with="visual_keep",
+        idle=lambda here: "Every visual token is kept." if here.values["visual_keep"] == 1 else "",
+        is_lossy=lambda _: False,
+    )
+    projector: str = setting(
+        "reference",
+        "projector",
+        "EventGPT's projector before pooling, as published, or fused with it after pooling: less work.",
+        effect=ROUNDED,
+        head=VISION,
+        follows="prune_by",
+        choices=_words("reference", "fused"),
+        label="{} projector",
+        idle=of_eventgpt,
+    )
+    frame_cache: str = setting(
+        "off",
+        "frame cache",
+        "Keeps decoded video frames for the next run on the same video.",
+        head=VISION,
+        choices=_words("off", "disk"),
+        label="frame cache",
+        is_told_idle=True,
+        idle=_where_video_is_read,
+    )
+    prefetch: str = setting(
+        "off",
+        "input files",
+        "Before every run the input's files are read into memory (warm), or dropped from it (cold).",
+        head=VISION,
+        choices=_words("off", "warm", "cold"),
+        label="{} files",
+        text={"off": "as they are", "warm": "in memory", "cold": "on disk"},
+        is_told_idle=True,
+    )
+    video_decoder: str = setting(
+        "auto",
+        "video decoder",
+        "The library that decodes video files; auto is PyAV.",
+        head=VISION,
+        choices=_words("auto", "pyav", "torchcodec"),
+        label="{}",
+        is_told_idle=True,
+        idle=_where_video_is_read,
+    )
+
+
+def _unusual_pruning(values: Any) -> str:
+    by = values["prune_by"]
+    return "" if by == "attention" else f" by {by}"
