@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
@@ -25,7 +24,7 @@ class TraceSettings(Plain):
 
 
 @dataclass(frozen=True)
-class RunRequest:
+class RunRequest(Plain):
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
 
     `warmup` None is one where a model has to be loaded, else none.
@@ -106,21 +105,6 @@ class RunRequest:
     def input_of(self, role: str) -> str:
         """ "events" or "video": the half of the sample that the model of this role reads."""
         return input_of(self.settings.input, role)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunRequest:
-        """The inverse of `to_json`."""
-        parts = dict(values)
-        parts["sample"] = Sample.from_json(values["sample"])
-        for role in ("draft", "target"):
-            parts[role] = ModelChoice.from_json(values[role]) if values.get(role) else None
-        parts["settings"] = GenerationSettings.from_json(values["settings"])
-        parts["trace"] = TraceSettings.from_json(values["trace"]) if values.get("trace") else None
-        return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})
 
 
 def roles_of(mode: str, speculation: SpeculationSettings | None = None) -> tuple[str, ...]:

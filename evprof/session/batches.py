@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evprof.core.batches import BATCHES, BatchRow
-from evprof.session.validation import fits
+from evprof.core.plain import fits
 
 
 def read_batches(facts: Mapping[str, Any]) -> list[BatchRow]:

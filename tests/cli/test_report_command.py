@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def test_an_answer_cannot_leave_its_place(evprof, session: Path, tmp_path: Path,
         source = read(path)
         for run in source.runs:
             run.info.text = hostile
-            run.info.sample["name"] = hostile
+            run.info.sample = replace(run.info.sample, name=hostile)
         return source
 
     monkeypatch.setattr(writing, "read_source", tampered)

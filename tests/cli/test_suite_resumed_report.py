@@ -157,7 +157,7 @@ def test_what_was_generated_is_equal(pair: Pair) -> None:
         return sorted(
             (
                 run.info.cell,
-                run.info.sample["name"],
+                run.info.sample.name,
                 run.info.repeat,
                 run.info.role,
                 run.info.text or "",

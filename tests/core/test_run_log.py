@@ -26,7 +26,7 @@ from evprof.core.run_log import RunBook, RunLog
 
 
 def info(run_id: int = 1) -> RunInfo:
-    return RunInfo(run_id, 1, 0, TARGET, "speculative", {}, {})
+    return RunInfo(run_id, 1, 0, TARGET, "speculative")
 
 
 def span(span_id: int, phase: int, name: str, start_ns: int, end_ns: int = -1, *, parent_id: int = -1) -> SpanRecord:

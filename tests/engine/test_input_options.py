@@ -301,7 +301,7 @@ def test_a_run_says_what_was_really_read(engine: Any, sample: Sample, sink: Any,
     engine.run(RunRequest("side-by-side", Sample(sample.events_path, prompt="?"), draft, target, settings), sink, never)
     started = [message.info for message in sink.messages if isinstance(message, RunStarted)]
     assert [message.status for message in sink.messages if isinstance(message, RunEnded)] == ["finished"] * 2
-    assert [info.settings["input"]["draft_input"] for info in started] == ["events", "auto"]
-    assert [info.settings["input"]["target_input"] for info in started] == ["events", "events"]
+    assert [info.settings.input.draft_input for info in started] == ["events", "auto"]
+    assert [info.settings.input.target_input for info in started] == ["events", "events"]
     said = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
     assert "tiny-target was shown 8 event frames as video." in said

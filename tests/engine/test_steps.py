@@ -169,7 +169,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 torch._inductor.config.cpp.cxx = ("no-such-compiler",)
 config = LlamaConfig(

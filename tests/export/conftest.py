@@ -33,6 +33,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
+from told import told
 
 ZERO = 123_456_789_000_000_001
 US = 1_000
@@ -64,8 +65,7 @@ def run_info(run_id: int, start_ns: int | None = ZERO) -> RunInfo:
         repeat=0,
         role="target",
         mode="speculative",
-        settings={},
-        sample={},
+        **told({}, {}),
         start_ns=start_ns,
         models={"target": MODEL},
     )

@@ -57,7 +57,7 @@ def suite_of(runs: list[RunLog]) -> list[RunLog]:
         failed.absorb(
             SpanRecord(8, span.span_id, span.parent_id, SETTLED, span.role, span.name, span.start_ns, span.end_ns or 0)
         )
-    imported = RunLog(RunInfo(9, 9, 0, "target", "target", {}, {}, start_ns=0, status="finished", cell="published"))
+    imported = RunLog(RunInfo(9, 9, 0, "target", "target", start_ns=0, status="finished", cell="published"))
     imported.info.imported = ImportedFacts("old.json", "five-stage", 4)
     for place, (name, start, end) in enumerate((("load", 0, 20), ("vision+prefill", 20, 90), ("decode", 90, 300))):
         imported.absorb(SpanRecord(9, place, -1, SETTLED, "target", name, start * MS, end * MS))

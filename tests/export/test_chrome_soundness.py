@@ -24,6 +24,8 @@ from evprof.core.records import (
 )
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.report.data import Source
 
@@ -59,7 +61,9 @@ def logs(draw: st.DrawFn, run_id: int) -> RunLog:
     start = draw(st.sampled_from([ZERO, ZERO, ZERO, None]))
     status = draw(st.sampled_from(["finished", "failed", "cancelled", "running"]))
     end = draw(st.sampled_from([None, ZERO + 900, ZERO + 5000]))
-    info = RunInfo(run_id, 1, 0, "target", "target", {}, {}, "2026-01-02T03:04:05+00:00", status, "why\x07")
+    info = RunInfo(
+        run_id, 1, 0, "target", "target", GenerationSettings(), Sample(), "2026-01-02T03:04:05+00:00", status, "why\x07"
+    )
     info.start_ns, info.end_ns, info.imported = start, end, imported
     run = RunLog(info)
     records: list[Record] = []

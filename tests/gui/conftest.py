@@ -26,6 +26,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from told import told
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -162,8 +163,7 @@ def _add_row(
         0,
         role,
         mode,
-        dict(settings or {}),
-        {"name": sample, "prompt": "What is there?"},
+        **told(settings or {}, {"name": sample, "prompt": "What is there?"}),
         start_ns=0,
         warmup=warmup,
         cell=cell,

@@ -519,7 +519,7 @@ def test_rounds_that_cannot_be_break_nothing(
     emitted: int,
 ) -> None:
     recording = Recording()
-    info = RunInfo(1, 1, 0, "target", "speculative", {"gamma": 5}, {"name": "a"}, start_ns=0)
+    info = RunInfo(1, 1, 0, "target", "speculative", sample=Sample(name="a"), start_ns=0)
     info.speculation = SpeculationFacts("x", "model", tree="a,b" if accepted == 7 else "")
     recording.post(RunStarted(1, info))
     for place, round_index in ((0, -1), (1, 99), (7, 0)):

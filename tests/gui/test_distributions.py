@@ -156,7 +156,7 @@ def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict
 
 
 def _start(recording: Recording, run_id: int, **facts: object) -> None:
-    info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target", settings={}, sample={})
+    info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target")
     for name, value in facts.items():
         setattr(info, name, value)
     recording.post(RunStarted(run_id, info))

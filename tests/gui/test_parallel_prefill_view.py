@@ -31,6 +31,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
+from told import told
 from ui.columns.model_pair import ModelPair
 from ui.columns.token_text import _pen
 from ui.runs.run_entries import RunEntries
@@ -148,7 +149,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
 
 def test_what_was_drafted_early_is_verified_where_it_was() -> None:
     recording = Recording()
-    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)
+    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)
     recording.post(RunStarted(1, info))
     spans = (
         (0, -1, DRAFT, "prefill", 0, 10),
@@ -181,7 +182,7 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
 def test_a_window_that_goes_on_reaches_to_now() -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
     controller = RunController(recording)
     controller.pull()
     run = controller.runs[1]
@@ -257,7 +258,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
     assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
     controller = RunController(recording)
     controller.pull()
@@ -277,7 +278,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
 ) -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, {"speculation": asked, "gamma": "many"}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, **told({"speculation": asked, "gamma": "many"}))))
     recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
     controller = RunController(recording)
     controller.pull()

@@ -34,7 +34,7 @@ class Host:
         self.is_busy = True
         self.requests.append(request)
         run_id = request.first_run_id
-        self.recording.post(RunStarted(run_id, RunInfo(run_id, request.group_id, 0, TARGET, "target", {}, {})))
+        self.recording.post(RunStarted(run_id, RunInfo(run_id, request.group_id, 0, TARGET, "target")))
 
     def end(self, status: str = FINISHED) -> None:
         run_id = self.requests[-1].first_run_id

@@ -271,7 +271,7 @@ def test_without_a_run_it_teaches_and_offers_one_button(
 def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[Recording, TimelineView]:
     """A run that has begun at 100 ms of the clock."""
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {}, start_ns=100 * MS)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=100 * MS)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
     view = make_view(RunController(recording))
     clock.ns = 110 * MS

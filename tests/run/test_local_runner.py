@@ -95,7 +95,7 @@ class FaultyEngine(SyntheticEngine):
         self.error = error
 
     def run(self, request, sink, stop):
-        sink.post(RunStarted(request.first_run_id, RunInfo(request.first_run_id, 1, 0, "draft", "draft", {}, {})))
+        sink.post(RunStarted(request.first_run_id, RunInfo(request.first_run_id, 1, 0, "draft", "draft")))
         if self.error is not None:
             raise self.error
 

@@ -23,7 +23,7 @@ from evprof.session.reading import load_session, read_session
 
 
 def begin(recording: Recording, run_id: int = 1) -> None:
-    recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft")))
 
 
 def add(recording: Recording, first: int, count: int, run_id: int = 1) -> None:

@@ -71,15 +71,13 @@ class InstantEngine:
 
     def _answer(self, request: RunRequest, sink: Sink, stop: StopFlag, *, run: tuple[int, str, int]) -> str:
         run_id, role, repeat = run
-        sample = {"name": request.sample.name, "prompt": request.sample.prompt}
         info = RunInfo(
             run_id,
             request.group_id,
             max(repeat, 0) + request.first_repeat,
             role,
             request.mode,
-            {},
-            sample,
+            sample=request.sample,
             warmup=repeat < 0,
             cell=request.cell,
         )
@@ -145,7 +143,7 @@ def outcome(path: Path) -> set[tuple[Any, ...]]:
     return {
         (
             run.info.cell,
-            run.info.sample.get("name"),
+            run.info.sample.name,
             run.info.repeat,
             run.info.role,
             run.info.status,
@@ -172,7 +170,7 @@ def test_two_halves_of_a_row_share_a_group(tmp_path: Path) -> None:
     groups: dict[tuple[Any, ...], set[int]] = {}
     for info in infos_of(tmp_path / "s.evprof"):
         if info.cell != "reference" and not info.warmup:
-            groups.setdefault((info.cell, info.sample["name"], info.repeat), set()).add(info.group_id)
+            groups.setdefault((info.cell, info.sample.name, info.repeat), set()).add(info.group_id)
     assert all(len(found) == 1 for found in groups.values())
     assert len(set.union(*groups.values())) == len(groups)
 

@@ -42,15 +42,13 @@ def info_of(
     row: Row, role: str, run_id: int, status: str = FINISHED, error: str | None = None, *, group: int = 1
 ) -> RunInfo:
     request = row.request(0)
-    sample = {"name": row.sample.name, "prompt": row.sample.prompt}
     return RunInfo(
         run_id,
         group,
         row.repeat,
         role,
         request.mode,
-        {},
-        sample,
+        sample=row.sample,
         status=status,
         error=error,
         cell=row.cell.label,

@@ -72,7 +72,7 @@ class KnownEngine:
         request.validate()
         self.made.append(request)
         run_id, role = request.first_run_id, request.roles[-1]
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings.to_json(), {})))
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings)))
         problem = self.refuses(request)
         if problem is not None or stop.is_set():
             sink.post(RunEnded(run_id, FAILED if problem else CANCELLED, problem))

@@ -37,7 +37,7 @@ MS = 1_000_000
 @pytest.fixture
 def recording() -> Recording:
     made = Recording()
-    made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {})))
+    made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
     return made
 
 

@@ -246,7 +246,7 @@ class ModelColumn:
             self.text.show_column(column)
         self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
         if column is not None:
-            sample = Sample.from_facts(column.run.info.sample)
+            sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
         self.refresh()
 

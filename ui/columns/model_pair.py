@@ -89,7 +89,7 @@ class ModelPair(QWidget):
     def shown_sample(self) -> Sample | None:
         """Whose inputs are on show: a run's, or those of the sample to run next."""
         column = self.left.column or self.right.column
-        return self._sample if column is None else Sample.from_facts(column.run.info.sample)
+        return self._sample if column is None else column.run.info.sample
 
     def keep_sample(self, sample: Sample) -> None:
         """The sample to run next changed, and its files did not."""
@@ -97,7 +97,7 @@ class ModelPair(QWidget):
 
     def _sample_beside(self, other: Column | None) -> Sample | None:
         """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
-        return self._sample if other is None else Sample.from_facts(other.run.info.sample)
+        return self._sample if other is None else other.run.info.sample
 
     @property
     def is_idle(self) -> bool:

@@ -32,7 +32,7 @@ def row_key(run: RunLog) -> object:
     info = run.info
     if not info.cell or info.imported is not None:
         return info.run_id
-    return (info.cell, info.sample.get("name"), info.sample.get("prompt"), info.repeat, info.role, info.warmup)
+    return (info.cell, info.sample.name, info.sample.prompt, info.repeat, info.role, info.warmup)
 
 
 def cell_of(runs: Mapping[int, RunLog], column: Column | None) -> Repeats | None:
@@ -86,7 +86,7 @@ def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
     warmups = running = 0
     for run in last.values():
         info = run.info
-        sample = (info.sample.get("name"), info.sample.get("prompt"), info.group_id if info.imported else 0)
+        sample = (info.sample.name, info.sample.prompt, info.group_id if info.imported else 0)
         if info.status == RUNNING:
             running += 1
         elif info.status != FINISHED:

@@ -13,7 +13,6 @@ from typing import Any
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import Column
 from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
@@ -190,7 +189,7 @@ def differing(one: Column, other: Column) -> set[str]:
 
 def _traits(column: Column) -> dict[str, Any]:
     info = column.runs[0].info
-    traits: dict[str, Any] = {**flat(info.settings), "role": info.role, "mode": info.mode}
+    traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
     for role, model in info.models.items():
         own = "" if role == info.role else f"{role} "
         for name in ("name", "dtype", "quantization", "device"):

@@ -304,7 +304,7 @@ def speculation_doubles(evidence: Evidence) -> Finding:
 def pruning_saves(evidence: Evidence) -> Finding:
     """A configuration with fewer visual tokens against the same with all."""
     for one, other in evidence.twins("visual_keep"):
-        kept = [column.runs[0].info.settings.get("switches", {}).get("visual_keep", 1.0) for column in (one, other)]
+        kept = [column.runs[0].info.settings.switches.visual_keep for column in (one, other)]
         if 1.0 not in kept:
             continue
         whole, pruned = (one, other) if kept[0] == 1.0 else (other, one)

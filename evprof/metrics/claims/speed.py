@@ -255,7 +255,7 @@ def _fewer_tokens(draft: Column, target: Column) -> Finding | None:
     if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
         return None
     settings = [column.runs[0].info.settings for column in (draft, target)]
-    if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
+    if any(entry.ignore_eos for entry in settings) or told.tokens.before == told.tokens.after:
         return None
     if any(map(is_mostly_cut_off, (draft, target))):
         return nothing("Most answers of one model are as long as allowed: their length is the limit's, not its own.")

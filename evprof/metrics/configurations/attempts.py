@@ -12,6 +12,6 @@ def last_attempts(runs: Iterable[RunLog]) -> list[RunLog]:
     kept: dict[object, RunLog] = {}
     for run in runs:
         info = run.info
-        row = (info.cell, info.sample.get("name"), info.sample.get("prompt"), info.repeat, info.role, info.warmup)
+        row = (info.cell, info.sample.name, info.sample.prompt, info.repeat, info.role, info.warmup)
         kept[row if info.cell and info.imported is None else info.run_id] = run
     return sorted(kept.values(), key=lambda run: run.run_id)

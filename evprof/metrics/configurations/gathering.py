@@ -89,7 +89,7 @@ def sample_key(run: RunLog) -> SampleKey:
 
 def sample_of(info: RunInfo) -> SampleKey:
     """The same of what is known of a run apart from its rows."""
-    return str(info.sample.get("name") or ""), str(info.sample.get("prompt") or "")
+    return info.sample.name, info.sample.prompt
 
 
 def by_sample(runs: Iterable[RunLog]) -> dict[SampleKey, list[RunLog]]:

@@ -13,10 +13,11 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES, READ_BY
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import OF_EVENTGPT, of_eventgpt
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.setting import Setting, Situation, said
-from evprof.core.vocabulary.settings import SETTINGS, flat
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.view.columns import Column
 
@@ -56,7 +57,7 @@ def situation_of(run: RunLog, role: str) -> Situation:
     """What decides which settings count for one model of a run; one that is not known yet is of its role's family."""
     model = run.info.models.get(role)
     usual = next(family.key for family in FAMILIES.values() if family.role == role)
-    return Situation(run.info.mode, flat(run.info.settings), {role: model.family if model else usual}, (role,))
+    return Situation(run.info.mode, run.info.settings.flat(), {role: model.family if model else usual}, (role,))
 
 
 def settings_of(run: RunLog, role: str) -> tuple[ToldSetting, ...]:
@@ -78,13 +79,13 @@ def told_settings(run: RunLog, role: str) -> tuple[ToldSetting, ...]:
     if run.info.imported is None:
         return listed
     of_model = _OF_MODEL if role in run.info.models else ()
-    return tuple(setting for setting in listed if setting.key in run.info.settings or setting.key in of_model)
+    return tuple(setting for setting in listed if setting.key in run.info.given_settings or setting.key in of_model)
 
 
 class _Known(NamedTuple):
     """What was worked out for a run's settings: lists of runs ask for it many times a second, and it never changes."""
 
-    settings: dict[str, Any]
+    settings: GenerationSettings
     model: ModelFacts | None
     listed: tuple[ToldSetting, ...]
 

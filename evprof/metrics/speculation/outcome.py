@@ -17,9 +17,7 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import sample_key
-from evprof.metrics.configurations.settings_text import SPECULATION_KEYS
 from evprof.metrics.figures.stages import Interval, settled_intervals, union_ns
 
 
@@ -177,8 +175,7 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
     greedy repeats are one observation of acceptance, however often they are timed."""
     found: dict[object, RunLog] = {}
     for run in runs:
-        values = flat(run.info.settings)
-        drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
+        drafting = run.info.mode, run.info.settings.gamma, run.info.settings.speculation
         key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
         # Files of other programs tell no rounds, by which two answers could be known to be one.
         place = key if run.info.imported is None else run.run_id

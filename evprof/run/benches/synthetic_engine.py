@@ -15,6 +15,7 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import BEGIN, END, ORIGIN_TARGET, SETTLED, TARGET, KvRecord, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
+from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_S
 
 ENVIRONMENT: dict[str, Any] = {"device": "synthetic", "driver": None, "torch": None, "transformers": None, "gpu": None}
@@ -73,8 +74,8 @@ def synthetic_info(request: RunRequest, start_ns: int) -> RunInfo:
         repeat=0,
         role=TARGET,
         mode="target",
-        settings=request.settings.to_json(),
-        sample={"events": None, "video": None, "prompt": request.sample.prompt},
+        settings=request.settings,
+        sample=Sample(prompt=request.sample.prompt),
         start_ns=start_ns,
         environment=dict(ENVIRONMENT),
     )

@@ -185,8 +185,7 @@ class Progress:
 
 def row_key(info: RunInfo) -> RowKey:
     """What the run of a suite is known by."""
-    sample = info.sample
-    return RowKey(info.cell, str(sample.get("name")), str(sample.get("prompt")), info.repeat, info.role)
+    return RowKey(info.cell, info.sample.name, info.sample.prompt, info.repeat, info.role)
 
 
 def _is_half(info: RunInfo) -> bool:

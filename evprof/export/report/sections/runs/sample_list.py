@@ -42,7 +42,7 @@ def _table(data: ReportData, place: int) -> Table:
         text = said(run) or ""
         rows.append(
             (
-                Cell(str(run.info.sample.get("name") or f"run {run.run_id}")),
+                Cell(run.info.sample.name or f"run {run.run_id}"),
                 Cell(_picture_size(run)),
                 Cell(_visual_shape(run)),
                 Cell(text[:MOST_CHARACTERS] + ("…" if len(text) > MOST_CHARACTERS else "")),
