@@ -148,11 +148,6 @@ def scene_of(sample: Sample, *, has_draft: bool = True) -> str:
     return _digest([hashes, clip])
 
 
-def key_of(scene: str, prompt: str) -> str:
-    """What tells an example from all others of a collection."""
-    return _digest([scene, prompt])
-
-
 def head_line(settings: dict[str, Any]) -> str:
     """The journal's first line."""
     return _line({"evprof_collection": VERSION, "settings": settings})
