@@ -172,7 +172,7 @@ BATCH = {
     "decode_tok_s": Maybe(Number),
     "peak_bytes": Maybe(int),
 }
-SESSION = {
+SESSION: dict[str, Any] = {
     "schema_version": int,
     "batches": [BATCH],
     "evprof_version": str,

@@ -264,7 +264,7 @@ def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: 
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=5e-3)
     for _ in range(60):
         optimizer.zero_grad()
-        trainee.loss(examples).backward()  # type: ignore[no-untyped-call]  # torch's own is not annotated
+        trainee.loss(examples).backward()
         optimizer.step()
     after = trainee.figures(examples)
     assert after.match > before.match

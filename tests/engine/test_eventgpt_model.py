@@ -130,7 +130,7 @@ def encode_by_hand(model: EventGptModel, frames: torch.Tensor, *, has_adaptor: b
         rows.append(out)
     temporal = [row.sum(dim=0) / len(row) for row in rows]
     spatial = [sum(row[token] for row in rows) / len(rows) for token in range(len(rows[0]))]
-    return torch.stack([*temporal, *spatial])  # type: ignore[list-item]  # sum of tensors is a tensor
+    return torch.stack([*temporal, *spatial])
 
 
 @pytest.mark.parametrize(("frames", "has_adaptor"), [(1, True), (5, True), (3, False)])
@@ -178,7 +178,7 @@ def test_a_splice_keeps_the_order() -> None:
 def write_events(path: Path, *, last_us: int = 49_000) -> dict[str, npt.NDArray[Any]]:
     rng = np.random.default_rng(5)
     count = 603
-    columns = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "x": rng.integers(0, 40, count).astype(np.uint16),
         "y": rng.integers(0, 30, count).astype(np.uint16),
         "t": np.linspace(0, last_us, count).astype(np.int64),

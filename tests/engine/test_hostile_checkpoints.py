@@ -38,7 +38,7 @@ BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgp
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: Any = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     vision = CLIPVisionConfig(**sizes, image_size=28, patch_size=14)
     text = LlamaConfig(**sizes, vocab_size=765, num_key_value_heads=2, max_position_embeddings=64)
     folder = tmp_path_factory.mktemp("hostile") / "m"

@@ -53,7 +53,7 @@ ROWS, TOKENS, PATCH = 32_064, 64, 4
 CPU = torch.device("cpu")
 BUNDLED = Path(__file__).parents[2] / "assets" / "models"
 SLOTS = {LLAVA: 32_000, VIDEO_LLAVA: 32_001, LLAVA_NEXT_VIDEO: 32_000}
-CLASSES = {
+CLASSES: dict[str, tuple[Any, Any]] = {
     LLAVA: (LlavaForConditionalGeneration, TheirLlavaConfig),
     VIDEO_LLAVA: (VideoLlavaForConditionalGeneration, TheirVideoLlavaConfig),
     LLAVA_NEXT_VIDEO: (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig),
@@ -117,7 +117,9 @@ def theirs_of(config: LlavaConfig, network: LlavaModel) -> Any:
 def ours_of(config: LlavaConfig, network: LlavaModel) -> VideoLanguageModel:
     facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
     decoder = LlamaDecoder.take_over(network.language_model)
-    transform = ClipTransform.square(config.vision.image_size)
+    edge = config.vision.image_size
+    assert isinstance(edge, int)
+    transform = ClipTransform.square(edge)
     return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts)
 
 
@@ -156,7 +158,7 @@ def test_the_answer_is_about_what_is_shown(sample: Any, sink: Any, never: Any) -
     settings = GenerationSettings(max_new_tokens=8, ignore_eos=True, frames=2)
     model = ours_of(config, network)
     answer, _, _ = answered(model, settings, sample, sink, never)
-    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)  # type: ignore[arg-type, union-attr]  # a tensor of this family's tower
+    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)
     other, _, _ = answered(model, settings, sample, sink, never)
     assert answer != other
 

@@ -213,9 +213,10 @@ def logits(model: VisionLanguageModel, ids: torch.Tensor) -> torch.Tensor:
 
 def test_transformers_itself_reads_what_we_write(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> None:
     folder = write_llava(tmp_path / "m", VIDEO_LLAVA, vocabulary_files[1])
-    theirs, report = VideoLlavaForConditionalGeneration.from_pretrained(
+    loaded: Any = VideoLlavaForConditionalGeneration.from_pretrained(
         folder, dtype=torch.float32, output_loading_info=True
     )
+    theirs, report = loaded
     assert not any(report.values()), report
     ours = load_model(ModelChoice(str(folder)), "target", nothing, NEVER)
     assert isinstance(ours, VideoLanguageModel)

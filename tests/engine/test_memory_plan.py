@@ -227,7 +227,7 @@ def test_random_text_is_varied_and_the_same_every_time() -> None:
     again = build_random(random_config(choice.name), torch.device("cpu"), torch.float32, lambda *_: None, never)
     assert torch.equal(
         again.language_model.lm_head.weight,
-        model.language_model.lm_head.weight,  # type: ignore[union-attr, arg-type]
+        model.language_model.lm_head.weight,
     )
 
 

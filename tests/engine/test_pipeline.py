@@ -67,7 +67,7 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     finish(network, CPU)
-    common = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
+    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=40))
         if is_video

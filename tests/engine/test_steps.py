@@ -286,7 +286,8 @@ def test_buckets_give_the_eager_tokens(way: str, kv_heads: int, length: int, sin
 def test_buckets_follow_eager_logits_closely() -> None:
     decoder = LlamaDecoder.take_over(llama(5))
     ids = prompt_of(STRIDE + 40, 5)
-    eager, cache = opened(decoder, 700).opened, opened(decoder, 1200).opened
+    eager = opened(decoder, 700).opened
+    cache: Any = opened(decoder, 1200).opened
     decoder(decoder.embed(ids[:, :-4]), eager)
     decoder(decoder.embed(ids[:, :-4]), cache)
     expected = decoder(decoder.embed(ids[:, -4:]), eager, keep=4)
@@ -423,7 +424,7 @@ def refused(*_: Any) -> Any:
 def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
     """A graph can be captured, and a host run ahead, only if no value is asked for between launches."""
     decoder = LlamaDecoder.take_over(llama(9))
-    cache = opened(decoder, 1200).opened
+    cache: Any = opened(decoder, 1200).opened
     decoder(decoder.embed(prompt_of(STRIDE + 3)), cache)
     eager = make_cache(STATIC, decoder.config, capacity=64, device=CPU, dtype=torch.float32)
     decoder(decoder.embed(prompt_of(9)), eager)

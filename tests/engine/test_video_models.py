@@ -56,7 +56,6 @@ def configs() -> tuple[CLIPVisionConfig, LlamaConfig]:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=256,
-        rope_theta=10_000.0,
     )
     return vision, text
 
@@ -71,7 +70,7 @@ def pair(family: str) -> tuple[LlavaModel, Any]:
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     patches = (EDGE // PATCH) ** 2
-    common = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
+    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=8 * (patches + 1)))
         if is_video

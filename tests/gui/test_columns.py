@@ -197,7 +197,8 @@ def test_a_run_fills_the_column_while_it_goes_on(
 ) -> None:
     """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
     controller = RunController(Recording())
-    states, lengths, working = set(), set(), set()
+    states, lengths = set(), set()
+    working: set[str] = set()
 
     def follow() -> None:
         run = controller.run(1)

@@ -52,7 +52,7 @@ def recording() -> Recording:
     made = Recording()
     engine = ScriptedEngine(speed=200)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
-    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    draft = target = ModelChoice("scripted")
     for run_id, (mode, asked) in enumerate(
         (
             ("parallel-prefill", SpeculationSettings(afterwards="rounds")),
@@ -63,7 +63,7 @@ def recording() -> Recording:
         start=1,
     ):
         settings = GenerationSettings(speculation=asked)
-        request = RunRequest(mode, sample, **models, settings=settings, first_run_id=run_id, group_id=run_id)
+        request = RunRequest(mode, sample, draft, target, settings, first_run_id=run_id, group_id=run_id)
         engine.run(request, made, threading.Event())
     return made
 
@@ -172,9 +172,10 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
     track = Track(columns_of(controller.runs, (1, 1))[1])
     track.update()
-    starts, drafts, verifies, ends, *_, begins = track.rounds()
-    assert [int(column[0]) // MS for column in (starts, drafts, begins, verifies, ends)] == [10, 40, 104, 120, 120]
-    assert [int(column[1]) // MS for column in (starts, drafts, begins, verifies, ends)] == [130, 140, 140, 150, 151]
+    columns = track.rounds()
+    moments = [columns[place] for place in (0, 1, 7, 2, 3)]  # starts, drafted, begins to verify, verified, ends
+    assert [int(column[0]) // MS for column in moments] == [10, 40, 104, 120, 120]
+    assert [int(column[1]) // MS for column in moments] == [130, 140, 140, 150, 151]
     overlap = overlap_of(run, 0)
     assert (overlap.start_ns, overlap.end_ns, overlap.drafted, overlap.accepted) == (10 * MS, 100 * MS, 5, 2)
     controller.close()

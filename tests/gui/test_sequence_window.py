@@ -131,7 +131,8 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
         image = player.image
         assert image is not None
         wanted = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
-        assert image.pixelColor(10, 10).getRgb()[:3] == tuple(int(part) for part in wanted[10, 10])
+        colour = image.pixelColor(10, 10)
+        assert [colour.red(), colour.green(), colour.blue()] == wanted[10, 10].tolist()
     assert "video from 500 ms on" in player._beside()
 
 

@@ -45,7 +45,8 @@ def test_whoever_sees_a_run_end_has_seen_its_rows(start_host, request_for):
     """Reads as a view does, all the time, and counts at each end what was there by then."""
     host, recording = start_host("script:60")
     host.submit(request_for())
-    cursor, seen, at_end = recording.cursor(), dict.fromkeys(recording.streams, 0), {}
+    cursor, seen = recording.cursor(), dict.fromkeys(recording.streams, 0)
+    at_end: dict[int, dict[str, int]] = {}
     while len(at_end) < 2:
         news = cursor.read()
         for name, (_, stop) in news.ranges.items():

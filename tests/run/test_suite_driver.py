@@ -17,6 +17,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.protocols import Sink, StopFlag
+from evprof.core.recording import Recording
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
@@ -186,7 +187,7 @@ def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
 
 def test_memory_is_let_go_of_and_the_engine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings: list[Any] = []
-    whole = suite_module.Recording
+    whole = Recording
 
     def counted() -> Any:
         recordings.append(whole())

@@ -121,7 +121,7 @@ def test_every_field_of_the_switches_can_be_told_apart() -> None:
         "video_decoder": "torchcodec",
     }
     assert set(changed) == set(Switches().to_json())
-    enabling = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
+    enabling: dict[str, dict[str, Any]] = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
     for name, value in changed.items():
         base = enabling.get(name, {})
         texts = []

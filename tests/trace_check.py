@@ -71,7 +71,7 @@ class TraceCheck:
                 and isinstance(entry.get("name"), str)
                 and entry["name"] != ""
                 and all(type(entry.get(key)) is int for key in ("pid", "tid"))
-                and all(type(time) in (int, float) and math.isfinite(time) and time >= 0 for time in times)
+                and all(isinstance(time, int | float) and math.isfinite(time) and time >= 0 for time in times)
                 and (entry["ph"] == "M" or entry["ph"] == "C" or bool(entry.get("cat")))
             )
             if not is_sound:
