@@ -103,23 +103,31 @@ def reader_of(kind: Any) -> Reader:
         return _row_reader(origin, reader_of(parts[0]), count)
     if is_dataclass(kind):
         return _record_reader(kind)
-    return _atom_reader(_PLAIN.get(kind, lambda value: isinstance(value, kind)))
+    return _ATOM_READERS.get(kind) or _atom_reader(kind)
 
 
-_PLAIN: dict[Any, Callable[[Any], bool]] = {
-    Any: lambda _value: True,
-    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63,
-}
-
-
-def _atom_reader(is_fitting: Callable[[Any], bool]) -> Reader:
+def _atom_reader(kind: Any) -> Reader:
     def read_atom(value: Any) -> Any:
-        if not is_fitting(value):
+        if not isinstance(value, kind):
             raise UnfitError
         return value
 
     return read_atom
+
+
+def _read_int(value: Any) -> Any:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise UnfitError
+    return value
+
+
+def _read_number(value: Any) -> Any:
+    if type(value) not in (float, int):
+        raise UnfitError
+    return value
+
+
+_ATOM_READERS: dict[Any, Reader] = {Any: lambda value: value, int: _read_int, float: _read_number}
 
 
 def _union_reader(readers: list[Reader], has_none: bool) -> Reader:
