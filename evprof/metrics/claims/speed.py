@@ -13,6 +13,7 @@ from evprof.metrics.claims.evidence import (
     REFUTED,
     Evidence,
     Finding,
+    answering_model,
     are_claims_models,
     are_claims_times,
     first_judged,
@@ -46,8 +47,7 @@ ALL = 0.95
 
 
 def _sizes(evidence: Evidence, column: Column) -> ModelSizes | None:
-    info = column.runs[0].info
-    return sizes_of(info.models.get(info.role), evidence.models)
+    return sizes_of(answering_model(column), evidence.models)
 
 
 def _prefill(run: RunLog) -> float | None:
@@ -122,15 +122,13 @@ def _explained(sentence: str, parts: list[float], shorter: Column, longer: Colum
 
 
 def _cache_bytes(column: Column) -> float:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
+    model = answering_model(column)
     return (mean_of(column, input_length) or 0) * bytes_per_position(model) if model else 0.0
 
 
 def _cache_kind(column: Column) -> str | None:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
-    return None if model is None or run.info.imported is not None else model.cache
+    model = answering_model(column)
+    return None if model is None or column.runs[0].info.imported is not None else model.cache
 
 
 def memory_bound_prefill(evidence: Evidence) -> Finding:
@@ -174,17 +172,8 @@ def _longest_prefill(evidence: Evidence) -> tuple[Column, ModelSizes, Work] | No
     return None if best is None else best[1:]
 
 
-def prefill_of_000(evidence: Evidence) -> Finding:
-    """EventGPT's warm prefill at about 640 positions lies in 000's range."""
-    return _prefill_within(evidence, PREFILL_000)
-
-
-def prefill_of_002(evidence: Evidence) -> Finding:
-    """EventGPT's warm prefill at about 640 positions is 002's."""
-    return _prefill_within(evidence, PREFILL_002)
-
-
-def _prefill_within(evidence: Evidence, wanted: tuple[float, float]) -> Finding:
+def warm_prefill(wanted: tuple[float, float], evidence: Evidence) -> Finding:
+    """EventGPT's warm prefill at about 640 positions lies in a range of ms."""
     asked = [
         (spent, column)
         for column in evidence.plain("eventgpt")

@@ -56,15 +56,13 @@ def settings(data: ReportData) -> Sequence[Block]:
     return [overview.inputs_table(data), *environment.settings_blocks(data)]
 
 
-def claims_of(document: str, *beginnings: str) -> Shows:
-    """The verdicts on these claims of a document."""
+def claims_of(document: str) -> Shows:
+    """The verdicts on the claims of a document."""
 
     def shows(data: ReportData) -> Sequence[Block]:
         for block in claims.section(data).blocks:
             if isinstance(block, Table):
-                rows = tuple(
-                    row for row in block.rows if row[0].text == document and row[1].text.startswith(beginnings)
-                )
+                rows = tuple(row for row in block.rows if row[0].text == document)
                 return [Table(block.heads, rows, block.caption, block.text_columns)] if rows else []
         return []
 
