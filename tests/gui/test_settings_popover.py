@@ -18,7 +18,6 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import flat
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
@@ -121,8 +120,7 @@ def everything(form: RequestForm) -> dict[str, Any]:
     speculation = asdict(request.settings.speculation)
     speculation["drafter"] = value_of(request.settings, "drafter")
     del speculation["adapter"]
-    values = flat(asdict(request.settings)) | speculation
-    values.pop("speculation", None)
+    values = request.settings.flat() | speculation
     return {**values, "warmup": request.warmup, "repeat": request.repeat}
 
 

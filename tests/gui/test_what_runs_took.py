@@ -239,8 +239,8 @@ def test_a_column_plays_what_its_model_read(
     switched: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
 ) -> None:
     info = switched.runs[PLAIN].info
-    settings = GenerationSettings(input=InputSettings(target_input="events")).to_json()
-    shown = {"events": {"path": files["events"]}, "video": {"path": files["video"]}}
+    settings = GenerationSettings(input=InputSettings(target_input="events"))
+    shown = Sample(files["events"], files["video"])
     run = RunLog(replace(info, run_id=78, settings=settings, sample=shown))
     column = ModelColumn("target", selection, themes, PlayClock())
     column.show_column(Column(run, "target"))
