@@ -70,7 +70,8 @@ def hints_of(kind: Any) -> dict[str, Any]:
 
 
 def read(value: object, kind: Any) -> Any:
-    """`value`, as JSON gives it, as a `kind`: a plain type, a dataclass, or a union or container of these.
+    """`value`, as JSON gives it, as a `kind`: a plain type, a dataclass, or a union or container of these
+    (tuples: of one kind throughout).
 
     Unknown keys are ignored, so that newer writers stay readable; dataclasses that are made already stay as they are.
     Raises UnfitError for anything else.

@@ -189,6 +189,6 @@ def _shape(kind: type[Kind], values: Any) -> Kind | None:
         shape: Kind = read(values, kind)
     except UnfitError:
         return None
-    least = {Capacity: 0}.get(kind, 1)
+    least = int(not isinstance(shape, Capacity))
     sizes = [value for value in vars(shape).values() if type(value) is int]
     return shape if all(least <= size < 1 << 62 for size in sizes) else None
