@@ -9,7 +9,8 @@ import pytest
 
 from bundled_pair.adapters import RECIPES, make_adapters
 from bundled_pair.captions import parse
-from bundled_pair.scene_files import KEY_QUESTION, write_scene_files
+from bundled_pair.samples import KEY_QUESTION
+from bundled_pair.scene_files import write_scene_files
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import assets_folder
