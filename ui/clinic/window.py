@@ -15,15 +15,11 @@ from ui.clinic.figures import Clinic, around, clinic_of, key_of, round_range, sp
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import is_lossy
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.following_dialog import FollowingDialog
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
-
-"""The clinic changes at most this often while a run goes on."""
 
 _PLACES = (
     "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
@@ -75,19 +71,13 @@ class ClinicDialog(FollowingDialog):
 
     run_asked = Signal(str)
 
-    def __init__(
-        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(controller, selection, themes, parent)
-        self._key: object = None
-        self.clinic: Clinic | None = None
-        self.setWindowTitle("Acceptance clinic")
-        self.setMinimumSize(640, 480)
-        self.resize(920, 660)
-        self._make_views(themes)
-        self.follow()
+    heading = "Acceptance clinic"
+    least_px, first_px = (640, 480), (920, 660)
+    _key: object = None
+    clinic: Clinic | None = None
 
-    def _make_views(self, themes: ThemeHolder) -> None:
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Its parts."""
         self.empty = EmptyState(
             "No speculation to examine yet",
             "Here stand every figure that is called acceptance with what it divides, acceptance by place and round, "

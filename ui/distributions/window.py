@@ -6,8 +6,6 @@ from PySide6.QtWidgets import QWidget
 
 from evprof.view.columns import columns_of
 from ui.distributions.figures import PERCENTILES, Pool, figures, pools, speculative
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -15,8 +13,6 @@ from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_dialog import FollowingDialog
 from ui.widgets.panel_parts import say, section_head, sentence
 from ui.widgets.plots import AcceptancePlot, Curve, LatencyPlot
-
-"""The plots change at most this often while a run goes on."""
 
 _TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
 _TOGETHER = (
@@ -34,18 +30,11 @@ _NO_ROUNDS = "The first verified round fills this."
 class DistributionsDialog(FollowingDialog):
     """Follows the window's two columns and the runs in them. Does not block the window."""
 
-    def __init__(
-        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(controller, selection, themes, parent)
-        self._key: object = None
-        self.setWindowTitle("Distributions")
-        self.setMinimumSize(480, 420)
-        self.resize(680, 660)
-        self._make_views(themes)
-        self.follow()
+    heading = "Distributions"
+    _key: object = None
 
-    def _make_views(self, themes: ThemeHolder) -> None:
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Its parts."""
         self.empty = EmptyState(
             "No distributions yet",
             "How long each token took, and which drafted tokens were accepted, stand here. Run a sample, or choose a "
