@@ -111,11 +111,6 @@ class TimelineView(QWidget):
         """All lanes, top to bottom, hidden ones too."""
         return self.stack.lanes
 
-    @property
-    def is_following(self) -> bool:
-        """Whether the view shows everything and grows with it."""
-        return self.selection.view_range is None
-
     # News.
 
     def _note_changed(self, run_ids: set[int]) -> None:

@@ -185,7 +185,7 @@ class Setting:
         if self.least is not None and not self._is_within(value):
             return f"must {self._range}, not {value}."
         said = self.check(value)
-        return f"must be {said}, not {value!r}." if said else ""
+        return f"must be {said}, not {value}." if said else ""
 
     def validate(self, value: Any, flag: str = "") -> None:
         """Raises UserError (exit code 2) for a value that means nothing; `flag` is the option to name."""
