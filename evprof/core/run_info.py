@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from evprof.core.plain import Plain, plain_values, read_fields
+from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
@@ -149,6 +149,17 @@ class ImportedFacts(Plain):
     notes: list[str] = field(default_factory=list)
 
 
+class RowKey(NamedTuple):
+    """Which row of a suite a run is of, in this session and when it is continued; warm-ups are rows of their own."""
+
+    cell: str
+    sample: str
+    prompt: str
+    repeat: int
+    role: str
+    warmup: bool = False
+
+
 @dataclass
 class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
@@ -198,6 +209,13 @@ class RunInfo:
         return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
 
     @property
+    def row(self) -> RowKey | int:
+        """Which row of its suite it is, however often that was begun; of other origin its number."""
+        if not self.cell or self.imported is not None:
+            return self.run_id
+        return RowKey(self.cell, self.sample.name, self.sample.prompt, self.repeat, self.role, self.warmup)
+
+    @property
     def is_cold(self) -> bool:
         """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
         return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
@@ -224,12 +242,12 @@ class RunInfo:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:
-        """The inverse of `to_json`."""
-        free = ("settings", "sample", "given")
-        parts = read_fields(cls, {name: value for name, value in values.items() if name not in free})
-        parts["settings"], parts["given"] = settings_from_json(values.get("settings"))
-        parts["sample"] = Sample.from_facts(values.get("sample"))
-        return cls(**parts)
+        """The inverse of `to_json`: settings and sample as far as they fit. Raises UnfitError where another field does
+        not."""
+        settings, given = settings_from_json(values.get("settings"))
+        sample = Sample.from_facts(values.get("sample"))
+        found: RunInfo = read({**values, "settings": settings, "given": given, "sample": sample}, cls)
+        return found
 
     def copied(self) -> RunInfo:
         """One of its own for a reader: what `merge` and warnings change in it changes here no more.
@@ -247,11 +265,12 @@ class RunInfo:
 
         `facts` holds plain values (see `to_json`) or the fact objects themselves.
         """
-        for name, value in read_fields(RunInfo, facts).items():
+        hints = hints_of(RunInfo)
+        for name, value in facts.items():
             if name in _BY_ROLE:
-                getattr(self, name).update(value)
-            else:
-                setattr(self, name, value)
+                getattr(self, name).update(read(value, hints[name]))
+            elif name in hints:
+                setattr(self, name, read(value, hints[name]) if isinstance(value, dict) else value)
 
 
 _BY_ROLE = frozenset({"models", "setup", "lengths", "kv", "loading"})

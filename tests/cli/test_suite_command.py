@@ -13,17 +13,18 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.suite.progress import Pace, SuiteProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.script import Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 Evprof = Callable[..., Any]
 

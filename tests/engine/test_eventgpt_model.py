@@ -14,6 +14,7 @@ from PIL import Image
 from torch.nn import functional
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.checkpoints.config import EventGptConfig
 from engines.decoder.cache_choice import make_cache
@@ -334,7 +335,7 @@ def test_a_folder_of_event_frames_is_taken_as_it_is(tmp_path: Path) -> None:
     model, settings, clock = loaded(), GenerationSettings(max_new_tokens=8), NullClock()
     host = model.load(Sample(events_path=str(tmp_path)), settings, clock)
     inputs = model.preprocess(host, "What?", settings, clock)
-    values, _ = ClipTransform.square(EDGE).pixel_values(pictures)
+    values, _ = pixel_values(ClipTransform.square(EDGE), pictures)
     assert np.array_equal(inputs.pixel_values.numpy(), values)
     assert inputs.lengths.visual == 4 + 5
     assert [frame.label for frame in inputs.frames] == ["f0.png", "f1.png", "f2.png", "f3.png"]

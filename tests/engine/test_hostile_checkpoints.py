@@ -21,13 +21,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
 from engines.checkpoints import pickled_weights
 from engines.checkpoints.config import EventGptConfig, read_config
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors
 from engines.families.eventgpt import EventGptModel
 from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.checkpoint_writer import WEIGHTS, write_eventgpt
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice

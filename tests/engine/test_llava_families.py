@@ -23,9 +23,10 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
+from bundled_pair.checkpoint import write_video_llava
 from closeness import assert_close
 from engines.checkpoints.config import LlavaConfig, read_config
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
@@ -33,7 +34,6 @@ from engines.families.llava import LlavaModel, build_llava
 from engines.families.networks import build_empty, finish, parameter_shapes
 from engines.families.video_model import VideoLanguageModel
 from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.checkpoint_writer import write_video_llava
 from engines.loading.random_weights import random_vocabulary
 from engines.loading.weights import Checkpoint, load_model, model_facts
 from engines.measuring.stage_memory import StageMemory
@@ -45,6 +45,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -18,15 +18,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
+from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import EventGptConfig, edge, read_config
 from engines.families.eventgpt import EventGptModel
 from engines.families.networks import build_empty, parameter_shapes
-from engines.inspection.checkpoint import inspect_checkpoint, tensor_names
-from engines.loading.checkpoint_writer import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
+from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from tensor_names import tensor_names
 
 NEVER = threading.Event()
 INDEX = "model.safetensors.index.json"

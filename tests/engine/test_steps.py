@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass, bucket_states
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
@@ -295,7 +295,7 @@ def test_buckets_follow_eager_logits_closely() -> None:
     bucket = bucket_of(int(start), 4, 1200)
     assert bucket.front == STRIDE
     for way in (JOINED, MASKED):
-        found = bucket_pass(decoder, ids[:, -4:], start, cache, bucket, way=way)
+        found, _ = bucket_states(decoder, ids[:, -4:], start, cache, bucket, way=way)
         assert_close(found, expected)
 
 
@@ -324,7 +324,7 @@ def test_padded_rows_in_buckets() -> None:
         cache.padding = torch.tensor([0, 11])
         decoder(decoder.embed(ids), cache)
     expected = decoder(decoder.embed(ids[:, :3]), caches[0], keep=3)
-    found = bucket_pass(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
+    found, _ = bucket_states(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
     assert_close(found, expected)
 
 
@@ -432,7 +432,7 @@ def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
     for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name, **__: asked.append(name) or 0)
     for way in (JOINED, MASKED):
-        greedy(bucket_pass(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[:, -1])
+        greedy(bucket_states(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[0][:, -1])
     greedy(decoder(decoder.embed(ids), eager)[:, -1])
     monkeypatch.undo()
     assert asked == []

@@ -15,13 +15,13 @@ from tokenizers import Tokenizer
 from transformers import VideoLlavaForConditionalGeneration
 
 import assets
+from bundled_pair.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
+from bundled_pair.captions import parse
+from bundled_pair.dataset import held_out_scenes
+from bundled_pair.evaluation import evaluate
+from bundled_pair.held_out import Witness, load
 from engines.decoder.kv_cache import DynamicKv
 from engines.measuring.timing import NullClock
-from engines.tiny.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
-from engines.tiny.captions import parse
-from engines.tiny.dataset import held_out_scenes
-from engines.tiny.evaluation import evaluate
-from engines.tiny.held_out import Witness, load
 from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
 from evprof.core.records import TARGET
 from evprof.core.sample import Sample

@@ -20,7 +20,7 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from closeness import assert_close, is_close
 from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA, vendor_name
+from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.families.llava import LlavaModel, build_llava
@@ -33,6 +33,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
+from tensor_names import vendor_name
 
 EDGE, PATCH, HIDDEN, ROWS = 28, 14, 48, 32_064
 IMAGE_ID, VIDEO_ID = 32_000, 32_001

@@ -28,8 +28,8 @@ from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 from told import told
 
 ZERO = 123_456_789_000_000_001

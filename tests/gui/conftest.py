@@ -24,8 +24,8 @@ from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from told import told
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection

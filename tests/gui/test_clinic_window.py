@@ -42,7 +42,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.clinic.figures import around, chance_text, piece_text, round_range
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog

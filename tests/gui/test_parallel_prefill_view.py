@@ -28,13 +28,13 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
+from scripted_engine import ScriptedEngine
 from told import told
 from ui.columns.model_pair import ModelPair
 from ui.columns.token_text import _pen
-from ui.runs.run_entries import entries
+from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -251,7 +251,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert panel.verdict.role == "warn"
     pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
     assert pair.right.head._lossy.isHidden()
-    (line,) = (entry for entry in entries(runs) if entry.run_ids == (LOSSY,))
+    (line,) = (entry for entry in RunEntries().lines(runs) if entry.run_ids == (LOSSY,))
     assert "lossy" in line.title
     assert line.label.startswith("lossy")
 
@@ -288,7 +288,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair.refresh()
     panel = SpeculationPanel(themes)
     panel.show_run(runs[1], runs.values())
-    assert len(entries(runs)) == 1
+    assert len(RunEntries().lines(runs)) == 1
     view = TimelineView(controller, selection, themes)
     selection.set_runs(*pair_for(runs, 1))
     view.grab()

@@ -24,7 +24,7 @@ from evprof.loaders.events.recording import Recording as EventRecording
 from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.players.event_look import EventLook
 from ui.players.look_choice import LookChoice
 from ui.players.scrub_scale import ScrubScale

@@ -24,6 +24,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
+from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
 from ui.window.app import DefectNet, picture_of, save_screenshot, settle
@@ -33,7 +34,7 @@ Wait = Callable[..., None]
 
 
 def _engine(speed: float) -> list[str]:
-    return [sys.executable, "-m", "evprof", "_engine", "--synthetic", f"script:{speed:g}"]
+    return engine_argv(f"script:{speed:g}")
 
 
 @pytest.fixture

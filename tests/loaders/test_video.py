@@ -134,19 +134,26 @@ def test_the_player_finds_the_frame_of_any_moment(videos: Videos) -> None:
     player.close()
 
 
+def starts_of(path: Path) -> list[int]:
+    with open_video(path) as video:
+        assert isinstance(video, VideoFile)
+        return [video.table.time_us(index) for index in range(len(video.table))]
+
+
 def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     player = VideoPlayer(videos["gop250"], longest_edge=80)
-    assert player.frame(40).picture.shape == (24, 80, 3)
+    starts = starts_of(videos["gop250"])
+    assert player.frame_at(starts[40]).picture.shape == (24, 80, 3)
     monkeypatch.setattr(VideoFile, "walk", lambda *_: pytest.fail("decoded again"))
-    assert [player.frame(index).index for index in range(40, 28, -1)] == list(range(40, 28, -1))
+    assert [player.frame_at(starts[index]).index for index in range(40, 28, -1)] == list(range(40, 28, -1))
     player.close()
 
 
 def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evprof.loaders.videos.player.CACHE_BYTES", 4 * 160 * 48 * 3)
     player = VideoPlayer(videos["gop12"])
-    for index in range(0, 100, 9):
-        player.frame(index)
+    for start_us in starts_of(videos["gop12"])[:100:9]:
+        player.frame_at(start_us)
         assert len(player._kept) <= 4
         assert player._kept_bytes == sum(picture.nbytes for picture in player._kept.values())
     player.close()

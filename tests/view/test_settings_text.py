@@ -22,8 +22,8 @@ from evprof.metrics.configurations.settings_text import (
     settings_of,
     told_settings,
 )
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from told import told
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}

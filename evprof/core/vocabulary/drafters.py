@@ -92,8 +92,5 @@ DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() i
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What can be trained."""
 
-UNTRAINED = tuple(key for key, drafter in KINDS.items() if not drafter.is_trained)
-"""Drafters that need no adapter."""
-
 MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""
