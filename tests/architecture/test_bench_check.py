@@ -6,10 +6,10 @@ import shlex
 import subprocess
 from typing import Any
 
-import bench_check
 import pytest
-from bench_check import BENCHES, Bound, judged
 
+import bench_check
+from bench_check import BENCHES, Bound, judged
 from evprof.cli import build_parser
 
 DOCUMENT = {"summary": {"speed": 1.5, "gone": None}, "rows": [{"format": "csv", "ratio": 0.5}, {"format": "dat"}]}

@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from ui.settings.setting_limits import Circumstances, in_force, obstacle, refusal
 
 from engines.measuring.timing import NullClock
 from evprof.core.errors import UserError
