@@ -20,7 +20,6 @@ from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import Sampler, greedy, make_sampler
 from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
-from engines.families.video_model import DEFAULT_FRAMES
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
@@ -44,6 +43,7 @@ from evprof.core.request import RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import HIDDEN
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.modes import mode_of
 from evprof.loaders.page_cache import prefetch
 
@@ -168,7 +168,7 @@ class MeasuredRun:
         """Compiles or captures what the run will decode with; that is known only now, with the threads it takes."""
         settings, model = self._plan.settings, warm.model
         taken = taken_facts(model, settings)
-        frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
+        frames = settings.frames or settings.event_frames or FAMILIES[model.facts.family].frames
         start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
         plan = StepPlan(
             block_sizes(role, settings, is_speculative=mode_of(self._request.mode).drafts),

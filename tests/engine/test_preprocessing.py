@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from engines.loading.checkpoint_writer import preprocessor_json
-from engines.stages.pixel_values import ClipTransform, thumbnails
+from engines.stages.pixel_values import ClipTransform, preprocessor_json, thumbnails
 from evprof.core.errors import UserError
 
 

@@ -15,13 +15,14 @@ from transformers import VideoLlavaForConditionalGeneration
 
 import assets
 from engines.decoder.kv_cache import DynamicKv
+from engines.families.video_llava import VideoLlavaFamily
 from engines.measuring.timing import NullClock
 from engines.tiny.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
 from engines.tiny.captions import parse
 from engines.tiny.dataset import held_out_scenes
 from engines.tiny.evaluation import evaluate
 from engines.tiny.held_out import Witness, load
-from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
+from engines.tokens.prompts import SLOT, prompt_ids
 from evprof.core.records import TARGET
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -143,8 +144,8 @@ def test_transformers_reads_video_llava_and_gives_the_same_logits() -> None:
 
 def test_the_video_prompt_is_spelled_as_transformers_would_spell_it() -> None:
     vocabulary = load(VIDEO, TARGET).vocabulary
-    ids = prompt_ids(vocabulary, VIDEO_LLAVA, "What is in the scene?").ids
-    before, after = VIDEO_LLAVA.chunks("What is in the scene?")
+    ids = prompt_ids(vocabulary, VideoLlavaFamily.template, "What is in the scene?").ids
+    before, after = VideoLlavaFamily.template.chunks("What is in the scene?")
     assert list(ids) == [1, *vocabulary.encode(before), SLOT, *vocabulary.encode(after)]
 
 
