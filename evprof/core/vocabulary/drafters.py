@@ -10,7 +10,8 @@ class Drafter:
     """A drafter. `takes_draft`: the draft model takes part. `is_trained`: it is an adapter, taught beforehand.
 
     `drafts_trees`: it proposes trees as well as chains. `maps_cache`: it drafts nothing but maps the draft's KV cache
-    to the target's (mode kv-adapted), which changes the answer. `word` is its name in a list.
+    to the target's (mode kv-adapted), which changes the answer. `ends_in_other_head`: the draft's steps end in another
+    head than its own, so that they are neither compiled nor captured. `word` is its name in a list.
     """
 
     key: str
@@ -20,6 +21,7 @@ class Drafter:
     is_trained: bool = False
     drafts_trees: bool = False
     maps_cache: bool = False
+    ends_in_other_head: bool = False
 
 
 _ALL = (
@@ -33,6 +35,7 @@ _ALL = (
         "a map from the draft's hidden states to the target's head",
         takes_draft=True,
         is_trained=True,
+        ends_in_other_head=True,
     ),
     Drafter("lora", "LoRA", "low-rank changes of the draft model", takes_draft=True, is_trained=True),
     Drafter("ngram", "n-gram", "counts of the target's own answers", is_trained=True),
