@@ -8,7 +8,8 @@ from functools import partial
 import torch
 
 from engines.decoder.sampling import Law, distribution, make_generator
-from engines.drafters.choice import DraftSide, make_drafter
+from engines.drafters.choice import make_drafter
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import PromptContext
 from engines.modes.plain_run import Course, PlainRun
 from engines.speculation.draft_length import draft_length

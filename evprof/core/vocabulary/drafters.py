@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,8 @@ class Drafter:
     `drafts_trees`: it proposes trees as well as chains. `maps_cache`: it drafts nothing but maps the draft's KV cache
     to the target's (mode kv-adapted), which changes the answer. `ends_in_other_head`: the draft's steps end in another
     head than its own, so that they are neither compiled nor captured. `word` is its name in a list.
+
+    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
     """
 
     key: str
@@ -22,13 +25,24 @@ class Drafter:
     drafts_trees: bool = False
     maps_cache: bool = False
     ends_in_other_head: bool = False
+    card: str = ""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 _ALL = (
     Drafter("model", "event model", "the draft model as it is", takes_draft=True),
     Drafter("lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"),
     Drafter("self", "target itself", "the target itself over a second cache: shows what a round costs"),
-    Drafter("eagle", "EAGLE", "a head on the target's hidden states", is_trained=True, drafts_trees=True),
+    Drafter(
+        "eagle",
+        "EAGLE",
+        "a head on the target's hidden states",
+        is_trained=True,
+        drafts_trees=True,
+        card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
+        "the target's frozen embeddings and head. It needs no draft model.",
+        sizes={"window": (1, 4096), "steps": (1, 8)},
+    ),
     Drafter(
         "hidden",
         "hidden",
@@ -36,9 +50,28 @@ _ALL = (
         takes_draft=True,
         is_trained=True,
         ends_in_other_head=True,
+        card="A map from the draft's hidden states to the target's: the draft drafts through the target's frozen norm "
+        "and head, in the target's vocabulary.",
+        sizes={"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},
     ),
-    Drafter("lora", "LoRA", "low-rank changes of the draft model", takes_draft=True, is_trained=True),
-    Drafter("ngram", "n-gram", "counts of the target's own answers", is_trained=True),
+    Drafter(
+        "lora",
+        "LoRA",
+        "low-rank changes of the draft model",
+        takes_draft=True,
+        is_trained=True,
+        card="Low-rank changes of the draft's projections, distilled on the target's own answers.",
+        sizes={"rank": (1, 512)},
+    ),
+    Drafter(
+        "ngram",
+        "n-gram",
+        "counts of the target's own answers",
+        is_trained=True,
+        card="Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no "
+        "draft model.",
+        sizes={"order": (1, 8)},
+    ),
     Drafter(
         "kv",
         "KV map",
@@ -46,6 +79,8 @@ _ALL = (
         takes_draft=True,
         is_trained=True,
         maps_cache=True,
+        card="A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
+        sizes={"bottleneck": (1, 16384)},
     ),
 )
 KINDS: dict[str, Drafter] = {drafter.key: drafter for drafter in _ALL}
