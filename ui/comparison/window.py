@@ -97,7 +97,7 @@ class ComparisonDialog(QDialog):
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
-            "column here; one is the baseline that all others are told against. Tick configurations on the left, or "
+            "column here; one is the baseline that all others are compared with. Tick configurations on the left, or "
             "add another session or a file of results.",
             "Add session…",
         )

@@ -57,7 +57,7 @@ class ComparisonPanel(QWidget):
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
-            "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
+            "Both models' tokens, stage times, rates and memory appear here side by side. Run side by side, or choose "
             "a run on the left.",
         )
         self.more = in_role(QPushButton("More…"), "link")
