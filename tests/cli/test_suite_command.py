@@ -13,8 +13,9 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.suite.progress import Pace, SuiteProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
