@@ -13,6 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
@@ -38,11 +39,21 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
                 add_setting(group, entry, role)
 
 
-def add_setting(group: argparse._ActionsContainer, entry: Setting, role: str = "") -> None:
-    """Adds one setting's option, or that of one model."""
+def add_pair_options(group: argparse._ActionsContainer) -> None:
+    """Adds which models take part: the bundled pair by default."""
+    group.add_argument(
+        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
+    )
+    group.add_argument(
+        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+    )
+
+
+def add_setting(group: argparse._ActionsContainer, entry: Setting, role: str = "", *, default: Any = None) -> None:
+    """Adds one setting's option, or that of one model; `default`: the command's own value where it was not given."""
     flag = entry.role_flag(role) if role else entry.flag
-    words: dict[str, Any] = {"dest": dest_of(entry, role), "default": None}
-    words["help"] = f"the {role} only" if role else _help(entry)
+    words: dict[str, Any] = {"dest": dest_of(entry, role), "default": default}
+    words["help"] = f"the {role} only" if role else _help(entry, default)
     if entry.kind is bool:
         group.add_argument(flag, action="store_const", const=not entry.default, **words)
         return
@@ -100,9 +111,10 @@ def _first(options: argparse.Namespace, *names: str) -> Any:
     return next((value for name in names if (value := getattr(options, name, None)) is not None), None)
 
 
-def _help(entry: Setting) -> str:
+def _help(entry: Setting, value: Any = None) -> str:
     words = dict(entry.choices)
     if entry.kind is bool:
         return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
-    default = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    value = entry.default if value is None else value
+    default = entry.low if value is None else words.get(value, value)
     return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")

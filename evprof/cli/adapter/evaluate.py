@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.adapter.collect import lasting, samples_of
+from evprof.cli.sample_options import check_least
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
+from evprof.core.errors import CANCELLED, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -122,8 +123,7 @@ def _samples(options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
 
     if not is_collection(options.samples):
         return samples_of(options.samples, options)
-    if options.limit is not None and options.limit < 1:
-        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    check_least(options, limit=1)
     examples = read_collection(options.samples).examples[: options.limit]
     if not examples:
         raise UserError(f"{options.samples}: holds no whole shard of examples; let evprof adapter collect finish.")
@@ -215,4 +215,4 @@ def tell_figures(evaluated: Evaluated, console: Console) -> None:
         f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
         f"each, {found['device']}, {found['dtype']}"
     )
-    console.table(("", "value"), [(name, text) for name, text in evaluation_rows(found) if text is not None], left=1)
+    console.table([("", "value"), *((name, text) for name, text in evaluation_rows(found) if text is not None)])

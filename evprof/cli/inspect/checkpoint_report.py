@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from evprof.cli.run.text import facts_lines
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.facts import facts_lines
 from evprof.core.units import flops_text, memory_text
 
 _LABEL = 24

@@ -61,7 +61,7 @@ class Inspect(Command):
         from evprof.cli.inspect.features_report import print_features
         from evprof.cli.inspect.manifest_report import print_manifest
         from evprof.cli.inspect.vocabulary_report import print_vocabulary
-        from evprof.cli.run.text import facts_lines
+        from evprof.cli.terminal.facts import facts_lines
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
@@ -175,7 +175,7 @@ def _check_features(options: argparse.Namespace) -> None:
 
 def _shown(options: argparse.Namespace) -> Sample:
     """The sample that both models are shown."""
-    from evprof.cli.run.options import existing
+    from evprof.cli.sample_options import existing
     from evprof.loaders.bundled import bundled_sample
 
     if options.events is None:

@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.run.text import facts_lines
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.facts import facts_lines
 
 _WIDTH = 110
 _SHARES = {

@@ -77,7 +77,7 @@ def print_batches(rows: Sequence[BatchRow], console: Console) -> None:
     console.print()
     heads = ["MODEL", "batch", "samples/s", "ratio", "decode tok/s", "ratio", "prefill", "KV cache", "peak"]
     heads.append("rounds x requests")
-    console.table(heads, cells, left=1)
+    console.table([heads, *cells])
 
 
 def _ratio(value: float | None, base: float | None) -> str:

@@ -6,16 +6,16 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evprof.cli.run.sessions_option import add_sessions_option
+from evprof.cli.command import add_sessions_option
 from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
-from evprof.cli.setting_options import choice_of, settings_of
+from evprof.cli.sample_options import add_part_options, existing, option_of, us_of
+from evprof.cli.setting_options import add_pair_options, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens, or a folder of pictures")
     group.add_argument("--sample", metavar="DIR", help="a folder of an event recording and its video, such as DSEC's")
     group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
-    group.add_argument(
-        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
-    )
-    group.add_argument(
-        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
-    )
+    add_pair_options(group)
     group.add_argument(
         "--mode",
         choices=MODES,
@@ -42,11 +37,8 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 def add_clip_options(parser: argparse.ArgumentParser) -> None:
     """Adds which part of the recordings is meant, and how their clocks relate."""
     group = parser.add_argument_group("which part of it")
-    group.add_argument("--start-ms", type=float, metavar="A", help="clip: begin A ms after the earliest event")
-    group.add_argument("--duration-ms", type=float, metavar="B", help="clip: take B ms (default: to the end)")
+    add_part_options(group)
     group.add_argument("--video-offset-ms", type=float, metavar="C", help="when the video begins on the events' clock")
-    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
-    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
@@ -115,9 +107,9 @@ def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
         ("rectify", sample.events_path, "an event recording"),
     ):
         if getattr(options, option) is not None and half is None:
-            raise UserError(f"--{option.replace('_', '-')} needs {what}, and there is none.", exit_code=USAGE)
-    start_us, duration_us = (_us(options, name) for name in ("start_ms", "duration_ms"))
-    offset_us = _us(options, "video_offset_ms")
+            raise UserError(f"{option_of(option)} needs {what}, and there is none.", exit_code=USAGE)
+    start_us, duration_us = (us_of(options, name) for name in ("start_ms", "duration_ms"))
+    offset_us = us_of(options, "video_offset_ms")
     if (start_us, duration_us) != (None, None):
         _check_has_times(sample)
         sample = replace(sample, start_us=start_us, duration_us=duration_us)
@@ -130,15 +122,6 @@ def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
     )
     found.validate()
     return found
-
-
-def _us(options: argparse.Namespace, name: str) -> int | None:
-    value: float | None = getattr(options, name)
-    if value is None:
-        return None
-    if not abs(value) < 1e12:
-        raise UserError(f"--{name.replace('_', '-')} must be a time in ms, not {value}.", exit_code=USAGE)
-    return round(value * 1000)
 
 
 def _check_has_times(sample: Sample) -> None:
@@ -170,19 +153,6 @@ def inferred_mode(sample: Sample) -> str:
     if sample.events_path and sample.video_path:
         return SIDE_BY_SIDE
     return "draft" if sample.events_path else "target"
-
-
-def existing(path: str | None, option: str) -> str | None:
-    """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
-    if path is None:
-        return None
-    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
-
-    if is_frame_set(path):
-        frame_paths(path)
-    elif not Path(path).exists():
-        raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
-    return str(Path(path).resolve())
 
 
 def request_of(options: argparse.Namespace) -> RunRequest:

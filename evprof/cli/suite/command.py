@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.sample_options import check_least
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -59,13 +60,13 @@ class _Measurement:
 
     def conclude(self) -> int:
         """Plans, measures, reports."""
-        from evprof.cli.suite.options import check_counts, question_of, samples_of, spec_of
+        from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.record import SUITE, Progress, check_same, suite_fact
         from evprof.run.suites.suite import check_folder
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
-        check_counts(self._options)
+        check_least(self._options, limit=1, repeat=1, warmup=0)
         question = question_of(self._options)
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
