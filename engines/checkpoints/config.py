@@ -1,4 +1,4 @@
-"""What a checkpoint's config.json says, read into transformers' configurations; `config_json` writes it back.
+"""What a checkpoint's config.json says, read into transformers' configurations.
 
 EventGPT's file describes the language model only and names its CLIP tower by path; the tower's shape is then found in
 that folder (see `clip_folder`) or is that of CLIP ViT-L/14 at 336 pixels.

@@ -106,12 +106,3 @@ def canonical(family: str, stored_name: str) -> str:
     if name.startswith(_HEAD):
         name = "language_model." + name
     return _TOWER.sub(r"\g<tower>vision_model.", name)
-
-
-def vendor_name(family: str, module_name: str) -> str:
-    """The name transformers' own classes of the LLaVA families (5.17 and later) use for a parameter of ours."""
-    if family == EVENTGPT:
-        raise KeyError("transformers has no EventGPT class")
-    if module_name.startswith("language_model.lm_head."):
-        return module_name.removeprefix("language_model.")
-    return "model." + module_name.replace("language_model.model.", "language_model.", 1)

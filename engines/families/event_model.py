@@ -12,9 +12,9 @@ from engines.families.clip_tower import TowerStates, class_attention
 from engines.families.eventgpt import EventGptModel
 from engines.measuring.timing import StageClock
 from engines.stages.event_frames import draw_event_frames
-from engines.stages.model import EVENTS, VIDEO, HostInputs, ModelInputs, VisionRecipe, splice
+from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
-from engines.stages.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
+from engines.stages.preparation import PromptLayout, prepare, without_use
 from engines.stages.reading import read_input, span_warnings
 from engines.stages.rehearsal import Rehearsal
 from engines.stages.vision_stage import KeptVision
@@ -32,8 +32,6 @@ DEFAULT_EVENT_FRAMES = 5
 
 SEQUENCE_LIMIT = 2048
 """Positions EventGPT's own program cuts every prompt off at."""
-
-_USED = {"prompt_style", "event_markers", "pooling", "projector"}
 
 
 class EventLanguageModel:
@@ -95,7 +93,6 @@ class EventLanguageModel:
         Raises UserError when more than one frame would have to go unpooled.
         """
         renders = host.events is not None
-        used = _USED | ({"canvas"} if renders else set()) | (VIDEO_SETTINGS if host.kind == VIDEO else set())
         frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
         pooled = _recipe(settings).pooled
         if not pooled and frames != 1:
@@ -106,7 +103,7 @@ class EventLanguageModel:
             )
         count = pooled_counts if pooled else framewise_counts
         drawn = draw_event_frames(host, frames, settings.input.canvas_size, spans)
-        said = (*host.warnings, *without_use(self.facts.name, settings, used))
+        said = (*host.warnings, *without_use(self, settings, host.kind))
         return prepare(
             self,
             replace(drawn, warnings=said),

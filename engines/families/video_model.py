@@ -17,7 +17,7 @@ from engines.stages.event_frames import draw_event_frames
 from engines.stages.image_grid import tile_frames
 from engines.stages.model import VIDEO, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
-from engines.stages.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
+from engines.stages.preparation import PromptLayout, prepare, without_use
 from engines.stages.reading import read_input
 from engines.stages.rehearsal import Rehearsal
 from engines.stages.vision_stage import KeptVision
@@ -92,18 +92,13 @@ class VideoLanguageModel:
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: renders event frames where events are shown, tiles them for a grid, then CLIP's preparation and the
         prompt."""
-        used = {"image_layout"} if self.reads_images else set()
-        if host.events is not None:
-            used.add("canvas")
-        if host.kind == VIDEO:
-            used |= VIDEO_SETTINGS
         shown = draw_event_frames(host, settings.frames or DEFAULT_FRAMES, settings.input.canvas_size, spans)
         if self.reads_images and settings.input.image_layout == "grid":
             shown = self._tile(shown, spans)
         frames = len(shown.pictures)
         return prepare(
             self,
-            replace(shown, warnings=(*shown.warnings, *without_use(self.facts.name, settings, used))),
+            replace(shown, warnings=(*shown.warnings, *without_use(self, settings, host.kind))),
             prompt,
             settings,
             spans,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.checkpoints.config import EventGptConfig, ModelConfig
-from engines.checkpoints.naming import EVENTGPT, naming
+from engines.checkpoints.naming import EVENTGPT
 from engines.checkpoints.shards import StoredTensor, has_weights, read_headers
 from engines.families.networks import Network, build_empty, parameter_shapes
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
@@ -78,12 +78,6 @@ def _vocabulary(checkpoint: Checkpoint) -> Vocabulary:
     if checkpoint.folder is None:
         return random_vocabulary(config)
     return read_vocabulary(checkpoint.folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
-
-
-def tensor_names(config: ModelConfig) -> list[str]:
-    """The published names of all tensors a checkpoint of this configuration holds."""
-    names = naming(config.family)
-    return [names.published(name) for name in parameter_shapes(build_empty(config))]
 
 
 def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dict[str, Any]:

@@ -105,11 +105,6 @@ class ClipTransform:
         table: npt.NDArray[np.float32] = (scaled - mean) / std
         return table
 
-    def pixel_values(self, pictures: Sequence[Picture]) -> tuple[npt.NDArray[np.float32], list[Picture]]:
-        """T pictures of any sizes -> float32 [T, 3, H, W], and the T cut uint8 pictures it was made of."""
-        cuts = [self.cut(picture) for picture in pictures]
-        return self.stacked(cuts), cuts
-
     def stacked(self, cuts: Sequence[Picture]) -> npt.NDArray[np.float32]:
         """T pictures as `cut` leaves them -> float32 [T, 3, H, W], normalised."""
         values = np.empty((len(cuts), 3, *self.crop), dtype=np.float32)

@@ -15,6 +15,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
+from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
 from engines.checkpoints.config import EventGptConfig, LlavaConfig, read_config
 from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
@@ -24,10 +26,8 @@ from engines.families.eventgpt import EventGptModel
 from engines.families.llava import build_llava
 from engines.families.video_model import VideoLanguageModel
 from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.checkpoint_writer import WEIGHTS, write_eventgpt, write_video_llava
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
-from engines.tiny.tokenizer import PIECES, fast_json, train
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.vocabulary.generation import ModelChoice
 
@@ -213,9 +213,10 @@ def logits(model: VisionLanguageModel, ids: torch.Tensor) -> torch.Tensor:
 
 def test_transformers_itself_reads_what_we_write(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> None:
     folder = write_llava(tmp_path / "m", VIDEO_LLAVA, vocabulary_files[1])
-    theirs, report = VideoLlavaForConditionalGeneration.from_pretrained(
+    loaded: Any = VideoLlavaForConditionalGeneration.from_pretrained(
         folder, dtype=torch.float32, output_loading_info=True
     )
+    theirs, report = loaded
     assert not any(report.values()), report
     ours = load_model(ModelChoice(str(folder)), "target", nothing, NEVER)
     assert isinstance(ours, VideoLanguageModel)

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from bundled_pair.checkpoint import write_eventgpt
 from engines.checkpoints.config import EventGptConfig
 from engines.families.networks import build_empty, parameter_shapes, put_parameter
-from engines.loading.checkpoint_writer import write_eventgpt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 

@@ -17,7 +17,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA, vendor_name
+from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
@@ -35,6 +35,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
 from evprof.core.vocabulary.generation import GenerationSettings
+from tensor_names import vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -66,7 +67,7 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     finish(network, CPU)
-    common = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
+    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=40))
         if is_video

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engines.tiny import tokenizer as tiny
+from bundled_pair import tokenizer as tiny
 from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
 
 MODEL = tiny.train()

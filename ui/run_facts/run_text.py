@@ -39,6 +39,11 @@ def mode_name(mode: str) -> str:
     return mode_of(mode).title
 
 
+def role_name(role: str) -> str:
+    """`Event model (draft)`: what a role's model is called."""
+    return f"{mode_name(role)} ({role})"
+
+
 def run_title(run: RunLog) -> str:
     """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
     parts = mode_name(run.info.mode)

@@ -13,6 +13,7 @@ from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import is_comparable, typical_run, warm_of
+from evprof.metrics.configurations.attempts import row_of
 from evprof.view.columns import Column, RunPair, pair_for
 
 
@@ -23,16 +24,8 @@ def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     for run in runs:
         info = run.info
         if (info.cell, info.mode, info.role) == same and info.status == FINISHED and is_comparable(run):
-            rows[row_key(run)] = run
+            rows[row_of(run)] = run
     return tuple(warm_of(list(rows.values())))
-
-
-def row_key(run: RunLog) -> object:
-    """Which row of its suite a run is; runs of other origins are rows of their own."""
-    info = run.info
-    if not info.cell or info.imported is not None:
-        return info.run_id
-    return (info.cell, info.sample.name, info.sample.prompt, info.repeat, info.role, info.warmup)
 
 
 def cell_of(runs: Mapping[int, RunLog], column: Column | None) -> Repeats | None:
@@ -79,7 +72,7 @@ class CellCounts:
 
 def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
-    last = {row_key(run): run for run in runs}
+    last = {row_of(run): run for run in runs}
     samples: set[object] = set()
     repeats: set[int] = set()
     failed: set[object] = set()

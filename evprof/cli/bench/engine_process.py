@@ -45,7 +45,7 @@ def arrival_ms() -> float:
     """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
     recording = Recording()
     ages_ns: list[int] = []
-    process = EngineProcess([*program.engine_argv(), "--synthetic", "rate:200:2"])
+    process = EngineProcess([*program.engine_argv(), "--synthetic", "200", "2"])
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
         while not any(isinstance(message, RequestEnded) for message in recording.messages()):

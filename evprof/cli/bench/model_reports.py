@@ -75,7 +75,7 @@ def speculation_blocks(document: Row) -> Iterator[Block]:
     settings, rows = document["settings"], document["rows"]
     step = next((row for row in rows if row.get("step_ms")), {"step_ms": None})
     yield filled(
-        "{target} drafted for by {draft} and others: {samples} held-out samples, {repeat} pairs each, {dtype}, a plain "
+        "{target} drafted for by {draft} and others: {samples} samples, {repeat} pairs each, {dtype}, a plain "
         f"step takes {filled('{step_ms:ms}', step)}",
         settings,
     )

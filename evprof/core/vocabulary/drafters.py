@@ -7,38 +7,76 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Drafter:
-    """A drafter. `takes_draft`: the draft model takes part. `is_trained`: it is an adapter, taught beforehand.
+    """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
-    `drafts_trees`: it proposes trees as well as chains. `maps_cache`: it drafts nothing but maps the draft's KV cache
-    to the target's (mode kv-adapted), which changes the answer. `word` is its name in a list.
+    `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
+    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
+    `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
+    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay.
     """
 
     key: str
     word: str
+    contender: str
     sentence: str
+    absence: str = ""
     takes_draft: bool = False
     is_trained: bool = False
     drafts_trees: bool = False
     maps_cache: bool = False
+    is_cheap: bool = False
 
 
 _ALL = (
-    Drafter("model", "event model", "the draft model as it is", takes_draft=True),
-    Drafter("lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"),
-    Drafter("self", "target itself", "the target itself over a second cache: shows what a round costs"),
-    Drafter("eagle", "EAGLE", "a head on the target's hidden states", is_trained=True, drafts_trees=True),
+    Drafter("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    Drafter(
+        "lookup",
+        "prompt lookup",
+        "prompt lookup",
+        "what followed the same words earlier in prompt and answer",
+        absence="The drafts were taken from the prompt and from what the target had said before.",
+    ),
+    Drafter(
+        "self",
+        "target itself",
+        "the target itself",
+        "the target itself over a second cache: shows what a round costs",
+        absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
+    ),
+    Drafter(
+        "eagle",
+        "EAGLE",
+        "EAGLE-style head",
+        "a head on the target's hidden states",
+        absence="A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
+        is_trained=True,
+        drafts_trees=True,
+        is_cheap=True,
+    ),
     Drafter(
         "hidden",
         "hidden",
+        "hidden-state adapter",
         "a map from the draft's hidden states to the target's head",
         takes_draft=True,
         is_trained=True,
     ),
-    Drafter("lora", "LoRA", "low-rank changes of the draft model", takes_draft=True, is_trained=True),
-    Drafter("ngram", "n-gram", "counts of the target's own answers", is_trained=True),
+    Drafter(
+        "lora", "LoRA", "LoRA-tuned draft", "low-rank changes of the draft model", takes_draft=True, is_trained=True
+    ),
+    Drafter(
+        "ngram",
+        "n-gram",
+        "n-grams of its answers",
+        "counts of the target's own answers",
+        absence="The drafts came from counts of the target's own answers.",
+        is_trained=True,
+        is_cheap=True,
+    ),
     Drafter(
         "kv",
         "KV map",
+        "cache of the draft, mapped",
         "a map from the draft's KV cache to the target's; it changes the answer",
         takes_draft=True,
         is_trained=True,
@@ -53,9 +91,6 @@ DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() i
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What can be trained."""
-
-UNTRAINED = tuple(key for key, drafter in KINDS.items() if not drafter.is_trained)
-"""Drafters that need no adapter."""
 
 MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

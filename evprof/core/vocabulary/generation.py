@@ -196,6 +196,8 @@ class ModelChoice(Plain):
         effect=ROUNDED,
         head=MODEL,
         follows="dtype",
+        choices=tuple((name, name) for name in ("auto", "cpu", "cuda", "cuda:0", "cuda:1")),
+        is_free=True,
         metavar="D",
         has_control=False,
         is_per_role=True,

@@ -14,13 +14,13 @@ from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 
 HEADS = (READS, OF_EVENTGPT, OF_IMAGES, MODEL_HEAD, LANGUAGE_MODEL, VISION, SAMPLING, SPECULATION, PARALLEL)
-"""Sections of settings, in the order in which tables tell them."""
+"""Sections of settings, in the order in which tables tell them; any other comes last."""
 
 
 def _presented(described: Iterable[Setting]) -> Iterator[Setting]:
     """Section by section; a setting that follows another one comes right after it."""
     listed = list(described)
-    for head in HEADS:
+    for head in dict.fromkeys((*HEADS, *(entry.head for entry in listed))):
         waiting = [entry for entry in listed if entry.head == head and not entry.follows]
         while waiting:
             entry = waiting.pop(0)

@@ -105,7 +105,9 @@ def _settings(run: RunLog, role: str) -> Iterator[ToldSetting]:
                 own = getattr(model, entry.key)
                 yield ToldSetting(entry.key, entry.name, said(entry.text, own, {}), _label(entry, own, here))
         elif _has_line(entry, here) and not (entry.told_with and _has_line(SETTINGS[entry.told_with], here)):
-            yield _told(entry, here, role, model)
+            told = _told(entry, here, role, model)
+            if told.text:
+                yield told
 
 
 def _has_line(entry: Setting, here: Situation) -> bool:

@@ -20,17 +20,17 @@ def check_repeat(count: int) -> None:
 
 
 def chosen(
-    known: Sequence[T], only: Sequence[str], kind: str, name: Callable[[T], str], fits: Callable[[str, str], bool]
+    known: Sequence[T], only: Sequence[str], kind: str, name: Callable[[T], str], fits: Callable[[T, str], bool]
 ) -> list[T]:
-    """Those of `known` whose name `fits` a word of `only`; all without words.
+    """Those of `known` that a word of `only` fits; all without words.
 
-    Raises UserError (exit code 2), saying of what `kind` there is none, for a word that fits no name.
+    Raises UserError (exit code 2), saying of what `kind` there is none, for a word that fits nothing.
     """
-    names = [name(entry) for entry in known]
     for word in only:
-        if not any(fits(entry, word) for entry in names):
-            raise UserError(f"--only: there is no {kind} '{word}'; choose among {', '.join(names)}.", exit_code=USAGE)
-    return [entry for entry in known if not only or any(fits(name(entry), word) for word in only)]
+        if not any(fits(entry, word) for entry in known):
+            names = ", ".join(dict.fromkeys(map(name, known)))
+            raise UserError(f"--only: there is no {kind} '{word}'; choose among {names}.", exit_code=USAGE)
+    return [entry for entry in known if not only or any(fits(entry, word) for word in only)]
 
 
 def environment(libraries: Iterable[str]) -> dict[str, Any]:

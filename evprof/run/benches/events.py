@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, eq
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,9 @@ class EventsPlan:
         if self.events < 1000:
             raise UserError(f"--events must be at least 1000, not {self.events}.", exit_code=USAGE)
         check_repeat(self.rounds)
-        return chosen(self.contests, self.only, "format", attrgetter("name"), eq)
+        return chosen(
+            self.contests, self.only, "format", attrgetter("name"), lambda contest, name: contest.name == name
+        )
 
 
 def measure_events(plan: EventsPlan, note: Note = lambda _: None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter, contains
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def measure_video(
 
 
 def _asked(clips: Sequence[Clip], only: Sequence[str], large: bool) -> list[Clip]:
-    named = chosen(clips, only, "clip", attrgetter("name"), contains)
+    named = chosen(clips, only, "clip", attrgetter("name"), lambda clip, word: word in clip.name)
     return [clip for clip in named if large or clip.width * clip.height < _LARGE_PIXELS]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.item import Shows
-from evprof.export.report.parts import Block, Plot, Section, Table
+from evprof.export.report.parts import Block, Section, Table
 from evprof.export.report.sections.imported import claims
 from evprof.export.report.sections.runs import (
     answer_lengths,
@@ -44,11 +44,6 @@ def lengths(data: ReportData) -> Sequence[Block]:
 def stage_shares(data: ReportData) -> Sequence[Block]:
     """Every stage with its interval and its share of the total."""
     return [stage_breakdown.details_table(data)] if any(run.stages() for run in data.runs) else []
-
-
-def stage_picture(data: ReportData) -> Sequence[Block]:
-    """The bars of the stages."""
-    return [block for block in stage_breakdown.section(data).blocks if isinstance(block, Plot)]
 
 
 def settings(data: ReportData) -> Sequence[Block]:
