@@ -6,9 +6,10 @@ Every option is absent unless it was given, so that a command knows what was ask
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from evprof.cli.sample_options import option_of
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
@@ -100,6 +101,23 @@ def choice_of(options: argparse.Namespace, role: str, name: str) -> ModelChoice:
         if entry.group == "model" and (value := _first(options, dest_of(entry, role), dest_of(entry))) is not None
     }
     return ModelChoice(name, **given)
+
+
+def typed_words(options: argparse.Namespace, left_out: Collection[str]) -> list[str]:
+    """The options that were given, but for some by their place in the namespace, as they would be typed again."""
+    settings = {dest_of(entry, role): (entry, role) for entry in SETTINGS.values() for role in ("", DRAFT, TARGET)}
+    words: list[str] = []
+    for name, value in vars(options).items():
+        if name in left_out:
+            continue
+        if isinstance(value, list):
+            words += [word for each in value for word in (option_of(name), str(each))]
+        elif name in settings:
+            entry, role = settings[name]
+            words += entry.words(value, role)
+        elif value not in (None, False):
+            words += [option_of(name), *([] if value is True else [str(value)])]
+    return words
 
 
 def dest_of(entry: Setting, role: str = "") -> str:

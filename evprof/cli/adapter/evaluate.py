@@ -18,6 +18,7 @@ from evprof.core.errors import CANCELLED, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.settings import option_words
 from evprof.run.demo import BUNDLED_DRAFT
 
 if TYPE_CHECKING:
@@ -84,9 +85,8 @@ def command_of(adapter: AdapterInfo, options: argparse.Namespace, found: dict[st
     from evprof.loaders.adapters import is_bundled
 
     words = ["evprof", "adapter", "evaluate", adapter.folder.name if is_bundled(adapter) else str(options.adapter)]
-    words += [str(options.samples), "--gamma", str(options.gamma), "--repeat", str(found["repeat"])]
-    words += ["--device", str(found["device"]), "--dtype", str(found["dtype"])]
-    words += ["--max-new-tokens", str(found["max_new_tokens"])]
+    asked = {"gamma": options.gamma} | {key: found[key] for key in ("device", "dtype", "max_new_tokens")}
+    words += [str(options.samples), "--repeat", str(found["repeat"]), *option_words(asked, keeps_defaults=True)]
     for name in ("root", "questions", "limit", "draft", "target"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", str(value)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.sample_options import check_least
+from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -196,16 +197,9 @@ def _left_out(cell: SuiteCell, reason: str) -> dict[str, Any]:
 
 def words_of(options: argparse.Namespace) -> list[str]:
     """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
-    words = ["suite", options.suite]
     left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
-    given = {"suite": options.named, **{key: value for key, value in vars(options).items() if key not in left_out}}
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-').replace('quantization', 'quant')}"
-        if value is True:
-            words.append(option)
-        elif value not in (None, False):
-            words += [option, str(value)]
-    return [*words, "-o", str(options.output)]
+    named = ["--suite", options.named] if options.named is not None else []
+    return ["suite", options.suite, *named, *typed_words(options, left_out), "-o", str(options.output)]
 
 
 def write_reports(
