@@ -74,8 +74,14 @@ class _Words(string.Formatter):
     def format_field(self, value: Any, spec: str) -> str:
         if value is None:
             raise TypeError
-        named = {"ms": ms_text, "bytes": bytes_text, "share": lambda part: f"{100 * part:.1f} %"}
-        return named[spec](value) if spec in named else str(format(value, spec))
+        return _FORMATS[spec](value) if spec in _FORMATS else str(format(value, spec))
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "ms": ms_text,
+    "bytes": bytes_text,
+    "share": lambda part: f"{100 * part:.1f} %",
+}
 
 
 _WORDS = _Words()

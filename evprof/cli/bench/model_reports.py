@@ -98,7 +98,7 @@ def _sweep(rows: Sequence[Row]) -> Sheet:
     for row in rows:
         by_drafter.setdefault(row["drafter"], {})[row["gamma"]] = row
     gammas = sorted({row["gamma"] for row in rows})
-    columns = [("drafter", "{drafter}"), *((f"γ {gamma}", partial(_swept, gamma)) for gamma in gammas)]
+    columns: list[Column] = [("drafter", "{drafter}"), *((f"γ {gamma}", partial(_swept, gamma)) for gamma in gammas)]
     return Sheet(columns, [{"drafter": name, "by_gamma": found} for name, found in by_drafter.items()])
 
 

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evprof.cli.command import add_sessions_option
-from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
 from evprof.cli.sample_options import add_part_options, existing, option_of, us_of
 from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
+from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
+from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -182,3 +184,29 @@ def _trace(options: argparse.Namespace) -> TraceSettings | None:
     if tokens < 1:
         raise UserError(f"--trace-tokens must be at least 1, not {tokens}.", exit_code=USAGE)
     return TraceSettings(str(Path(options.torch_trace).resolve()), tokens)
+
+
+def speculation_of(options: argparse.Namespace) -> SpeculationSettings:
+    """The settings asked for. Raises UserError (exit code 2) for a drafter that nobody knows or that contradicts."""
+    drafter, info = drafter_of(options.drafter, options.adapter)
+    _check_mode(options, info)
+    folder = None if info is None else str(info.folder)
+    return replace(settings_of(options).speculation, drafter=drafter, adapter=folder)
+
+
+def mode_by_drafter(options: argparse.Namespace) -> str | None:
+    """The mode that naming a drafter asks for; None where none is named."""
+    if options.drafter is None and options.adapter is None:
+        return None
+    _, info = drafter_of(options.drafter, options.adapter)
+    return KV_ADAPTED if info is not None and info.kind == KV else SPECULATIVE
+
+
+def _check_mode(options: argparse.Namespace, info: AdapterInfo | None) -> None:
+    asked = next((name for name in ("drafter", "adapter") if getattr(options, name) is not None), None)
+    if asked is None or options.mode is None:
+        return
+    if not mode_of(options.mode).is_paired:
+        raise UserError(f"--{asked} says who drafts, and in mode {options.mode} nobody does.", exit_code=USAGE)
+    if info is not None:
+        check_mode(info, options.mode)

@@ -53,9 +53,10 @@ class Progress:
         self._began = self._shown_at = time.monotonic()
 
     def turn_to(self, title: str, unit: str, total: int | None) -> None:
-        """Something else is counted from now on."""
-        self._title, self._unit = title, unit
-        self.start(total)
+        """This is counted from now on, unless it is already."""
+        if (title, unit, total) != (self._title, self._unit, self._total):
+            self._title, self._unit = title, unit
+            self.start(total)
 
     def reach(self, done: int, note: str = "") -> None:
         """So many are done, those there before not counted; `note` is told with the count."""
