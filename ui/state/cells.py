@@ -13,7 +13,6 @@ from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import is_comparable, typical_run, warm_of
-from evprof.metrics.configurations.attempts import row_of
 from evprof.view.columns import Column, RunPair, pair_for
 
 
@@ -24,7 +23,7 @@ def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     for run in runs:
         info = run.info
         if (info.cell, info.mode, info.role) == same and info.status == FINISHED and is_comparable(run):
-            rows[row_of(run)] = run
+            rows[run.info.row] = run
     return tuple(warm_of(list(rows.values())))
 
 
@@ -72,7 +71,7 @@ class CellCounts:
 
 def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
-    last = {row_of(run): run for run in runs}
+    last = {run.info.row: run for run in runs}
     samples: set[object] = set()
     repeats: set[int] = set()
     failed: set[object] = set()
