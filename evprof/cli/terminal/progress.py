@@ -89,7 +89,9 @@ class Progress:
             self._bar.show(title, self._before + self._done, self._total, text)
 
     def counts(self) -> str:
-        """`12 of 20 files`."""
+        """`12 of 20 files`; nothing before the first of nobody knows how many."""
+        if self._total is None and not self._done:
+            return ""
         at = self._amount(self._before + self._done)
         return f"{at}{'' if self._total is None else f' of {self._amount(self._total)}'} {self._unit}".rstrip()
 
