@@ -52,7 +52,7 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     Every card comes from here, and holds the command that gives its figures again.
     """
     from evprof.loaders.adapters import read_adapter
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
 
     adapter = read_adapter(options.adapter)
     samples, problems = _samples(options)
@@ -62,9 +62,8 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     if left_out:
         console.note(f"{len(left_out)} of {len(left_out) + len(samples)} samples were trained on; they are left out.")
     plan = _plan(adapter, samples, options)
-    stop = threading.Event()
     try:
-        with first_interrupt(stop.set):
+        with stop_flag() as stop:
             environment, found = _measured(plan, console, stop)
     except Cancelled:
         found = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +55,7 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.cli.run.recorded_session import make_engine
     from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.bundled import bundled_sample
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
     from evprof.run.switches.bench import SwitchPlan, measure_switches
 
     plan = SwitchPlan(
@@ -68,8 +67,7 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         only=tuple(options.only),
     )
     plan.variants()  # before anything is imported
-    stop = threading.Event()
-    with first_interrupt(stop.set):
+    with stop_flag() as stop:
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
@@ -129,10 +127,9 @@ def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, A
 def _coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Ctrl-C stops it and keeps the rows so far."""
     from evprof.run.benches.coverage import QUICK_SIMULATIONS, SIMULATIONS, measure_coverage
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
 
-    stop = threading.Event()
-    with first_interrupt(stop.set):
+    with stop_flag() as stop:
         return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 

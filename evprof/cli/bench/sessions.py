@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import threading
 from statistics import median
 from typing import Any
 
@@ -13,7 +12,7 @@ from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 
 COMPARING = ("engine", "switches", "speculation", "overhead")
 """Benchmarks whose contenders take turns within each process, so that several processes may be put together."""
@@ -30,8 +29,8 @@ def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[d
         raise UserError(f"--sessions is for the benchmarks {', '.join(COMPARING)} and repeatability.", exit_code=USAGE)
     only = ["--only", *options.only] if options.only else []
     argv = program.program_argv("bench", options.benchmark, *typed_words(options, _NOT_PASSED), *only, "--json")
-    stop, documents = threading.Event(), list[dict[str, Any]]()
-    with first_interrupt(stop.set):
+    documents: list[dict[str, Any]] = []
+    with stop_flag() as stop:
         for number in range(options.sessions):
             if stop.is_set():
                 break

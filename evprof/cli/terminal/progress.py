@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 
 REFRESH_S = 0.25
 
@@ -118,17 +117,9 @@ class Progress:
             self._is_stopping = True
             self.say(f"stopping; {self.kept} is kept (Ctrl-C again ends the program at once)")
 
-    @contextmanager
-    def until_stopped(self) -> Iterator[threading.Event]:
+    def until_stopped(self) -> AbstractContextManager[threading.Event]:
         """A flag that the first Ctrl-C sets, which is said."""
-        stop = threading.Event()
-
-        def stops() -> None:
-            stop.set()
-            self.stopping()
-
-        with first_interrupt(stops):
-            yield stop
+        return stop_flag(self.stopping)
 
     def _amount(self, count: int) -> str:
         """A number of things, or of bytes where they have no unit."""
