@@ -9,22 +9,12 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
-from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.families import READ_BY
+from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
 
-_OWN_INPUT = {"draft_input": "events", "target_input": "video"}
-
-_OPTIONS = {
-    "length": "--draft-length",
-    "tree": "--draft-tree",
-    "begins": "--draft-begins",
-    "hidden": "--hidden-tokens",
-}
-"""Settings whose option is not called after them."""
-
-_WITHOUT = {"event_markers": "--no-event-markers", "judges": "--no-judgements"}
-"""Settings that are on by default, and what turns them off."""
+_OWN_INPUT = {f"{role}_input": kind for role, kind in READ_BY.items()}
 
 
 def commands(data: ReportData) -> list[str]:
@@ -99,22 +89,12 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 
 def _settings(runs: list[RunLog]) -> list[str]:
-    """Options of every setting that is not at its default."""
-    defaults = GenerationSettings().flat()
+    """Options of every setting that is not at its default; an adapter says who drafts."""
     said: dict[str, list[str]] = {}
     for run in runs:
         for key, value in run.info.settings.flat().items():
-            if value == defaults.get(key) or value == _OWN_INPUT.get(key):
+            if value in (DEFAULTS[key], _OWN_INPUT.get(key)) or (key == "drafter" and value in ADAPTER_KINDS):
                 continue
-            option = _OPTIONS.get(key, f"--{key.replace('_', '-')}")
-            if key == "drafter" and value in ADAPTER_KINDS:
-                continue  # the adapter says it
-            if key in _WITHOUT:
-                said[key] = [_WITHOUT[key]]
-            else:
-                said[key] = [option] if value is True else [option, f"{value:g}" if _is_float(value) else str(value)]
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            said[key] = [SETTINGS[key].flag, *([] if isinstance(value, bool) else [text])]
     return [word for words in said.values() for word in words]
-
-
-def _is_float(value: object) -> bool:
-    return isinstance(value, float)
