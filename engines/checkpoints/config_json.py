@@ -1,4 +1,4 @@
-"""Writes configurations as the config.json of published checkpoints; reading is `config`'s."""
+"""Writes a tower and a language model as the config.json of published checkpoints describes them."""
 
 from __future__ import annotations
 
@@ -6,65 +6,7 @@ from typing import Any
 
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import EVENTGPT_MODEL_TYPE, TEXT_KEYS, VISION_KEYS, EventGptConfig, LlavaConfig, patches
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-
-_ARCHITECTURES = {
-    LLAVA: "LlavaForConditionalGeneration",
-    VIDEO_LLAVA: "VideoLlavaForConditionalGeneration",
-    LLAVA_NEXT_VIDEO: "LlavaNextVideoForConditionalGeneration",
-}
-
-
-def eventgpt_json(config: EventGptConfig, tower_path: str, dtype: str) -> dict[str, Any]:
-    """config.json of an EventGPT checkpoint; `tower_path` is what `mm_visual_tower` names."""
-    values: dict[str, Any] = {
-        "architectures": ["EventChatModel"],
-        "model_type": EVENTGPT_MODEL_TYPE,
-        **_llama_json(config.text),
-        "mm_visual_tower": tower_path,
-        "mm_use_im_start_end": False,
-        "mm_use_im_patch_token": False,
-        "image_aspect_ratio": "square",
-        "tokenizer_padding_side": "right",
-        "tokenizer_model_max_length": 2048,
-        "torch_dtype": dtype,
-        "use_cache": True,
-    }
-    if config.has_adaptor:
-        values["event_feature_adaptor"] = True
-    return values
-
-
-def llava_json(config: LlavaConfig, dtype: str) -> dict[str, Any]:
-    """config.json of a checkpoint of the LLaVA families, as the published ones are written."""
-    tokens = patches(config.vision)
-    values: dict[str, Any] = {
-        "architectures": [_ARCHITECTURES[config.family]],
-        "ignore_index": -100,
-        "image_seq_length": tokens,
-        "image_token_index": config.image_token_id,
-        "model_type": config.family,
-        "multimodal_projector_bias": config.projector_bias,
-        "projector_hidden_act": config.projector_act,
-        "text_config": {"model_type": "llama", **_llama_json(config.text), "torch_dtype": dtype},
-        "tie_word_embeddings": False,
-        "torch_dtype": dtype,
-        "vision_config": clip_json(config.vision),
-        "vision_feature_layer": config.feature_layer,
-        "vision_feature_select_strategy": "default",
-    }
-    if config.family == VIDEO_LLAVA:
-        values["video_token_index"] = config.slot_id
-        values["video_seq_length"] = 8 * (tokens + 1)
-    elif config.family == LLAVA_NEXT_VIDEO:
-        values["video_token_index"] = config.slot_id
-        values["video_seq_length"] = 8 * config.tokens_per_frame
-        values["spatial_pool_mode"], values["spatial_pool_stride"] = config.pooling, config.pool_stride
-        values["use_image_newline_parameter"] = True
-    elif config.keeps_cls:
-        values["vision_feature_select_strategy"] = "full"
-    return values
+from engines.checkpoints.config import TEXT_KEYS, VISION_KEYS
 
 
 def clip_json(config: CLIPVisionConfig) -> dict[str, Any]:
@@ -72,7 +14,8 @@ def clip_json(config: CLIPVisionConfig) -> dict[str, Any]:
     return {"model_type": "clip_vision_model", **{key: getattr(config, key) for key in VISION_KEYS}}
 
 
-def _llama_json(config: LlamaConfig) -> dict[str, Any]:
+def llama_json(config: LlamaConfig) -> dict[str, Any]:
+    """What it says of a language model."""
     values = {key: getattr(config, key) for key in TEXT_KEYS}
     rope = config.rope_parameters or {}
     values["rope_theta"] = rope.get("rope_theta", 10_000.0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import NoCache, PromptContext, Proposal, Verified
 
 LONGEST, SHORTEST = 3, 1
@@ -86,3 +87,8 @@ class _Occurrences:
             for size in range(SHORTEST, min(LONGEST, end) + 1):
                 self._behind[tuple(sequence[end - size :])] = end
             sequence.append(token)
+
+
+def make(side: DraftSide) -> LookupDrafter:
+    """Over the target's prompt and answer."""
+    return LookupDrafter(side.cached_target.device, side.eos_ids)

@@ -11,10 +11,13 @@ import torch
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import Law, draw
-from engines.drafters.drafter import Drafted, PromptContext, Proposal, Verified
+from engines.drafters.draft_side import DraftSide
+from engines.drafters.drafter import Drafted, Drafter, PromptContext, Proposal, Verified
+from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
+from evprof.core.speculation import REENCODED
 
 
 class ModelDrafter:
@@ -117,3 +120,12 @@ class ModelDrafter:
         stacked = torch.cat(laws)
         lacking = self._rows - stacked.shape[-1]
         return torch.nn.functional.pad(stacked, (0, lacking)) if lacking > 0 else stacked
+
+
+def make(side: DraftSide) -> Drafter:
+    """The draft model as it is loaded: ids pass where enough of them meet the target's, else text does."""
+    draft, cached = side.drafting
+    alignment = side.alignment
+    if alignment.kind == REENCODED:
+        return ReencodingDrafter(side.draft_name, cached, draft.vocabulary, side.target.vocabulary)
+    return ModelDrafter(side.draft_name, cached, alignment, side.eos_ids, **side.drawn)

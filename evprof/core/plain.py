@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import types
 from collections.abc import Callable
@@ -12,6 +13,10 @@ from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 
+class UnfitError(ValueError):
+    """A value that is not of the type its record declares."""
+
+
 class Plain:
     """For dataclasses of plain values and of others like them."""
 
@@ -20,9 +25,17 @@ class Plain:
         return plain_values(self)
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_json`. Unknown keys are ignored, so that newer writers stay readable."""
-        return cls(**read_fields(cls, values))
+    def from_json(cls, values: object) -> Self:
+        """The inverse of `to_json`; see `read`."""
+        found: Self = read(values, cls)
+        return found
+
+    @classmethod
+    def if_fitting(cls, values: object) -> Self | None:
+        """The same, or None of what is no such record."""
+        with contextlib.suppress(UnfitError):
+            return cls.from_json(values)
+        return None
 
 
 def plain_values(entry: Any) -> dict[str, Any]:
@@ -31,7 +44,7 @@ def plain_values(entry: Any) -> dict[str, Any]:
     Does what `dataclasses.asdict` does, in a third of the time: sessions may hold thousands of runs.
     """
     kind: Any = type(entry)
-    return {name: _plain(getattr(entry, name)) for name in _names(kind)}
+    return {name: _plain(getattr(entry, name)) for name in hints_of(kind)}
 
 
 def _plain(value: Any) -> Any:
@@ -50,103 +63,113 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Names and types of the fields of a dataclass."""
+    hints = get_type_hints(kind)
+    return {entry.name: hints[entry.name] for entry in fields(kind)}
+
+
+def read(value: object, kind: Any) -> Any:
+    """`value`, as JSON gives it, as a `kind`: a plain type, a dataclass, or a union or container of these
+    (tuples: of one kind throughout).
+
+    Unknown keys are ignored, so that newer writers stay readable; dataclasses that are made already stay as they are.
+    Raises UnfitError for anything else.
+    """
+    return reader_of(kind)(value)
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether `value` can be read as a `kind`."""
+    try:
+        read(value, kind)
+    except UnfitError:
+        return False
+    return True
 
 
 Reader = Callable[[Any], Any]
 
 
-def read_fields(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the dataclass `kind` that `values` tell, dataclasses among them read at every depth.
-
-    What is no plain value any more stays as it is; nothing is checked (see `fits`).
-    """
-    return {name: read(values[name]) for name, read in _readers(kind) if name in values}
-
-
 @cache
-def _readers(kind: Any) -> tuple[tuple[str, Reader], ...]:
-    return tuple((name, _reader(hint)) for name, hint in hints_of(kind).items())
-
-
-@cache
-def _reader(kind: Any) -> Reader:
+def reader_of(kind: Any) -> Reader:
+    """`read` for one kind, worked out once: a session may hold thousands of runs of a hundred values."""
     origin, parts = get_origin(kind), get_args(kind)
-    if is_record(kind):
-        return lambda value: kind(**read_fields(kind, value)) if isinstance(value, dict) else value
     if origin in (types.UnionType, Union):
-        return next((_reader(part) for part in parts if is_record(part)), _as_it_is)
-    if origin is dict and is_record(parts[1]):
-        read = _reader(parts[1])
-        return lambda value: {key: read(entry) for key, entry in value.items()}
-    return _as_it_is
+        return _union_reader([reader_of(part) for part in parts if part is not type(None)], type(None) in parts)
+    if origin is dict:
+        return _dict_reader(reader_of(parts[1]))
+    if origin in (list, tuple, frozenset):
+        count = len(parts) if origin is tuple and parts[-1] is not Ellipsis else None
+        return _row_reader(origin, reader_of(parts[0]), count)
+    if is_dataclass(kind):
+        return _record_reader(kind)
+    return _ATOM_READERS.get(kind) or _atom_reader(kind)
 
 
-def is_record(kind: Any) -> bool:
-    """Whether a type is a dataclass."""
-    return is_dataclass(kind)
+def _atom_reader(kind: Any) -> Reader:
+    def read_atom(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise UnfitError
+        return value
+
+    return read_atom
 
 
-def _as_it_is(value: Any) -> Any:
+def _read_int(value: Any) -> Any:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise UnfitError
     return value
 
 
-def fits(value: object, kind: Any) -> bool:
-    """Whether `value`, as JSON gives it, can stand for a `kind`: a plain type, a list, a dict, a union, a dataclass."""
-    return check_of(kind)(value)
+def _read_number(value: Any) -> Any:
+    if type(value) not in (float, int):
+        raise UnfitError
+    return value
 
 
-Check = Callable[[Any], bool]
+_ATOM_READERS: dict[Any, Reader] = {Any: lambda value: value, int: _read_int, float: _read_number}
 
 
-@cache
-def check_of(kind: Any) -> Check:
-    """`fits` for one kind, worked out once: a session may hold thousands of runs of a hundred values."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (types.UnionType, Union):
-        return _check_union([check_of(part) for part in parts])
-    if origin in (list, dict):
-        return _check_container(origin, check_of(parts[-1]))
-    return _check_dataclass(kind) if is_dataclass(kind) else _PLAIN.get(kind, lambda value: isinstance(value, kind))
+def _union_reader(readers: list[Reader], has_none: bool) -> Reader:
+    def read_union(value: Any) -> Any:
+        if value is None and has_none:
+            return None
+        for one in readers[:-1]:
+            with contextlib.suppress(UnfitError):
+                return one(value)
+        return readers[-1](value)
+
+    return read_union
 
 
-_PLAIN: dict[Any, Check] = {
-    Any: lambda _value: True,
-    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63,
-}
+def _dict_reader(one: Reader) -> Reader:
+    def read_dict(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise UnfitError
+        return {key: one(entry) for key, entry in value.items()}
+
+    return read_dict
 
 
-def _check_container(origin: Any, entry: Check) -> Check:
-    if origin is list:
-        return lambda value: isinstance(value, list) and all(map(entry, value))
-    return lambda value: isinstance(value, dict) and all(map(entry, value.values()))
+def _row_reader(kind: Any, one: Reader, count: int | None) -> Reader:
+    def read_row(value: Any) -> Any:
+        if not isinstance(value, list | tuple | frozenset) or len(value) != (count or len(value)):
+            raise UnfitError
+        return kind(map(one, value))
+
+    return read_row
 
 
-def _check_union(checks: list[Check]) -> Check:
-    def check(value: Any) -> bool:
-        return any(one(value) for one in checks)
+def _record_reader(kind: Any) -> Reader:
+    readers = [(name, reader_of(hint)) for name, hint in hints_of(kind).items()]
+    needed = {entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING}
 
-    return check
+    def read_record(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, dict) or not needed <= value.keys():
+            raise UnfitError
+        return kind(**{name: one(value[name]) for name, one in readers if name in value})
 
-
-def _check_dataclass(kind: Any) -> Check:
-    hints = hints_of(kind)
-    checks = [
-        (entry.name, check_of(hints[entry.name]), entry.default is MISSING and entry.default_factory is MISSING)
-        for entry in fields(kind)
-    ]
-
-    def check(values: Any) -> bool:
-        if not isinstance(values, dict):
-            return False
-        return all(one(values[name]) if name in values else not is_needed for name, one, is_needed in checks)
-
-    return check
-
-
-@cache
-def hints_of(kind: Any) -> dict[str, Any]:
-    """Names and types of the fields of a dataclass."""
-    return get_type_hints(kind)
+    return read_record

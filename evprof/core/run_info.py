@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from evprof.core.plain import Plain, plain_values, read_fields
+from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
@@ -242,12 +242,12 @@ class RunInfo:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:
-        """The inverse of `to_json`."""
-        free = ("settings", "sample", "given")
-        parts = read_fields(cls, {name: value for name, value in values.items() if name not in free})
-        parts["settings"], parts["given"] = settings_from_json(values.get("settings"))
-        parts["sample"] = Sample.from_facts(values.get("sample"))
-        return cls(**parts)
+        """The inverse of `to_json`: settings and sample as far as they fit. Raises UnfitError where another field does
+        not."""
+        settings, given = settings_from_json(values.get("settings"))
+        sample = Sample.from_facts(values.get("sample"))
+        found: RunInfo = read({**values, "settings": settings, "given": given, "sample": sample}, cls)
+        return found
 
     def copied(self) -> RunInfo:
         """One of its own for a reader: what `merge` and warnings change in it changes here no more.
@@ -265,11 +265,12 @@ class RunInfo:
 
         `facts` holds plain values (see `to_json`) or the fact objects themselves.
         """
-        for name, value in read_fields(RunInfo, facts).items():
+        hints = hints_of(RunInfo)
+        for name, value in facts.items():
             if name in _BY_ROLE:
-                getattr(self, name).update(value)
-            else:
-                setattr(self, name, value)
+                getattr(self, name).update(read(value, hints[name]))
+            elif name in hints:
+                setattr(self, name, read(value, hints[name]) if isinstance(value, dict) else value)
 
 
 _BY_ROLE = frozenset({"models", "setup", "lengths", "kv", "loading"})

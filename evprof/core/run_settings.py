@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from evprof.core.plain import Check, check_of, hints_of
+from evprof.core.plain import fits, hints_of
 from evprof.core.vocabulary.generation import NESTED, OF_RUN, GenerationSettings
 
 
@@ -30,7 +30,7 @@ def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[st
     fitting: dict[str, dict[str, Any]] = {name: {} for name in groups}
     for entry in OF_RUN:
         told = groups[entry.group]
-        if entry.key in told and _checks()[entry.key](told[entry.key]):
+        if entry.key in told and fits(told[entry.key], _kinds()[entry.key]):
             fitting[entry.group][entry.key] = told[entry.key]
     given = frozenset(key for group in fitting.values() for key in group)
     nested: dict[str, Any] = {name: kind(**fitting[name]) for name, kind in NESTED.items()}
@@ -42,7 +42,7 @@ def _told(values: object) -> dict[str, Any]:
 
 
 @cache
-def _checks() -> dict[str, Check]:
-    """Whether a value fits, by the name of the setting."""
-    kinds: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
-    return {name: check_of(hint) for kind in kinds for name, hint in hints_of(kind).items()}
+def _kinds() -> dict[str, Any]:
+    """The type of every setting by name."""
+    records: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
+    return {name: kind for record in records for name, kind in hints_of(record).items()}

@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def tables(runs: Iterable[RunLog], session: str = "") -> dict[str, list[Row]]:
-    """Table name -> rows. Times are ms on the run's own clock; what was not measured is None (an empty cell)."""
-    found: dict[str, list[Row]] = {name: [] for name in COLUMNS}
-    for run in runs:
-        for name, rows in run_tables(run, session).items():
-            found[name] += rows
-    return found
-
-
 def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
     """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
     identity = _identity(run, session)

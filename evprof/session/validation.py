@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evprof.core.plain import fits, hints_of
+from evprof.core.plain import UnfitError, fits, hints_of
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
 
@@ -14,13 +14,11 @@ _LENIENT = ("settings", "sample")
 
 def run_info_from(values: object) -> RunInfo | None:
     """The RunInfo of plain values, or None when they are not one."""
-    if not isinstance(values, dict):
+    try:
+        info = RunInfo.from_json(values) if isinstance(values, dict) else None
+    except UnfitError:
         return None
-    strict = {name: value for name, value in values.items() if name not in _LENIENT}
-    if not fits(strict, RunInfo) or not all(isinstance(values.get(name), dict) for name in _LENIENT):
-        return None
-    info = RunInfo.from_json(values)
-    is_known = info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
+    is_known = info and info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
     return info if is_known else None
 
 

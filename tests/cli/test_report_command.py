@@ -16,8 +16,8 @@ from evprof.cli.run import recorded_session
 from evprof.cli.run.options import request_of
 from evprof.core.errors import FAILURE, USAGE
 from evprof.export.report import writing
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 
 def shell_lines(text: str) -> list[str]:

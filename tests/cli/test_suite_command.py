@@ -13,17 +13,18 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.suite.progress import Pace, SuiteProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.script import Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 Evprof = Callable[..., Any]
 
@@ -153,7 +154,7 @@ def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: Fa
     found = evprof("suite", *words, "-o", tmp_path / "out", "--json")
     assert [cell["label"] for cell in found.document["cells"]] == ["side-by-side", "side-by-side"]
     recording = load_session(tmp_path / "out/suite.evprof").recording
-    settings = recording.messages()[0].info.settings  # type: ignore[union-attr]  # the first is a run's start
+    settings = recording.messages()[0].info.settings
     assert settings.max_new_tokens == 2
     assert "--draft-quant int8" in found.document["suite"]["command"]
     assert "--dtype float32" in found.document["suite"]["command"]
@@ -329,7 +330,7 @@ def test_a_grid_names_its_samples_relative_to_itself(
     found = evprof("suite", "grid.json", "-o", tmp_path / "out", "--json")
     assert found.code == 0, found.errors
     session = load_session(tmp_path / "out/suite.evprof")
-    samples = {message.info.sample.name for message in session.recording.messages()}  # type: ignore[union-attr]  # of a file all are starts
+    samples = {message.info.sample.name for message in session.recording.messages()}
     assert samples == {"two"}
     assert session.environment["device"] == "scripted"
     assert session.facts["suite"]["manifest"] == str(tmp_path / "list.json")

@@ -5,7 +5,7 @@ Each party is asked by one function below. A setting counts where another value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ from engines.measuring.timing import NullClock
 from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.families import EVENTS, VIDEO
+from evprof.core.vocabulary.families import EVENTS, FAMILIES, VIDEO
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
 from evprof.core.vocabulary.settings import DEFAULTS, with_value
@@ -24,7 +24,6 @@ from evprof.core.vocabulary.switches import Switches
 from evprof.run.suites.cell import SuiteCell, meaningful
 from evprof.run.suites.spec import parse_suite
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_limits import Circumstances, in_force, obstacle, refusal
 
 DRAFT_FAMILY, TARGET_FAMILIES = "eventgpt", ("video_llava", "llava", "llava_next_video")
 DRAFT, TARGET = ModelChoice("a-draft"), ModelChoice("a-target")
@@ -115,7 +114,7 @@ class Case:
 ROLES = {"frames": "target", "target_input": "target", "event_frames": "draft", "draft_input": "draft"}
 """Whose input some settings describe."""
 
-Uses = Callable[[str, str], set[str]]
+Uses = Callable[[str, str, str], set[str]]
 """Family and half of the sample -> those of OPTIONS that change what the model computes, as the engine says."""
 
 
@@ -153,9 +152,21 @@ def refused(request: RunRequest) -> bool:
 
 def in_window(key: str, case: Case) -> bool:
     """The settings popover."""
-    here = Circumstances(case.mode, case.settings, case.target_family)
+    form = form_of(case.mode, case.settings, case.target_family)
+    if key not in form.controls:
+        return True  # it has a place of its own in the window
     value = (OTHER[key], None) if key == "drafter" else OTHER[key]
-    return not (obstacle(here, key) or refusal(here, key, value))
+    return not (form.obstacle(key) or form.refusal(key, value))
+
+
+def form_of(mode: str, settings: GenerationSettings, target_family: str = TARGET_FAMILIES[0]) -> RequestForm:
+    """The window's form with a pair of models of these families and a whole sample."""
+    form = RequestForm()
+    form.draft = ModelChoice(f"random:160m-{FAMILIES[DRAFT_FAMILY].word}")
+    form.target = ModelChoice(f"random:160m-{FAMILIES[target_family].word}")
+    form.sample, form.settings = Sample("events.npy", "video.mp4"), settings
+    form.choose_mode(mode)
+    return form
 
 
 def on_command_line(key: str, case: Case) -> bool | None:
@@ -185,23 +196,26 @@ def in_engine(key: str, case: Case, uses: Uses) -> bool | None:
         return ROLES[key] in request.reading_roles
     if key not in OPTIONS.values():
         return None
-    families = {"draft": DRAFT_FAMILY, "target": case.target_family}
-    return any(key in uses(families[role], request.input_of(role)) for role in request.reading_roles)
+    families, style = {"draft": DRAFT_FAMILY, "target": case.target_family}, case.settings.input.prompt_style
+    return any(key in uses(families[role], request.input_of(role), style) for role in request.reading_roles)
 
 
 @pytest.fixture(scope="module")
 def uses(make_model: Callable[..., Any], sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Uses]:
-    """Asks models of every family, with every one of OPTIONS at its other value."""
-    known: dict[tuple[str, str], set[str]] = {}
-    settings = changed(GenerationSettings(frames=1, event_frames=1), {key: OTHER[key] for key in OPTIONS.values()})
+    """Asks models of every family, with one of OPTIONS at a time at its other value."""
+    known: dict[tuple[str, str, str], set[str]] = {}
 
-    def ask(family: str, kind: str) -> set[str]:
-        if (family, kind) not in known:
+    def ask(family: str, kind: str, style: str) -> set[str]:
+        if (family, kind, style) not in known:
             model, clock = make_model(family), NullClock()
-            host = model.load(sample, settings, clock, kind=kind)
-            said = " ".join(model.preprocess(host, "What is there?", settings, clock).warnings)
-            known[family, kind] = {key for option, key in OPTIONS.items() if option not in said}
-        return known[family, kind]
+            known[family, kind, style] = set()
+            for option, key in OPTIONS.items():
+                asked = {"prompt_style": style, key: OTHER[key]}
+                settings = changed(GenerationSettings(frames=1, event_frames=1), asked)
+                host = model.load(sample, settings, clock, kind=kind)
+                if option not in " ".join(model.preprocess(host, "What is there?", settings, clock).warnings):
+                    known[family, kind, style].add(key)
+        return known[family, kind, style]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -225,24 +239,7 @@ def disagreements(key: str, uses: Uses) -> list[str]:
     return found
 
 
-OVER_A_MAP = "the window does not know that over a mapped cache the target reads nothing"
-NOT_YET = {
-    **dict.fromkeys(("frames", "image_layout", "target_input", "frame_cache"), OVER_A_MAP),
-    "event_markers": "the engine does not say that the training prompt has none",
-    "video_decoder": "the window takes it for a setting where nothing reads a video",
-}
-"""Settings about which the parties do not agree."""
-
-
-def _marked(keys: Iterable[str], reasons: dict[str, str]) -> list[Any]:
-    """Parameters, of which those with a reason are known to fail."""
-    return [
-        pytest.param(key, marks=pytest.mark.xfail(reason=reasons[key], strict=True)) if key in reasons else key
-        for key in keys
-    ]
-
-
-@pytest.mark.parametrize("key", _marked(OTHER, NOT_YET))
+@pytest.mark.parametrize("key", OTHER)
 def test_all_say_the_same_about_what_counts(key: str, uses: Uses) -> None:
     assert disagreements(key, uses) == []
 
@@ -257,13 +254,12 @@ def test_a_target_that_takes_video_makes_one_cell_of_settings_of_other_families(
     assert len(suite.cells) == 1
 
 
-@pytest.mark.xfail(reason="the window idles the frame cache alone", strict=True)
 def test_the_window_lets_no_setting_of_videos_run_where_nothing_reads_one() -> None:
     settings = changed(GenerationSettings(), {"video_decoder": "pyav", "frame_cache": "disk"})
-    assert in_force(Circumstances("draft", settings)).switches == Switches()
+    assert form_of("draft", settings).settings_in_force.switches == Switches()
 
 
-@pytest.mark.parametrize("mode", _marked(MODES, {KV_ADAPTED: "window and suite want a video that no model reads"}))
+@pytest.mark.parametrize("mode", MODES)
 def test_all_ask_for_the_same_halves_of_a_sample(mode: str) -> None:
     settings = changed(GenerationSettings(), {"adapter": "a-map"} if mode == KV_ADAPTED else {})
     form = RequestForm()

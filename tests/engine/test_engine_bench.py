@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -18,8 +19,8 @@ from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
 from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
 from engines.bench.workload import check_room, make_workload, workload_need
-from engines.checkpoints.config import LlavaConfig
 from engines.decoder.llama import LlamaDecoder
+from engines.families.llava_network import LlavaConfig
 from engines.loading.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.metrics.limits.roofline import vision_flops
@@ -37,7 +38,8 @@ def turn(decode_us: int, ids: tuple[int, ...] = (1, 2, 3), prefill_us: int = 10)
 class _PlainStep:
     """Stands for the compiled step: the same interface without the minute of compiling."""
 
-    kind, problem = "compiled", None
+    kind = "compiled"
+    problem: str | None = None
 
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
@@ -91,7 +93,7 @@ def test_a_shape_with_a_tower_has_a_vision_row(monkeypatch: pytest.MonkeyPatch) 
         hidden_size=16, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, image_size=28, patch_size=14
     )
     text = bench_shape("tiny").text
-    network = LlavaConfig("video_llava", vision, text, slot_id=500, keeps_cls=True)
+    network = LlavaConfig(vision, text, family="video_llava", slot_id=500, keeps_cls=True)
     monkeypatch.setattr(engine, "bench_shape", lambda name: BenchShape(name, text, network, 20))
     bench = EngineBench(shape="tiny", tokens=4, repeats=3, device="cpu", contenders=EAGER, scale=0.01)
     found = measure_engine(bench)
@@ -143,7 +145,7 @@ def test_the_compiled_step_of_transformers_is_really_compiled() -> None:
     workload = make_workload(shape, 4, 6, CPU, torch.float32)
     compiled: list[int] = []
 
-    def count(module: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> Callable:
+    def count(module: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> Callable[..., Any]:
         compiled.append(len(module.graph.nodes))
         return module.forward
 
@@ -189,7 +191,7 @@ def test_graphs_without_a_gpu_are_left_out() -> None:
 
 
 def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object) -> Callable[..., Any]:
         raise RuntimeError("no compiler here\nand more")
 
     make = Contender("hf_static_compiled", lambda workload: generate.static_compiled(workload, fail))

@@ -11,8 +11,9 @@ import pytest
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.chrome_trace import THREADS, chrome_trace, left_out_sentences
+from evprof.export.chrome_trace import THREADS, left_out_sentences
 from evprof.metrics.document import run_document
+from exported import chrome_trace
 
 
 @pytest.fixture(scope="module")

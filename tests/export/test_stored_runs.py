@@ -18,8 +18,8 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.stored_runs import StoredRuns
 from evprof.metrics.document import run_document
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 
 @pytest.fixture(scope="module")

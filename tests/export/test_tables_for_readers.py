@@ -14,7 +14,8 @@ from evprof.core.records import SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, IDENTITY, plain_row, tables, write_rows, write_tables
+from evprof.export.tables import COLUMNS, IDENTITY, plain_row, write_rows, write_tables
+from exported import tables
 from told import told
 
 MS = 1_000_000

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from evprof.core.records import SETTLED, SpanRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.chrome_trace import chrome_trace, left_out_sentences
+from evprof.export.chrome_trace import left_out_sentences
 from evprof.export.nesting import nested_tracks
+from exported import chrome_trace
 
 ZERO = 123_456_789_000_000_001
 

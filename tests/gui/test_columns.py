@@ -18,8 +18,8 @@ from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
 from ui.players.frame_strip import best_grid
@@ -197,7 +197,8 @@ def test_a_run_fills_the_column_while_it_goes_on(
 ) -> None:
     """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
     controller = RunController(Recording())
-    states, lengths, working = set(), set(), set()
+    states, lengths = set(), set()
+    working: set[str] = set()
 
     def follow() -> None:
         run = controller.run(1)

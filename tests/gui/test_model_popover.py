@@ -213,7 +213,7 @@ def test_it_looks_while_it_is_open(popover: ModelPopover, anchor: Any, wait_unti
     assert json.dumps(examiner.asked[0])
     before = popover.height()
     examiner.answer = document(model("draft", 14), free_gib=40, placement="both")
-    wait_until(lambda: popover.facts.report.verdict == "Fits.")  # type: ignore[union-attr]  # shown above
+    wait_until(lambda: popover.facts.report.verdict == "Fits.")
     assert popover.height() == before
     examiner.answer = document(model("draft", 14), free_gib=9, placement="refused", advice=["--draft-quant nf4"])
     wait_until(lambda: "nf4" in popover.facts.reason.text())

@@ -25,7 +25,7 @@ from evprof.view.columns import Column, columns_of
 from ui.run_facts import figures
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
-from ui.runs.run_entries import entries
+from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
@@ -200,7 +200,7 @@ def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(control
     )
     controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
     controller.pull()
-    found = {entry.run_ids: entry for entry in entries(controller.runs)}
+    found = {entry.run_ids: entry for entry in RunEntries().lines(controller.runs)}
     assert found[(3,)].outcome.endswith("×")
     assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
     assert found[(50,)].sentence == "The device ran out of memory."

@@ -14,7 +14,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.window.housekeeping import Housekeeping

@@ -31,7 +31,7 @@ def line_texts(blocks: TextBlocks) -> list[str]:
 
 
 def wrapped_at_once(text: str, font: QFont, width: float) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for paragraph in text.split("\n"):
         layout = QTextLayout(paragraph, font)
         option = QTextOption()
@@ -40,9 +40,8 @@ def wrapped_at_once(text: str, font: QFont, width: float) -> list[str]:
         layout.beginLayout()
         while (line := layout.createLine()).isValid():
             line.setLineWidth(width)
-            lines.append((line.textStart(), line.textLength()))
+            lines.append(paragraph[line.textStart() : line.textStart() + line.textLength()])
         layout.endLayout()
-        lines[:] = [entry if isinstance(entry, str) else paragraph[entry[0] : entry[0] + entry[1]] for entry in lines]
     return lines
 
 

@@ -72,7 +72,7 @@ def test_values_are_the_quotients_of_their_counts_and_agree_with_acceptance(roun
     assert found[clinic.DRAFT_RATE].value == counts.draft_acceptance_rate
     assert found[clinic.TOKEN_RATE].value == counts.token_acceptance_rate
     assert found[clinic.LENGTH].value == pytest.approx(counts.mean_acceptance_length)
-    assert found[clinic.EFFICIENCY].value == counts.tokens_per_round
+    assert found[clinic.EFFICIENCY].value == (counts.emitted / counts.rounds if counts.rounds else None)
     without, whole = found[clinic.LENGTH_WITHOUT].value, found[clinic.LENGTH].value
     assert without is not None
     assert whole == pytest.approx(without + 1)

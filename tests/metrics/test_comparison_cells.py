@@ -32,7 +32,7 @@ def cell(script, plain_writer) -> Cell:
         role: str = "target",
     ) -> list[RunLog]:
         chance = np.random.default_rng(first_id)
-        runs = []
+        runs: list[RunLog] = []
         for repeat in range(repeats):
             for sample, scale in scales.items():
                 builder = script(first_id + len(runs), role=role, mode=mode)
@@ -98,7 +98,7 @@ def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None
     assert row.ci95 is not None
     assert row.ci95[0] is None
     assert row.ci95[1] == pytest.approx(ratio_interval(one, two, paired=False))
-    pair = comparison.pair_document(*listed)
+    pair = comparison.pair_document(listed[0], listed[1])
     assert pair["samples"] is None
     assert sum(part["delta_ms"] for part in pair["contributions"]) == pytest.approx(fmean(two) - fmean(one))
     assert all(part["ci95"][0] < part["delta_ms"] < part["ci95"][1] for part in pair["contributions"][2:4])
@@ -116,7 +116,7 @@ def test_prompts_tell_samples_apart(cell) -> None:
 def test_parts_of_cells_add_up_to_the_difference_of_means(cell, basis: str) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
     listed = comparison.columns([*slow, *fast])
-    pair = comparison.pair_document(*listed, basis)
+    pair = comparison.pair_document(listed[0], listed[1], basis)
     assert pair["samples"] == 5
     one, two = (
         {name: fmean(stages.total_ms(run, basis) or 0 for run in runs) for name, runs in found}
@@ -141,7 +141,8 @@ def test_generation_of_cells_is_the_ratio_of_mean_decode_times(cell, script, pla
         run = plain_writer(script(101 + place), scale=0.5, tokens=tuple(range(5 + place)))
         run.info.cell, run.info.sample = "1 frame", replace(run.info.sample, name=name)
         fast.append(run)
-    pair = comparison.pair_document(*comparison.columns([*slow, *fast]))
+    one, two = comparison.columns([*slow, *fast])
+    pair = comparison.pair_document(one, two)
     decode = [fmean(stages.stage_ms(run, "decode") or 0 for run in runs) for runs in (slow, fast)]
     steps = [fmean(decoding.decode_steps(run) or 0 for run in runs) for runs in (slow, fast)]
     assert pair["generation"]["product"] == pytest.approx(decode[1] / decode[0])

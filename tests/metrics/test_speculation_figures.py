@@ -79,7 +79,6 @@ def test_counts_of_a_run(speculative_run) -> None:
     assert counts.per_position == (3, 2, 1)
     assert counts.draft_acceptance_rate == 0.5
     assert counts.mean_acceptance_length == 2.5
-    assert counts.tokens_per_round == 2.25
     assert counts.token_acceptance_rate == 6 / 8
     assert len(speculative_run.tokens) == 1 + counts.emitted
     assert len(speculative_run.rejected) == 2

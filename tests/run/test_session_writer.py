@@ -248,7 +248,7 @@ from evprof.run.processes.runner import EngineHost
 from evprof.run.session_writer import SessionWriter
 recording = Recording()
 writer = SessionWriter(recording, Path(sys.argv[1]))
-host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "rate:4000:3600"], recording)
+host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "4000", "3600"], recording)
 host.submit(RunRequest("target", Sample(video_path="absent.mp4"), None, ModelChoice("m")))
 while host.pid is None:
     time.sleep(0.01)

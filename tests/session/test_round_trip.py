@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -214,13 +215,15 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
 
 
 def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, tmp_path):
+    much: Any = "much"
+    folder: Any = Path("/x")
     recording.post(
         RunDescribed(
             1,
             {
-                "memory": MemoryFacts(peak_rss_bytes="much"),
+                "memory": MemoryFacts(peak_rss_bytes=much),
                 "given": None,
-                "settings": GenerationSettings(speculation=SpeculationSettings(adapter=Path("/x"))),
+                "settings": GenerationSettings(speculation=SpeculationSettings(adapter=folder)),
             },
         )
     )

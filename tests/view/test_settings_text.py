@@ -22,8 +22,8 @@ from evprof.metrics.configurations.settings_text import (
     settings_of,
     told_settings,
 )
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from told import told
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
@@ -121,7 +121,7 @@ def test_every_field_of_the_switches_can_be_told_apart() -> None:
         "video_decoder": "torchcodec",
     }
     assert set(changed) == set(Switches().to_json())
-    enabling = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
+    enabling: dict[str, dict[str, Any]] = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
     for name, value in changed.items():
         base = enabling.get(name, {})
         texts = []

@@ -34,6 +34,7 @@ from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
 from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
 from ui.widgets.counter_row import CounterRow
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import ToneLabel
@@ -83,14 +84,10 @@ class ModelHead(QWidget):
         super().__init__(parent)
         self._side = side
         self._model: ModelFacts | None = None
-        self._name = QLabel()
-        self._name.setProperty("role", "title")
-        self._chips = QLabel()
-        self._chips.setProperty("role", "chip")
-        self._part = QLabel()
-        self._part.setProperty("role", "chip")
-        self._lossy = QLabel("lossy")
-        self._lossy.setProperty("role", "warn-chip")
+        self._name = in_role(QLabel(), "title")
+        self._chips = in_role(QLabel(), "chip")
+        self._part = in_role(QLabel(), "chip")
+        self._lossy = in_role(QLabel("lossy"), "warn-chip")
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -172,8 +169,7 @@ class ModelColumn:
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)
-        self.failure = QLabel()
-        self.failure.setProperty("role", "bad")
+        self.failure = in_role(QLabel(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()
         self.answer = QWidget()
@@ -336,9 +332,5 @@ def _pace_text(tokens_per_s: float | None) -> str:
 
 def _row(*widgets: QWidget) -> QWidget:
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(GRID)
-    for widget in widgets:
-        row.addWidget(widget)
+    beside(*widgets, on=holder, spacing=GRID)
     return holder

@@ -14,6 +14,7 @@ from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role
 
 
 class ModelPair(QWidget):
@@ -50,11 +51,9 @@ class ModelPair(QWidget):
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(GRID)
-        divider = QFrame()
-        divider.setProperty("role", "vrule")
+        divider = in_role(QFrame(), "vrule")
         grid.addWidget(divider, 0, 1, 2, 1)
-        lower = QFrame()
-        lower.setProperty("role", "vrule")
+        lower = in_role(QFrame(), "vrule")
         grid.addWidget(lower, 3, 1, 4, 1)
         for place, column in ((0, self.left), (2, self.right)):
             grid.addWidget(column.head, 0, place)

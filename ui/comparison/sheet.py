@@ -96,7 +96,6 @@ class Contribution:
     parts: tuple[Part, ...]
     total: str
     generation: str
-    is_slower: bool
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def _contribution(
     parts = tuple(Part(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
     whole = sum(part.delta_ms for part in parts)
     total = _signed_ms(whole) if parts else "no time that both measured"
-    return Contribution(title, parts, total, _generation_sentence(base, other, basis), whole > 0)
+    return Contribution(title, parts, total, _generation_sentence(base, other, basis))
 
 
 def _part_tip(entry: Mapping[str, object]) -> str:

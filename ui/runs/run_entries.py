@@ -158,11 +158,6 @@ class RunEntries:
         return entry
 
 
-def entries(runs: Mapping[int, RunLog]) -> list[RunEntry]:
-    """Lines, newest first. The two runs of one side-by-side repetition are one line."""
-    return RunEntries().lines(runs)
-
-
 def _group_key(run: RunLog) -> object:
     info = run.info
     if mode_of(info.mode).is_side_by_side:

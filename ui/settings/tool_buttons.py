@@ -86,7 +86,16 @@ class SettingsButton(ToolButton):
         self.setToolTip("\n".join(lines))
 
 
-class ModeButton(ToolButton):
+class MenuButton(ToolButton):
+    """Opens a menu."""
+
+    def __init__(self, text: str, tip: str, parent: QWidget | None = None) -> None:
+        super().__init__(text, tip, parent)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setMenu(QMenu(self))
+
+
+class ModeButton(MenuButton):
     """Names what runs; its menu greys what lacks an input.
 
     Signals:
@@ -98,8 +107,7 @@ class ModeButton(ToolButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "What runs", parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
+        menu = self.menu()
         menu.setToolTipsVisible(True)
         self._actions: dict[str, QAction] = {}
         for mode in MODES:
@@ -108,7 +116,6 @@ class ModeButton(ToolButton):
             action.setData(mode)
             self._actions[mode] = action
         menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
-        self.setMenu(menu)
 
     def show_form(self, form: RequestForm) -> None:
         """Shows the mode that will run, and why others cannot."""
@@ -120,7 +127,7 @@ class ModeButton(ToolButton):
         self.setText(mode_name(form.mode))
 
 
-class ExportButton(ToolButton):
+class ExportButton(MenuButton):
     """What can be done with the results: exports, and the latest torch trace.
 
     Signals:
@@ -133,14 +140,12 @@ class ExportButton(ToolButton):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Export", "Export", parent)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
+        menu = self.menu()
         for key, text in EXPORTS:
             menu.addAction(text).setData(key)
         menu.addSeparator()
         self._tensorboard = menu.addAction("Open torch trace in TensorBoard")
         menu.triggered.connect(self._take)
-        self.setMenu(menu)
 
     def set_has_trace(self, has_trace: bool) -> None:
         """Whether there is a torch trace to open."""

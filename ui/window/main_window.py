@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -37,6 +37,7 @@ from ui.state.window_session import WindowSession
 from ui.style.icons import icon
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.widgets.boxes import stacked
 from ui.widgets.layout import Body, rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.actions import WindowActions
@@ -111,14 +112,7 @@ class MainWindow(QMainWindow):
             side_panel(self.comparison, self.speculation, self.inspector),
         )
         ground = QWidget()
-        column = QVBoxLayout(ground)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.toolbar)
-        column.addWidget(rule())
-        column.addWidget(self.messages)
-        column.addWidget(self.body, 1)
-        column.addWidget(self.status)
+        stacked(self.toolbar, rule(), self.messages, (self.body, 1), self.status, on=ground, spacing=0)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)

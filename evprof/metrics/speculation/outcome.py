@@ -46,11 +46,6 @@ class Acceptance:
         return 1 + self.accepted / self.rounds if self.rounds else None
 
     @property
-    def tokens_per_round(self) -> float | None:
-        """Block efficiency: emitted / rounds; None without rounds."""
-        return self.emitted / self.rounds if self.rounds else None
-
-    @property
     def token_acceptance_rate(self) -> float | None:
         """Chance that the next drafted token is accepted: accepted / (accepted + first rejections).
 

@@ -31,11 +31,6 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(_table(data, place) for place in list(firsts.values())[:MOST_TABLES]))
 
 
-def sample_count(data: ReportData) -> int:
-    """How many samples the longest of these tables lists."""
-    return max((len(_typical(column)) for column in data.columns), default=0)
-
-
 def _typical(column: Column) -> list[RunLog]:
     return list(column.typical_runs().values())[:MOST_SAMPLES]
 

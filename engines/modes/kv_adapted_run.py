@@ -1,0 +1,135 @@
+"""The target answers over a cache made from the draft's, without ever seeing its own input: lossy.
+
+The draft reads events and prefills; its hidden states at visual positions become the target's keys and values there.
+The text before and behind them the target prefills itself, and then it decodes as always. It knows no round and no
+drafter.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from engines.adapters.kv_map import KvMap, TappedDecoder, load_kv_map
+from engines.decoder.decoding import CachedModel
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import Sampler
+from engines.measuring.timing import StageClock
+from engines.modes.plain_run import Course, PlainRun
+from engines.stages.model import ModelInputs
+from engines.stages.pipeline import Prefilling, Tell
+from engines.stages.preparation import PromptLayout, tokenize_prompt
+from engines.stages.visual_tokens import VisualCounts
+from engines.tokens.answer import Answer
+from engines.tokens.prompts import SLOT
+from evprof.core.protocols import StopFlag
+from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
+from evprof.core.speculation import SpeculationFacts
+from evprof.loaders.adapters import AdapterInfo, read_adapter
+
+
+class KvAdaptedRun(PlainRun):
+    """Raises UserError for an adapter that is no map between these models."""
+
+    origin = ORIGIN_DRAFT
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self._draft, self._target = self.passes[DRAFT], self.passes[TARGET]
+        info = read_adapter(course.settings.speculation.adapter or "")
+        draft, target = self._draft.model, self._target.model
+        self._map = load_kv_map(info, draft.language_model, target.language_model)
+        self._tapped = TappedDecoder(draft.language_model)
+        self._draft.cached.decoder = self._tapped
+        self._facts = SpeculationFacts(info.name, info.kind, adapter=info.name, is_lossless=False)
+        self.sentence = lossy_sentence(info, draft.facts.name, target.facts.name)
+
+    @property
+    def facts(self) -> SpeculationFacts | None:
+        """Which map, and that it is lossy."""
+        return self._facts
+
+    def prefill(self) -> torch.Tensor | None:
+        """All stages before decode -> the answer's first token [1, 1]; the target's input is not looked at."""
+        course, draft, target = self.course, self._draft, self._target
+        draft.prefill(draft.up_to_vision(course.sample, course.tell(DRAFT)), course.answer, None)
+        levels = self._visual_levels()
+        inputs = self._preprocess(course.sample.prompt, levels[0].shape[1], course.tell(TARGET))
+        target.inputs = inputs
+        language = target.model.language_model
+        work = _MappedPrefill(
+            self._map, language, levels, course.answer, course.sampler, before=inputs.slots[0], clock=course.clock
+        )
+        return target.prefill_as(work, levels[0].new_empty(0, language.config.hidden_size))
+
+    def _visual_levels(self) -> list[torch.Tensor]:
+        """Level by level the draft's hidden states at its visual positions, [1, V, draft], as the map reads them."""
+        inputs = self._draft.inputs
+        if inputs is None:
+            raise RuntimeError("a cache is mapped behind the draft's prefill")
+        first, count = inputs.slots[0], inputs.lengths.visual
+        weight = next(self._map.parameters())
+        return [level[:, first : first + count].to(weight.device, weight.dtype) for level in self._tapped.levels]
+
+    def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
+        """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
+        model, course = self._target.model, self.course
+        with course.clock.stage("preprocess", TARGET, model.device) as span, course.memory.stage("preprocess"):
+            with course.clock.child("tokenize") as part:
+                part.input("prompt", prompt)
+                layout = PromptLayout(model.template_of(course.settings), 1, VisualCounts((), visual))
+                ids, lengths, warnings = tokenize_prompt(model, prompt, course.settings, layout)
+                part.output("token_ids", ids)
+            with course.clock.child("to device"):
+                text_ids = torch.tensor([token for token in ids if token != SLOT], device=model.device)
+            span.output("text_ids", text_ids)
+            tell("lengths", lengths)
+        return ModelInputs(text_ids.new_empty(0), ids, text_ids, (ids.index(SLOT),), lengths, warnings=[*warnings])
+
+
+class _MappedPrefill(Prefilling):
+    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text behind it."""
+
+    def __init__(
+        self,
+        mapped: KvMap,
+        target: LlamaDecoder,
+        levels: list[torch.Tensor],
+        answer: Answer,
+        sampler: Sampler,
+        *,
+        before: int,
+        clock: StageClock,
+    ) -> None:
+        super().__init__(answer, sampler)
+        self.beside = levels[0].shape[1]
+        self._mapped, self._target, self._levels, self._before = mapped, target, levels, before
+        self._clock = clock
+        self._predicted: list[torch.Tensor] = []
+
+    def begin(self) -> None:
+        """Predicts every layer's input."""
+        with self._clock.child("map cache") as part:
+            part.input("hidden states", self._levels)
+            self._predicted = self._mapped.predict(self._levels)
+            part.output("layer inputs", self._predicted)
+
+    def compute(self, cached: CachedModel, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
+        """The text's embeddings [1, S, hidden] -> logits [1, V] of what follows the prompt."""
+        cache = cached.opened
+        cached.decoder.trunk(embeddings[:, : self._before], cache, stop=stop)
+        self._mapped.fill(self._predicted, self._target, cache)
+        state = cached.decoder.trunk(embeddings[:, self._before :], cache, stop=stop)
+        cached.prompt_length = cached.length
+        return cached.decoder.head(state[:, -1:])[:, -1]
+
+
+def lossy_sentence(info: AdapterInfo, draft: str, target: str) -> str:
+    """What every such run says of its answer, with the measured agreement where there is one."""
+    said = (
+        f"KV adaptation is lossy: {target} answered over a cache that {info.name} mapped from that of {draft}, so the "
+        "answer is not its own"
+    )
+    agreement = (info.evaluation or {}).get("agreement")
+    if isinstance(agreement, int | float) and not isinstance(agreement, bool):
+        return f"{said}; on held-out samples {agreement:.1%} of the tokens agreed with those it says by itself."
+    return f"{said}."
