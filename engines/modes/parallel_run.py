@@ -22,7 +22,7 @@ from engines.measuring.timing import StageClock
 from engines.modes.concurrency import Concurrency, LinkedStop
 from engines.modes.draft_thread import DraftThread
 from engines.modes.hidden_block import HiddenBlock
-from engines.modes.parallel_prefill import ParallelPrefill, Window
+from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill
 from engines.speculation.drafted_run import Speculating
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Prefilling, Tell
@@ -117,7 +117,7 @@ class ParallelRun:
                 f"Too few ids of {draft.model.facts.name} mean the same to {target.model.facts.name} for drafts inside "
                 "its prefill; choose --mode speculative, which passes text between them."
             )
-        window = Window.of(settings.speculation, limits)
+        window = DraftWindow.of(settings.speculation, limits)
         begins_early = settings.speculation.begins == "load"
 
         def prepare() -> torch.Tensor:

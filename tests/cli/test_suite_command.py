@@ -13,7 +13,7 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress
+from evprof.cli.suite.progress import SuitePace, SuiteProgress
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
@@ -266,7 +266,7 @@ def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[st
 
 
 def test_time_left_is_that_of_the_cells_left() -> None:
-    pace = Pace()
+    pace = SuitePace()
     assert pace.left_s(["a"]) is None
     pace.note("a", 10.0, is_plain=False)
     assert pace.left_s(["a", "b"]) == 20.0

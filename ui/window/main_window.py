@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
@@ -51,7 +51,7 @@ from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 
-MakeHost = Callable[[Recording], Host]
+MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
@@ -273,7 +273,7 @@ class MainWindow(QMainWindow):
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
-    def _show_recording(self, recording: Recording) -> None:
+    def _show_recording(self, recording: RecordLog) -> None:
         try:
             self.controller.replace_recording(recording)
         except UserError as error:

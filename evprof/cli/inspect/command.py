@@ -28,7 +28,7 @@ _DATA_SUFFIXES = {
 }
 
 
-class Inspect(Command):
+class InspectCommand(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an

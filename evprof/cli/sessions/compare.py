@@ -13,7 +13,7 @@ from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.metrics.comparison.document import Column
+    from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
     from evprof.session.reading import Session
 
@@ -23,7 +23,7 @@ MOST_NAMED, MOST_SHOWN = 10, 200
 """Runs that a sentence lists by number, and letters of a name in it."""
 
 
-class Compare(Command):
+class CompareCommand(Command):
     """Compare runs of one or more sessions.
 
     Repeats of one request are one column (median), and so are all samples and repeats of a suite's configuration (mean
@@ -85,7 +85,9 @@ class Compare(Command):
         return 0
 
 
-def _chosen(options: argparse.Namespace, console: Console, noted: list[Any]) -> tuple[list[Column], Column, str, bool]:
+def _chosen(
+    options: argparse.Namespace, console: Console, noted: list[Any]
+) -> tuple[list[Configuration], Configuration, str, bool]:
     """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
 
     `noted` takes in what the sessions note of the repeatability of their machines.
@@ -119,7 +121,7 @@ def _session(path: Path) -> Session:
     return load_session(path)
 
 
-def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Column]:
+def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Configuration]:
     """The columns of a session; tells what was left out of them."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
@@ -160,7 +162,7 @@ def _numbers(run_ids: Iterable[int]) -> str:
     return ", ".join(listed[:MOST_NAMED]) + more
 
 
-def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
+def _check_count(listed: Sequence[Configuration], sessions: Sequence[str]) -> None:
     if len(listed) < 2:
         raise UserError(
             f"A comparison needs two finished runs that are neither warm-up nor profiled, or two configurations; "
@@ -168,7 +170,7 @@ def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
         )
 
 
-def _baseline(listed: Sequence[Column], asked: str | None) -> Column:
+def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configuration:
     """The column of that run, looked for in the order of the sessions, or else of that name."""
     if asked is None:
         return listed[0]

@@ -22,7 +22,7 @@ from evprof.run.suites.spec import SuiteSpec
 REPORTS = ("report.md", "report.html")
 
 
-class Suite(Command):
+class SuiteCommand(Command):
     """Measure many configurations on many samples, and write a session and reports.
 
     MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
@@ -60,7 +60,7 @@ class _Measurement:
     def conclude(self) -> int:
         """Plans, measures, reports."""
         from evprof.cli.suite.options import check_counts, question_of, samples_of, spec_of
-        from evprof.run.suites.record import SUITE, Progress, check_same, suite_fact
+        from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
         from evprof.run.suites.suite import check_folder
 
         if self._options.retry_failed and not self._options.resume:
@@ -81,7 +81,7 @@ class _Measurement:
         told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
         fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
         fact["left_out"] = left_out
-        return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
+        return self._report(session, plan, self._measure(plan, session, fact, RowOutcomes(infos), facts))
 
     def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
         """Facts and runs of a suite that is continued; nothing of a new one."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Drafter:
+class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
@@ -28,22 +28,22 @@ class Drafter:
 
 
 _ALL = (
-    Drafter("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
-    Drafter(
+    DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    DrafterKind(
         "lookup",
         "prompt lookup",
         "prompt lookup",
         "what followed the same words earlier in prompt and answer",
         absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
-    Drafter(
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
         "the target itself over a second cache: shows what a round costs",
         absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
     ),
-    Drafter(
+    DrafterKind(
         "eagle",
         "EAGLE",
         "EAGLE-style head",
@@ -53,7 +53,7 @@ _ALL = (
         drafts_trees=True,
         is_cheap=True,
     ),
-    Drafter(
+    DrafterKind(
         "hidden",
         "hidden",
         "hidden-state adapter",
@@ -61,10 +61,10 @@ _ALL = (
         takes_draft=True,
         is_trained=True,
     ),
-    Drafter(
+    DrafterKind(
         "lora", "LoRA", "LoRA-tuned draft", "low-rank changes of the draft model", takes_draft=True, is_trained=True
     ),
-    Drafter(
+    DrafterKind(
         "ngram",
         "n-gram",
         "n-grams of its answers",
@@ -73,7 +73,7 @@ _ALL = (
         is_trained=True,
         is_cheap=True,
     ),
-    Drafter(
+    DrafterKind(
         "kv",
         "KV map",
         "cache of the draft, mapped",
@@ -83,10 +83,10 @@ _ALL = (
         maps_cache=True,
     ),
 )
-KINDS: dict[str, Drafter] = {drafter.key: drafter for drafter in _ALL}
+KINDS: dict[str, DrafterKind] = {drafter.key: drafter for drafter in _ALL}
 """All of them by name: drafters, and the map of caches."""
 
-DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
+DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
 """Those that draft."""
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)

@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
 from evprof.export.report.parts import Badge
 from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.comparison.document import Column, columns
+from evprof.metrics.comparison.document import Configuration, columns
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
@@ -48,7 +48,7 @@ class ReportData:
     """
 
     sources: tuple[Source, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Configuration, ...]
     failures: tuple[RunLog, ...]
     warmups: tuple[RunLog, ...]
     basis: str = END_TO_END
@@ -92,7 +92,7 @@ class ReportData:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
 
-    def beside(self, column: Column) -> list[RunLog]:
+    def beside(self, column: Configuration) -> list[RunLog]:
         """The comparable runs of a configuration's session: run numbers mean nothing in another."""
         return [run for other in self.columns if other.session == column.session for run in other.runs]
 
@@ -141,7 +141,7 @@ def _holds_statistics(source: Source) -> bool:
     )
 
 
-def widest_basis(listed: Sequence[Column]) -> str:
+def widest_basis(listed: Sequence[Configuration]) -> str:
     """The first of `BASES` on which every configuration has a total; failing that, on which any has one."""
     for holds in (all, any):
         for basis in BASES:

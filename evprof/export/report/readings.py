@@ -15,38 +15,38 @@ UNATTRIBUTED = "unattributed"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReportReading:
     """A figure: what the report's data keeps it under, and how it is read off one run (None: not measured)."""
 
     name: str
     read: Callable[[RunLog], float | None]
 
 
-def total(basis: str) -> Reading:
+def total(basis: str) -> ReportReading:
     """The total on a basis, ms."""
-    return Reading(f"total {basis}", lambda run: stages.total_ms(run, basis))
+    return ReportReading(f"total {basis}", lambda run: stages.total_ms(run, basis))
 
 
-def first_token(basis: str) -> Reading:
+def first_token(basis: str) -> ReportReading:
     """Time to the first token on a basis, ms."""
-    return Reading(f"first token {basis}", lambda run: decoding.time_to_first_token_ms(run, basis))
+    return ReportReading(f"first token {basis}", lambda run: decoding.time_to_first_token_ms(run, basis))
 
 
-def part(name: str) -> Reading:
+def part(name: str) -> ReportReading:
     """One of `parts_of` a run, ms: a stage, several measured in one piece, or what no stage covers."""
     if name == UNATTRIBUTED:
-        return Reading(name, stages.unattributed_ms)
-    return Reading(name, lambda run: part_ms(run, name))
+        return ReportReading(name, stages.unattributed_ms)
+    return ReportReading(name, lambda run: part_ms(run, name))
 
 
-TIME_PER_TOKEN = Reading("time per token", decoding.decode_ms_per_token)
-DECODE_RATE = Reading("decode rate", decoding.decode_throughput_tok_s)
-PREFILL_RATE = Reading("prefill rate", decoding.prefill_throughput_tok_s)
-INPUT_LENGTH = Reading("input length", decoding.input_length)
-VISUAL_TOKENS = Reading("visual tokens", decoding.visual_tokens)
-TEXT_TOKENS = Reading("text tokens", decoding.text_tokens)
-OUTPUT_LENGTH = Reading("output length", decoding.output_length)
-KV_BYTES = Reading("KV bytes", kv_cache.measured_bytes)
+TIME_PER_TOKEN = ReportReading("time per token", decoding.decode_ms_per_token)
+DECODE_RATE = ReportReading("decode rate", decoding.decode_throughput_tok_s)
+PREFILL_RATE = ReportReading("prefill rate", decoding.prefill_throughput_tok_s)
+INPUT_LENGTH = ReportReading("input length", decoding.input_length)
+VISUAL_TOKENS = ReportReading("visual tokens", decoding.visual_tokens)
+TEXT_TOKENS = ReportReading("text tokens", decoding.text_tokens)
+OUTPUT_LENGTH = ReportReading("output length", decoding.output_length)
+KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes)
 
 
 def parts_of(run: RunLog, basis: str) -> list[str]:

@@ -23,10 +23,10 @@ from evprof.metrics.comparison.differences import (
     token_match,
     token_match_of,
 )
-from evprof.metrics.comparison.rows import Row, comparison_rows, ratio_of
-from evprof.metrics.comparison.settings import SettingRow, setting_rows
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, ratio_of
+from evprof.metrics.comparison.settings import ComparedSetting, setting_rows
 from evprof.metrics.configurations.gathering import (
-    Column,
+    Configuration,
     SampleKey,
     columns,
     failed_only,
@@ -42,10 +42,10 @@ from evprof.metrics.figures.stages import BASES, END_TO_END
 __all__ = [
     "BASES",
     "TOKEN_MATCH_DEFINITION",
-    "Column",
-    "Row",
+    "ComparedSetting",
+    "ComparisonRow",
+    "Configuration",
     "SampleKey",
-    "SettingRow",
     "column_contributions",
     "column_generation",
     "column_token_match",
@@ -68,8 +68,8 @@ __all__ = [
 
 
 def compare_document(
-    listed: Sequence[Column],
-    baseline: Column,
+    listed: Sequence[Configuration],
+    baseline: Configuration,
     basis: str = END_TO_END,
     *,
     differences_only: bool = False,
@@ -105,8 +105,8 @@ def compare_document(
 
 
 def pair_document(
-    baseline: Column,
-    other: Column,
+    baseline: Configuration,
+    other: Configuration,
     basis: str = END_TO_END,
     blocks: Sequence[tuple[str, ...]] | None = None,
     processes: ProcessSpread | None = None,
@@ -125,7 +125,7 @@ def pair_document(
     }
 
 
-def _column_document(column: Column, is_baseline: bool) -> dict[str, Any]:
+def _column_document(column: Configuration, is_baseline: bool) -> dict[str, Any]:
     info = column.runs[0].info
     return {
         "run_ids": [run.run_id for run in column.runs],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell, rows_cell
-from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
-from evprof.export.report.readings import Reading
+from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
+from evprof.export.report.readings import ReportReading
 from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -36,7 +36,7 @@ def section(data: ReportData) -> Section:
     return Section("Overview", tuple(blocks))
 
 
-def _summary(data: ReportData, place: int, reading: Reading) -> Summary | None:
+def _summary(data: ReportData, place: int, reading: ReportReading) -> Summary | None:
     return data.summary(place, reading.name, reading.read)
 
 
@@ -99,9 +99,9 @@ def inputs_table(data: ReportData) -> Table:
     return Table(("configuration", "model", "frames", "samples", "runs"), tuple(rows), "Inputs", text_columns=2)
 
 
-def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:
+def _plot(data: ReportData, totals: list[Summary | None]) -> ReportPlot:
     ends = [total.ci95 if total else None for total in totals]
-    series = Series(
+    series = PlotSeries(
         "total",
         (),
         tuple(total.mean if total else None for total in totals),
@@ -111,7 +111,7 @@ def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:
         badge=data.badge(0),
     )
     has_intervals = any(ends)
-    return Plot(
+    return ReportPlot(
         GROUPED,
         "Total by configuration",
         (series,),

@@ -20,9 +20,9 @@ from evprof.export.report.figures import (
     share_cell,
 )
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
-from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import compare, mean_of, values_of
 from evprof.metrics.figures import decoding
@@ -41,7 +41,7 @@ COUNT, MS, RATE, BYTES = "count", "ms", "rate", "bytes"
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureOfBoth:
     """A line of the table. `kind` is one of COUNT, MS, RATE and BYTES; what is `derived` was not clocked itself."""
 
     name: str
@@ -51,17 +51,19 @@ class Figure:
 
 
 LENGTHS = (
-    Figure("prompt, positions", COUNT, decoding.input_length),
-    Figure("of it visual", COUNT, decoding.visual_tokens),
-    Figure("of it text", COUNT, decoding.text_tokens),
-    Figure("answer, tokens", COUNT, decoding.output_length),
+    FigureOfBoth("prompt, positions", COUNT, decoding.input_length),
+    FigureOfBoth("of it visual", COUNT, decoding.visual_tokens),
+    FigureOfBoth("of it text", COUNT, decoding.text_tokens),
+    FigureOfBoth("answer, tokens", COUNT, decoding.output_length),
 )
 RATES = (
-    Figure("per token of decode", MS, decoding.decode_ms_per_token, derived=True),
-    Figure("prefill rate", RATE, decoding.prefill_throughput_tok_s, derived=True),
-    Figure("decode rate", RATE, decoding.decode_throughput_tok_s, derived=True),
-    Figure("answer / (vision, prefill and decode), rate", RATE, decoding.generation_throughput_tok_s, derived=True),
-    Figure("KV cache", BYTES, measured_bytes),
+    FigureOfBoth("per token of decode", MS, decoding.decode_ms_per_token, derived=True),
+    FigureOfBoth("prefill rate", RATE, decoding.prefill_throughput_tok_s, derived=True),
+    FigureOfBoth("decode rate", RATE, decoding.decode_throughput_tok_s, derived=True),
+    FigureOfBoth(
+        "answer / (vision, prefill and decode), rate", RATE, decoding.generation_throughput_tok_s, derived=True
+    ),
+    FigureOfBoth("KV cache", BYTES, measured_bytes),
 )
 
 
@@ -79,12 +81,12 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def model_pairs(data: ReportData) -> list[Pair]:
+def model_pairs(data: ReportData) -> list[ConfigurationPair]:
     """The pairs whose sides are two models, each alone."""
     return [pair for pair in pairs_of(data) if pair.base.runs[0].info.role != pair.other.runs[0].info.role]
 
 
-def pair_table(pair: Pair, data: ReportData) -> Table:
+def pair_table(pair: ConfigurationPair, data: ReportData) -> Table:
     """Lengths, stages with their shares, totals, rates and caches of both, and the ratios."""
     names = names_of(data)
     base, other = (names[id(column)] for column in (pair.base, pair.other))
@@ -104,21 +106,21 @@ def pair_table(pair: Pair, data: ReportData) -> Table:
     )
 
 
-def _times(pair: Pair, basis: str) -> list[Figure]:
+def _times(pair: ConfigurationPair, basis: str) -> list[FigureOfBoth]:
     """Every stage that both can tell from the others, prefill and decode together, and the total."""
     shapes = {shape_of(run) for column in (pair.base, pair.other) for run in column.runs}
     blocks = partition(shapes)
     if LANGUAGE not in blocks:
         blocks.append(LANGUAGE)
-    found = [Figure(name_of(block).replace("+", " + "), MS, partial(_block_ms, block=block)) for block in blocks]
-    return [*found, Figure(f"total, {basis}", MS, partial(total_ms, basis=basis))]
+    found = [FigureOfBoth(name_of(block).replace("+", " + "), MS, partial(_block_ms, block=block)) for block in blocks]
+    return [*found, FigureOfBoth(f"total, {basis}", MS, partial(total_ms, basis=basis))]
 
 
 def _block_ms(run: RunLog, block: Stages) -> float | None:
     return measured_ms(run, shape_of(run), block)
 
 
-def _row(pair: Pair, figure: Figure, basis: str = "") -> tuple[Cell, ...]:
+def _row(pair: ConfigurationPair, figure: FigureOfBoth, basis: str = "") -> tuple[Cell, ...]:
     cells: list[Cell] = [Cell(figure.name)]
     for column in (pair.base, pair.other):
         cells += [_value(column, figure), _share(column, figure, basis) if basis else Cell("")]
@@ -129,7 +131,7 @@ def _row(pair: Pair, figure: Figure, basis: str = "") -> tuple[Cell, ...]:
     return (*cells, ratio, rows_cell(compared.count))
 
 
-def _value(column: Column, figure: Figure) -> Cell:
+def _value(column: Configuration, figure: FigureOfBoth) -> Cell:
     found = summarize(values_of(column, figure.read))
     badge = Badge.DERIVED if figure.derived else badge_of(column.runs)
     if figure.kind == MS:
@@ -139,12 +141,12 @@ def _value(column: Column, figure: Figure) -> Cell:
     return bytes_cell(found, badge) if figure.kind == BYTES else count_cell(found, badge=badge)
 
 
-def _share(column: Column, figure: Figure, basis: str) -> Cell:
+def _share(column: Configuration, figure: FigureOfBoth, basis: str) -> Cell:
     part, whole = mean_of(column, figure.read), mean_of(column, partial(total_ms, basis=basis))
     return share_cell(part / whole) if part is not None and whole else nothing_measured()
 
 
-def _within(pair: Pair, basis: str) -> list[tuple[Cell, ...]]:
+def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
     """What is a ratio within one model: language model / vision, and samples a second."""
     times = [
         [mean_of(column, partial(_block_ms, block=block)) for block in (LANGUAGE, ("vision",))]
@@ -160,7 +162,7 @@ def _within(pair: Pair, basis: str) -> list[tuple[Cell, ...]]:
     ]
 
 
-def _sides(pair: Pair) -> tuple[Column, Column]:
+def _sides(pair: ConfigurationPair) -> tuple[Configuration, Configuration]:
     return pair.base, pair.other
 
 
