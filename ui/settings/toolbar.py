@@ -30,7 +30,7 @@ from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton,
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role
+from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.input_dialogs import InputDialogs
 
 if TYPE_CHECKING:
