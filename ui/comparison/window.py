@@ -28,7 +28,7 @@ from evprof.metrics.comparison.document import compare_document
 from evprof.run.kept_repeatability import spread_for
 from ui.comparison.bar import ComparisonBar
 from ui.comparison.body import ComparisonBody
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
 from ui.comparison.configuration_list import ConfigurationList
 from ui.comparison.export import FORMATS, write_comparison_as
 from ui.comparison.saved_views import SavedViews
@@ -188,11 +188,11 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def _toggle(self, place: object) -> None:
-        if isinstance(place, Place):
+        if isinstance(place, ConfigurationPlace):
             self.book.toggle(place)
             self._fill()
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> ConfigurationPlace:
         return place_of(self.book.columns[index])
 
     def _choose_baseline(self, index: int) -> None:
