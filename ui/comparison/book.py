@@ -51,7 +51,7 @@ class OpenSession:
         self._seen = seen
         # Only what has ended: figures that move while one looks at them compare nothing.
         ended = [run for run in self.runs if run.info.is_over]
-        self.columns = {place_of(column): column for column in configurations_of(ended, self.path)}
+        self.configurations = {place_of(column): column for column in configurations_of(ended, self.path)}
         return True
 
     def left_out(self, column: Configuration) -> int:
@@ -97,14 +97,14 @@ class ComparisonBook:
         return None if session is None else session.columns.get(place)
 
     @property
-    def configurations_of(self) -> list[Configuration]:
+    def configurations(self) -> list[Configuration]:
         """What is compared, in order."""
         return [column for place in self.chosen if (column := self.column(place)) is not None]
 
     @property
     def baseline_index(self) -> int:
-        """The baseline's place among `configurations_of`; the first until one is chosen."""
-        places = [place_of(column) for column in self.columns]
+        """The baseline's place among `configurations`; the first until one is chosen."""
+        places = [place_of(column) for column in self.configurations]
         return places.index(self.baseline) if self.baseline in places else 0
 
     def toggle(self, place: ConfigurationPlace) -> None:

@@ -44,7 +44,7 @@ class Source:
 class ReportData:
     """Everything sections read.
 
-    `configurations_of` are the configurations, finished and comparable runs only; `failures` the rows that ended otherwise (of a
+    `columns` are the configurations, finished and comparable runs only; `failures` the rows that ended otherwise (of a
     row tried again, only its last attempt counts); `warmups` the finished runs that no figure takes in: for warming up,
     profiled, or cold.
     """
@@ -60,7 +60,7 @@ class ReportData:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each of `configurations_of` is called, in order; no two are equal."""
+        """What each of `columns` is called, in order; no two are equal."""
         return configuration_names(self.columns)
 
     def values(self, place: int, reading: ReportReading) -> list[float]:
