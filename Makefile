@@ -19,16 +19,18 @@ format: setup
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-# The core without Qt and without torch: in an environment that has neither.
+# The ground floor, in an environment that has neither Qt nor torch; test-main runs all other tests.
+LIGHT := tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
+
 test-light: setup
-	@packaging/test_light.sh
+	@packaging/test_light.sh $(LIGHT)
 
 test-main: setup
-	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal $(LIGHT:%=--ignore=%)
 
-# All three, whatever comes of them; each is told in a line at the end.
+# All three, whatever comes of them; each is told in a line at the end. The first two run beside the third.
 test: setup
-	@packaging/test.sh lint test-light test-main
+	@$(PYTHON) packaging/check.py lint test-light test-main
 
 frozen:
 	@packaging/setup.sh dev frozen

@@ -11,6 +11,7 @@ from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFact
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.configurations.gathering import Column
+from told import told
 
 MS = 1_000_000
 SCATTER = (1.0, 1.02, 0.98, 1.01, 0.99, 1.0)
@@ -89,8 +90,7 @@ class Cell:
             repeat=0,
             role=self.role,
             mode=self.mode,
-            settings=self.settings,
-            sample={"name": f"sample {place}", "prompt": "What?"},
+            **told(self.settings, {"name": f"sample {place}", "prompt": "What?"}),
             status="finished",
             start_ns=0,
             models={self.role: self._model()} | ({} if self.drafts is None else {"draft": self.drafts._model()}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -25,6 +26,12 @@ LIMIT_S = 300.0
 """How long a test waits for what must happen; far beyond what it takes on a machine that is busy with other things."""
 
 _QUIET = ("matplotlib", "PIL")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays: no garbage collection looks at it, of which every test of the window makes one."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Collector(logging.Handler):

@@ -16,7 +16,7 @@ def four_stages(count: int = 4) -> dict[str, Any]:
         {"sample": index, **_four(0.85), "output": "a road", "tokens": 3, "token_ids": [512, 6, 2]}
         for index in range(count)
     ]
-    target = [
+    target: list[dict[str, Any]] = [
         {"model": "videollava", "sample": index, **_four(1.7), "tokens": len(prompt) + 3, "token_ids": prompt + answer}
         for index in range(count)
     ]

@@ -88,7 +88,7 @@ def sample_rows(count: int = 4) -> list[dict[str, Any]]:
 
 def five_stages(count: int = 12) -> dict[str, Any]:
     """Five stages of both models: the video model's third brackets nothing, its length counts pictures twice."""
-    results = []
+    results: list[dict[str, Any]] = []
     for index in range(count):
         slow = 10.0 if index == 0 else 1.0
         draft = _five((0.0016, 0.0036, 0.0077 * slow, 0.083, 0.44), [512, 278, 2], 637, "a road")
@@ -137,7 +137,7 @@ def _five(times: tuple[float, ...], tokens: list[int], length: int, text: str) -
 def end_to_end(count: int = 4) -> dict[str, Any]:
     """The target alone and with two adapters that share one measurement of both prefills."""
     questions = [f"Question {index}?" for index in range(count)]
-    baseline = [
+    baseline: list[dict[str, Any]] = [
         {
             "sample": 0,
             "question": question,

@@ -163,9 +163,9 @@ def sequence(prompt: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
     return torch.cat([prompt, torch.tensor([list(ids)], dtype=torch.long)], dim=1)
 
 
-def assert_cache_is_fresh(one: CachedModel, model: LlamaForCausalLM, tokens: torch.Tensor) -> None:
+def assert_cache_is_fresh(one: CachedModel, model: Any, tokens: torch.Tensor) -> None:
     """The cache equals that of one pass of transformers' own over the same tokens [1, S]."""
-    fresh = DynamicCache()
+    fresh: Any = DynamicCache()
     model(input_ids=tokens, past_key_values=fresh, use_cache=True)
     assert one.length == tokens.shape[1]
     assert one.opened.layer_count == len(fresh.layers)

@@ -105,7 +105,7 @@ class AdaptedDecoder:
         self._norm = target.norm.to(draft.device)
         self._eps: float = target.config.rms_norm_eps
         self._head = weight.to(draft.device)
-        bias = target.lm_head.bias
+        bias = dict(target.lm_head.named_parameters()).get("bias")
         self._bias = None if bias is None else bias.to(draft.device)
         self._waiting: tuple[torch.Tensor, torch.cuda.Event | None] | None = None
         self._looked_at: torch.Tensor | None = None

@@ -51,12 +51,6 @@ class BatchAnswer:
         """Tokens of all rows."""
         return sum(map(len, self.ids))
 
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Tokens of all rows behind their first, per second of decoding; None when there were none."""
-        decoded = self.tokens - len(self.ids)
-        return decoded / self.decode_ms * 1e3 if decoded and self.decode_ms > 0 else None
-
 
 def generate_batch(
     model: VisionLanguageModel,

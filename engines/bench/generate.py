@@ -6,6 +6,7 @@ set-up of `generate` nor the prefill counts, and no step carries a hook.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ def eager(workload: Workload) -> Runner:
     return turn
 
 
-def static_compiled(workload: Workload, backend: str = "inductor") -> Runner:
+def static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> Runner:
     """Static cache and `CompileConfig`; what transformers compiles is the step, not the prefill.
 
     On a CPU transformers never compiles by itself; its own test switch is set there. Raises UnavailableError where a
@@ -46,7 +47,7 @@ def static_compiled(workload: Workload, backend: str = "inductor") -> Runner:
     return turn
 
 
-def _compile_config(device: torch.device, backend: str) -> Any:
+def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> Any:
     from transformers.generation.configuration_utils import CompileConfig
 
     if device.type == "cuda":

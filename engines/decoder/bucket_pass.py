@@ -47,19 +47,6 @@ def bucket_of(start: int, new: int, capacity: int) -> Bucket:
     return Bucket(front, min(window, capacity - front))
 
 
-def bucket_pass(
-    decoder: LlamaDecoder,
-    ids: torch.Tensor,
-    start: torch.Tensor,
-    cache: StaticKv,
-    bucket: Bucket,
-    *,
-    way: str = JOINED,
-) -> torch.Tensor:
-    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V]."""
-    return bucket_states(decoder, ids, start, cache, bucket, way=way)[0]
-
-
 def bucket_states(
     decoder: LlamaDecoder,
     ids: torch.Tensor,
@@ -69,7 +56,8 @@ def bucket_states(
     *,
     way: str = JOINED,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same, and the last hidden states [B, S, hidden] before the last norm.
+    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V] and the last hidden
+    states [B, S, hidden] before the last norm.
 
     Writes into the cache but does not count: its length is the caller's. `way` is JOINED or MASKED; rows of a padded
     batch are always MASKED. Rotary positions must have been reached by the caller.

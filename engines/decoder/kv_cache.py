@@ -29,10 +29,6 @@ class KvCache(Protocol):
     length: int
     padding: torch.Tensor | None
 
-    @property
-    def can_crop(self) -> bool:
-        """Whether positions can be forgotten again: what speculation needs."""
-
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """New [B, kv_heads, S, D] of one layer -> all visible [B, kv_heads, length + S, D]."""
 
@@ -60,7 +56,6 @@ class DynamicKv:
     """Grows by concatenation, as transformers' default: every step copies what is there already."""
 
     kind = DYNAMIC
-    can_crop = True
 
     def __init__(self, layers: int) -> None:
         self.length = 0
@@ -119,7 +114,6 @@ class StaticKv:
     """
 
     kind = STATIC
-    can_crop = True
 
     def __init__(
         self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype

@@ -292,7 +292,7 @@ def fuse(*linears: nn.Linear) -> nn.Linear:
     first = linears[0]
     with torch.device("meta"):
         fused = nn.Linear(first.in_features, sum(rows), bias=first.bias is not None)
-    for name in ("weight", "bias") if first.bias is not None else ("weight",):
+    for name, _ in first.named_parameters():
         joined = torch.cat([getattr(linear, name).detach() for linear in linears])
         setattr(fused, name, nn.Parameter(joined, requires_grad=False))
         for linear, part in zip(linears, joined.split(rows), strict=True):

@@ -41,7 +41,6 @@ class Fp8Kv:
     """
 
     kind = FP8
-    can_crop = True
 
     def __init__(
         self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
@@ -139,8 +138,6 @@ class HqqKv:
     It can cut back exactly, and yet is not for speculation: which positions are packed by when depends on how many a
     pass brings, so a verified block would not give what single steps give.
     """
-
-    can_crop = False
 
     def __init__(self, kind: str, config: LlamaConfig, *, dtype: torch.dtype) -> None:
         self.kind = kind

@@ -11,8 +11,8 @@ from engines.families.eventgpt_network import EventGptModel
 from engines.families.loaded_model import LoadedModel
 from engines.measuring.timing import StageClock
 from engines.stages.event_frames import draw_event_frames
-from engines.stages.model import VIDEO, HostInputs, ModelInputs, VisionRecipe
-from engines.stages.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
+from engines.stages.model import HostInputs, ModelInputs, VisionRecipe
+from engines.stages.preparation import PromptLayout, prepare, without_use
 from engines.stages.reading import span_warnings
 from engines.stages.visual_pruning import choose_tokens, kept_count, with_class_token
 from engines.stages.visual_tokens import framewise_counts, pooled_counts
@@ -56,8 +56,6 @@ EVENTGPT_TRAINING = PromptTemplate(
 SEQUENCE_LIMIT = 2048
 """Positions EventGPT's own program cuts every prompt off at."""
 
-_USED = {"prompt_style", "event_markers", "pooling", "projector"}
-
 
 class EventLanguageModel(LoadedModel):
     """A loaded EventGPT."""
@@ -99,7 +97,6 @@ class EventLanguageModel(LoadedModel):
         Raises UserError when more than one frame would have to go unpooled.
         """
         renders = host.events is not None
-        used = _USED | ({"canvas"} if renders else set()) | (VIDEO_SETTINGS if host.kind == VIDEO else set())
         frames = (settings.event_frames or self.record.frames) if renders else len(host.pictures)
         recipe = self.recipe_of(settings)
         if not recipe.pooled and frames != 1:
@@ -110,7 +107,7 @@ class EventLanguageModel(LoadedModel):
             )
         count = pooled_counts if recipe.pooled else framewise_counts
         drawn = draw_event_frames(host, frames, settings.input.canvas_size, spans)
-        said = (*host.warnings, *without_use(self.facts.name, settings, used))
+        said = (*host.warnings, *without_use(self, settings, host.kind))
         return prepare(
             self,
             replace(drawn, warnings=said),

@@ -15,8 +15,8 @@ from engines.families.loaded_model import LoadedModel
 from engines.measuring.timing import StageClock
 from engines.stages.event_frames import draw_event_frames
 from engines.stages.image_grid import tile_frames
-from engines.stages.model import VIDEO, HostInputs, ModelInputs, VisionRecipe
-from engines.stages.preparation import VIDEO_SETTINGS, PromptLayout, prepare, without_use
+from engines.stages.model import HostInputs, ModelInputs, VisionRecipe
+from engines.stages.preparation import PromptLayout, prepare, without_use
 from engines.stages.visual_pruning import choose_tokens, gather_tokens, kept_count, with_class_token
 from engines.stages.visual_tokens import framewise_counts
 from engines.tokens.prompts import PromptTemplate
@@ -49,18 +49,13 @@ class VideoLanguageModel(LoadedModel):
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: renders event frames where events are shown, tiles them for a grid, then CLIP's preparation and the
         prompt."""
-        used = {"image_layout"} if self.record.takes_images else set()
-        if host.events is not None:
-            used.add("canvas")
-        if host.kind == VIDEO:
-            used |= VIDEO_SETTINGS
         shown = draw_event_frames(host, settings.frames or self.record.frames, settings.input.canvas_size, spans)
         if self.record.takes_images and settings.input.image_layout == "grid":
             shown = self._tile(shown, spans)
         frames = len(shown.pictures)
         return prepare(
             self,
-            replace(shown, warnings=(*shown.warnings, *without_use(self.facts.name, settings, used))),
+            replace(shown, warnings=(*shown.warnings, *without_use(self, settings, host.kind))),
             prompt,
             settings,
             spans,

@@ -1,6 +1,6 @@
 """Room for the models of a run: what is warm and not needed is freed before anything is refused.
 
-The estimate is `memory`'s and the sentence of a refusal `fit`'s; here is decided what goes.
+The estimate is `requirements`' and the sentence of a refusal `verdict`'s; here is decided what goes.
 """
 
 from __future__ import annotations

@@ -84,12 +84,6 @@ def _vocabulary(checkpoint: Checkpoint) -> Vocabulary:
     )
 
 
-def tensor_names(config: ModelConfig) -> list[str]:
-    """The published names of all tensors a checkpoint of this configuration holds."""
-    names = engine_family(config.family).names
-    return [names.published(name) for name in parameter_shapes(build_empty(config))]
-
-
 def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dict[str, Any]:
     config = checkpoint.config
     family = engine_family(config.family)

@@ -8,7 +8,7 @@ This looks at the first token that differs, with the plain prefix forced, and me
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -16,9 +16,6 @@ import torch
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
-
-MOST_ULPS = 4.0
-"""What counts as close: so many units in the last place of the larger logit, in the model's arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -31,37 +28,6 @@ class Divergence:
     plain_id: int | None
     other_id: int | None
     gap_ulps: float
-
-    @property
-    def is_near_tie(self) -> bool:
-        """Whether arithmetic alone explains it."""
-        return self.gap_ulps <= MOST_ULPS
-
-
-@dataclass(frozen=True)
-class FlipReport:
-    """How many of the answers `compared` are `differing`, and the widest gap among those (None without any)."""
-
-    compared: int
-    differing: int
-    largest_gap_ulps: float | None
-
-    @property
-    def rate(self) -> float | None:
-        """Share of answers that differ; None when nothing was compared."""
-        return self.differing / self.compared if self.compared else None
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether every difference is a near-tie."""
-        return self.largest_gap_ulps is None or self.largest_gap_ulps <= MOST_ULPS
-
-
-def flip_report(found: Iterable[Divergence | None]) -> FlipReport:
-    """Counts pairs of answers; None stands for two that are the same."""
-    everything = list(found)
-    gaps = [one.gap_ulps for one in everything if one is not None]
-    return FlipReport(len(everything), len(gaps), max(gaps, default=None))
 
 
 def divergence(

@@ -17,24 +17,11 @@ from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.errors import UserError
 from evprof.core.run_info import LengthFacts, ModelFacts
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.switches import Switches
-
-_OPTIONS = {
-    "prompt_style": "--prompt-style",
-    "event_markers": "--no-event-markers",
-    "canvas": "--canvas",
-    "pooling": "--pooling",
-    "image_layout": "--image-layout",
-    "projector": "--projector",
-    "frame_cache": "--frame-cache",
-    "video_decoder": "--video-decoder",
-}
-"""Settings that some families have no use for, and how they are asked for."""
-
-VIDEO_SETTINGS = {"frame_cache", "video_decoder"}
-"""Settings that only what reads a video has a use for."""
+from evprof.core.vocabulary.setting import Situation
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.switches import LANGUAGE_MODEL
 
 
 class _Spoken(Protocol):
@@ -168,14 +155,18 @@ def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
     return [f"{model.facts.name} was shown {shown}."]
 
 
-def without_use(name: str, settings: GenerationSettings, used: set[str]) -> tuple[str, ...]:
-    """One sentence naming the settings that differ from their defaults and change nothing for a model.
-
-    `used` are the names of those its family reads.
-    """
-    defaults = {**vars(InputSettings()), **vars(Switches())}
-    asked = {**vars(settings.input), **vars(settings.switches)}
-    idle = [option for field, option in _OPTIONS.items() if field not in used and asked[field] != defaults[field]]
+def without_use(model: _Prepared, settings: GenerationSettings, kind: str) -> tuple[str, ...]:
+    """One sentence naming the settings of inputs and vision that differ from their defaults and change nothing for a
+    model that is shown `kind`."""
+    family = FAMILIES[model.facts.family]
+    values = {**settings.flat(), f"{family.role}_input": kind}
+    here = Situation(family.role, values, {family.role: family.key})
+    idle = [
+        entry.flag
+        for key, entry in SETTINGS.items()
+        if entry.group in ("input", "switches") and not key.endswith("_input") and entry.head != LANGUAGE_MODEL
+        if values[key] != entry.default and entry.idle(here)
+    ]
     if not idle:
         return ()
-    return (f"{name} has no use for {' and '.join(idle)}; the setting changed nothing.",)
+    return (f"{model.facts.name} has no use for {' and '.join(idle)}; the setting changed nothing.",)

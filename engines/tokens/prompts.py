@@ -43,11 +43,6 @@ class PromptIds:
     ids: tuple[int, ...]
     system: int
 
-    @property
-    def text(self) -> int:
-        """Ids that are neither slots nor the system's."""
-        return sum(index != SLOT for index in self.ids) - self.system
-
 
 def prompt_ids(vocabulary: Vocabulary, template: PromptTemplate, question: str, slots: int = 1) -> PromptIds:
     """The ids of a whole prompt: one beginning-of-sentence, the text stretches, SLOT between them.

@@ -74,20 +74,6 @@ class EagleTrainee(ModuleTrainee):
             match = right.sum() / counts.sum()
             return Figures(float(self._step_loss(batch, guesses, 0)), float(match), float(cosine))
 
-    def match_by_step(self, examples: Sequence[Example], steps: int) -> list[float]:
-        """Share of tokens drafted right in draft step 1 … `steps`, given that all drafted before it were."""
-        with torch.no_grad():
-            batch = _Batch.of(examples, self._target, self.head.shape.window)
-            shares: list[float] = []
-            stands: torch.Tensor | None = None
-            for step, guesses in enumerate(self._drafts(batch, steps)):
-                right = (self._target.head(guesses).argmax(-1) == batch.tokens) & batch.counts(step)
-                # What stood at the place before, a step ago, is what this draft has behind it.
-                asked = batch.counts(step) if stands is None else batch.counts(step) & stands.roll(1, 1)
-                stands = right & asked
-                shares.append(float(stands.sum() / asked.sum().clamp(min=1)))
-            return shares
-
     def tensors(self) -> dict[str, torch.Tensor]:
         """The weights in half precision."""
         return {name: tensor.detach().half() for name, tensor in self.head.state_dict().items()}

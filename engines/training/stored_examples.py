@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import overload
 
@@ -63,12 +62,6 @@ def nbytes_of(example: Example) -> int:
     """Bytes its tensors take."""
     values = (getattr(example, name) for name in TENSORS)
     return sum(value.numel() * value.element_size() for value in values if value is not None)
-
-
-def placed(example: Example, device: torch.device) -> Example:
-    """The example with its tensors on a device."""
-    moved = {name: value.to(device) for name in TENSORS if (value := getattr(example, name)) is not None}
-    return replace(example, **moved)
 
 
 class StoredExamples(Sequence[Example]):

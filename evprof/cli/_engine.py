@@ -9,19 +9,19 @@ from evprof.core.protocols import Engine
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Serves the host that started this process; `--synthetic WORDS` serves an engine without models.
+    """Serves the host that started this process; `--synthetic RECORDS_PER_S SECONDS` serves an engine without models.
 
-    Raises UserError (exit code 2) when no host did, or for words that name no engine.
+    Raises UserError (exit code 2) when no host did, or for other arguments.
     """
     from evprof.run.processes.engine_server import serve
 
     match list(arguments):
         case []:
             return serve(_make_engine)
-        case ["--synthetic", words]:
-            from evprof.run.synthetic import engine_of
+        case ["--synthetic", records_per_s, seconds]:
+            from evprof.run.benches.synthetic_engine import SyntheticEngine
 
-            return serve(lambda: engine_of(words))
+            return serve(lambda: SyntheticEngine(float(records_per_s), float(seconds)))
         case _:
             raise UserError(
                 "evprof _engine takes no arguments; it is started by the window, not by people.", exit_code=USAGE

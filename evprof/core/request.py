@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
@@ -13,7 +12,11 @@ from evprof.core.vocabulary.families import EVENTS, READ_BY
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.modes import MODES, mode_of
+from evprof.core.vocabulary.setting import INPUT, setting, settings_in
 from evprof.core.vocabulary.speculation import SpeculationSettings
+
+MEASURING = "Measuring"
+"""Head of what is set about how often is measured."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,8 @@ class TraceSettings(Plain):
 
 
 @dataclass(frozen=True)
-class RunRequest:
+class RunRequest(Plain):
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
-
-    `warmup` None is one where a model has to be loaded, else none.
 
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
@@ -39,8 +40,27 @@ class RunRequest:
     draft: ModelChoice | None = None
     target: ModelChoice | None = None
     settings: GenerationSettings = field(default_factory=GenerationSettings)
-    warmup: int | None = 0
-    repeat: int = 1
+    warmup: int | None = setting(
+        0,
+        "warm-up runs",
+        "Runs before the measured ones, in no figure; auto: one where a model has to be loaded.",
+        effect=INPUT,
+        head=MEASURING,
+        default=None,
+        least=0,
+        shown_most=20,
+        low="auto",
+        has_none=True,
+    )
+    repeat: int = setting(
+        1,
+        "repetitions",
+        "How often the same is measured.",
+        effect=INPUT,
+        head=MEASURING,
+        least=1,
+        shown_most=100,
+    )
     trace: TraceSettings | None = None
     first_run_id: int = 1
     group_id: int = 1
@@ -57,8 +77,8 @@ class RunRequest:
                 choice.validate(role)
         if self.mode not in MODES:
             raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
-        if self.repeat < 1 or (self.warmup or 0) < 0:
-            raise UserError("--repeat must be at least 1 and --warmup at least 0.", exit_code=USAGE)
+        for entry in OF_MEASURING:
+            entry.validate(getattr(self, entry.key))
         for role in self.roles:
             if getattr(self, role) is None:
                 raise UserError(f"Mode {self.mode} needs a {role} model; name one with --{role}.", exit_code=USAGE)
@@ -107,20 +127,9 @@ class RunRequest:
         """ "events" or "video": the half of the sample that the model of this role reads."""
         return input_of(self.settings.input, role)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunRequest:
-        """The inverse of `to_json`."""
-        parts = dict(values)
-        parts["sample"] = Sample.from_json(values["sample"])
-        for role in ("draft", "target"):
-            parts[role] = ModelChoice.from_json(values[role]) if values.get(role) else None
-        parts["settings"] = GenerationSettings.from_json(values["settings"])
-        parts["trace"] = TraceSettings.from_json(values["trace"]) if values.get("trace") else None
-        return cls(**{name: parts[name] for name in cls.__dataclass_fields__ if name in parts})
+OF_MEASURING = settings_in(RunRequest)
+"""How often is measured; no setting of a run."""
 
 
 def roles_of(mode: str, speculation: SpeculationSettings | None = None) -> tuple[str, ...]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from evprof.core.plain import Plain, plain_values
+from evprof.core.plain import Plain, hints_of, plain_values, read
+from evprof.core.run_settings import settings_from_json, settings_to_json
+from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.generation import GenerationSettings
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""
@@ -117,12 +120,6 @@ class KvFacts(Plain):
     stored_bytes: int | None = None
     layout: KvLayout | None = None
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> KvFacts:
-        """The inverse of `to_json`."""
-        layout = values.get("layout")
-        return super().from_json({**values, "layout": KvLayout.from_json(layout) if isinstance(layout, dict) else None})
-
 
 @dataclass(frozen=True)
 class MemoryFacts(Plain):
@@ -152,6 +149,17 @@ class ImportedFacts(Plain):
     notes: list[str] = field(default_factory=list)
 
 
+class RowKey(NamedTuple):
+    """Which row of a suite a run is of, in this session and when it is continued; warm-ups are rows of their own."""
+
+    cell: str
+    sample: str
+    prompt: str
+    repeat: int
+    role: str
+    warmup: bool = False
+
+
 @dataclass
 class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
@@ -160,6 +168,8 @@ class RunInfo:
     `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC.
+
+    `given` names the settings that an imported file or an older session tells; None: all were chosen or taken by us.
     """
 
     run_id: int
@@ -167,8 +177,8 @@ class RunInfo:
     repeat: int
     role: str
     mode: str
-    settings: dict[str, Any]
-    sample: dict[str, Any]
+    settings: GenerationSettings = field(default_factory=GenerationSettings)
+    sample: Sample = UNKNOWN
     started_at: str = ""
     status: str = RUNNING
     error: str | None = None
@@ -190,6 +200,20 @@ class RunInfo:
     imported: ImportedFacts | None = None
     speculation: SpeculationFacts | None = None
     baseline: list[int] = field(default_factory=list)
+    given: frozenset[str] | None = None
+
+    @property
+    def given_settings(self) -> dict[str, Any]:
+        """The settings that were given, each by its own name."""
+        listed = self.settings.flat()
+        return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
+
+    @property
+    def row(self) -> RowKey | int:
+        """Which row of its suite it is, however often that was begun; of other origin its number."""
+        if not self.cell or self.imported is not None:
+            return self.run_id
+        return RowKey(self.cell, self.sample.name, self.sample.prompt, self.repeat, self.role, self.warmup)
 
     @property
     def is_cold(self) -> bool:
@@ -209,19 +233,26 @@ class RunInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the pipe and the session file."""
-        return plain_values(self)
+        values = plain_values(self)
+        del values["given"]
+        if self.given is not None:
+            values["settings"] = settings_to_json(self.settings, self.given)
+        values["sample"] = self.sample.facts() if self.imported is None else self.sample.imported_facts()
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> RunInfo:
-        """The inverse of `to_json`."""
-        parts = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        parts.update(facts_from_json(parts))
-        return cls(**parts)
+        """The inverse of `to_json`: settings and sample as far as they fit. Raises UnfitError where another field does
+        not."""
+        settings, given = settings_from_json(values.get("settings"))
+        sample = Sample.from_facts(values.get("sample"))
+        found: RunInfo = read({**values, "settings": settings, "given": given, "sample": sample}, cls)
+        return found
 
     def copied(self) -> RunInfo:
         """One of its own for a reader: what `merge` and warnings change in it changes here no more.
 
-        Facts and what lies deeper in settings and sample are shared; nobody changes those.
+        Facts, settings and sample are shared; nobody changes those.
         """
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name, value in own.items():
@@ -234,34 +265,12 @@ class RunInfo:
 
         `facts` holds plain values (see `to_json`) or the fact objects themselves.
         """
-        for name, value in facts_from_json(facts).items():
-            if name in _PER_ROLE:
-                getattr(self, name).update(value)
-            elif name in self.__dataclass_fields__:
-                setattr(self, name, value)
+        hints = hints_of(RunInfo)
+        for name, value in facts.items():
+            if name in _BY_ROLE:
+                getattr(self, name).update(read(value, hints[name]))
+            elif name in hints:
+                setattr(self, name, read(value, hints[name]) if isinstance(value, dict) else value)
 
 
-_PER_ROLE: dict[str, type[Plain]] = {
-    "models": ModelFacts,
-    "setup": SetupFacts,
-    "lengths": LengthFacts,
-    "kv": KvFacts,
-    "loading": LoadingFacts,
-}
-
-
-def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
-    """The same dictionary with plain per-role values turned into their fact classes."""
-    parts = dict(values)
-    for name, kind in _PER_ROLE.items():
-        if name in parts:
-            parts[name] = {
-                role: kind.from_json(entry) if isinstance(entry, dict) else entry for role, entry in parts[name].items()
-            }
-    if isinstance(parts.get("memory"), dict):
-        parts["memory"] = MemoryFacts.from_json(parts["memory"])
-    if isinstance(parts.get("imported"), dict):
-        parts["imported"] = ImportedFacts.from_json(parts["imported"])
-    if isinstance(parts.get("speculation"), dict):
-        parts["speculation"] = SpeculationFacts.from_json(parts["speculation"])
-    return parts
+_BY_ROLE = frozenset({"models", "setup", "lengths", "kv", "loading"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from evprof.core.errors import USAGE, UserError
@@ -21,7 +21,8 @@ class Sample(Plain):
 
     Both halves lie on one clock, the sample's: its zero is the earliest event, without events the first video frame.
     A clip is `duration_us` from `start_us` on; None: from the beginning, to the end. `video_offset_us` is when the
-    video's first frame is shown on that clock.
+    video's first frame is shown on that clock. `events_hash` and `video_hash` name the content a run found, where it
+    is known.
     """
 
     events_path: str | None = None
@@ -34,6 +35,8 @@ class Sample(Plain):
     video_offset_us: int = 0
     video_times_path: str | None = None
     rectify_path: str | None = None
+    events_hash: str | None = field(default=None, compare=False)
+    video_hash: str | None = field(default=None, compare=False)
 
     @property
     def is_clip(self) -> bool:
@@ -88,6 +91,9 @@ class Sample(Plain):
             video["offset_ms"] = self.video_offset_us / 1000
             if self.video_times_path:
                 video["times"] = self.video_times_path
+        for described, content_hash in ((events, self.events_hash), (video, self.video_hash)):
+            if described is not None and content_hash:
+                described["content_hash"] = content_hash
         clip = None
         if self.is_clip:
             clip = {
@@ -103,23 +109,43 @@ class Sample(Plain):
             "reference": self.reference,
         }
 
+    def imported_facts(self) -> dict[str, Any]:
+        """The same of a result file, which tells of no clip and no offset."""
+        return {
+            "prompt": self.prompt,
+            "name": self.name,
+            "events_path": self.events_path,
+            "video_path": self.video_path,
+            "reference": self.reference,
+        }
+
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """The inverse of `facts`; of what a session tells otherwise (imported, older, damaged) as much as fits."""
+    def from_facts(cls, facts: object) -> Self:
+        """The inverse of both; of what a session tells otherwise (older, damaged) as much as fits.
+
+        Runs are told apart by name, prompt and reference: where these are known they are texts.
+        """
+        facts = facts if isinstance(facts, dict) else {}
         events, video, clip = _table(facts, "events"), _table(facts, "video"), _table(facts, "clip")
         offset_us = _us(video.get("offset_ms"))
         return cls(
             events_path=_text(events.get("path") or facts.get("events_path")),
             video_path=_text(video.get("path") or facts.get("video_path")),
-            prompt=_text(facts.get("prompt")) or cls().prompt,
-            name=_text(facts.get("name")) or "",
-            reference=_text(facts.get("reference")),
+            prompt=_said(facts.get("prompt")) or "",
+            name=_said(facts.get("name")) or "",
+            reference=_said(facts.get("reference")),
             start_us=_us(clip.get("start_ms")),
             duration_us=_us(clip.get("duration_ms")),
             video_offset_us=offset_us or 0,
             video_times_path=_text(video.get("times")),
             rectify_path=_text(events.get("rectify")),
+            events_hash=_text(events.get("content_hash")),
+            video_hash=_text(video.get("content_hash")),
         )
+
+
+UNKNOWN = Sample(prompt="")
+"""What a run looked at of which nothing is told."""
 
 
 def clip_name(name: str, start_us: int) -> str:
@@ -146,6 +172,10 @@ def _table(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _said(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _us(value_ms: object) -> int | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evprof
@@ -22,7 +21,7 @@ from evprof.export.trace_slices import BEFORE_ZERO, THREADS, UNSETTLED
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
 
-__all__ = ["THREADS", "ChromeTrace", "chrome_trace", "left_out_sentences"]
+__all__ = ["THREADS", "ChromeTrace", "left_out_sentences"]
 
 _UNBORN, _UNBORN_RECORDS, _UNTIMED = "runs_without_a_start", "records_of_those_runs", "tokens_without_times"
 
@@ -127,15 +126,6 @@ class ChromeTrace:
         self._environment = self._environment or run.info.environment
         if run.info.imported is not None:
             self._left_out[_UNTIMED] += len(run.tokens) + len(run.rejected)
-
-
-def chrome_trace(runs: Iterable[RunLog]) -> dict[str, Any]:
-    """The whole document of some runs of one session, in memory."""
-    from evprof.export.report.data import Source
-
-    trace = ChromeTrace([Source(Path(), list(runs))])
-    entries = list(trace.entries())
-    return trace.head | {"traceEvents": entries} | trace.tail
 
 
 def left_out_sentences(document: dict[str, Any]) -> list[str]:

@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def tables(runs: Iterable[RunLog], session: str = "") -> dict[str, list[Row]]:
-    """Table name -> rows. Times are ms on the run's own clock; what was not measured is None (an empty cell)."""
-    found: dict[str, list[Row]] = {name: [] for name in COLUMNS}
-    for run in runs:
-        for name, rows in run_tables(run, session).items():
-            found[name] += rows
-    return found
-
-
 def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
     """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
     identity = _identity(run, session)
@@ -96,7 +87,7 @@ def _identity(run: RunLog, session: str) -> Row:
         "session": session,
         "run_id": run.run_id,
         "cell": run.info.cell,
-        "sample": run.info.sample.get("name") or "",
+        "sample": run.info.sample.name,
         "imported_file": imported.path if imported else None,
         "imported_row": imported.row if imported else None,
     }
@@ -120,7 +111,7 @@ def _run_rows(run: RunLog) -> list[Row]:
         "dtype": model.dtype if model else None,
         "device": model.device if model else None,
         "quantization": model.quantization if model else None,
-        **{key: info.settings.get(key) for key in _SETTINGS},
+        **{key: info.given_settings.get(key) for key in _SETTINGS},
         "wall_ms": stages.wall_ms(run),
         **{f"{name}_ms": stages.stage_ms(run, name) for name in STAGES},
         "unattributed_ms": stages.unattributed_ms(run),
@@ -132,10 +123,10 @@ def _run_rows(run: RunLog) -> list[Row]:
         "peak_allocated_bytes": info.memory.peak_allocated_bytes,
         "draft_acceptance_rate": counts.draft_acceptance_rate if counts else None,
         "mean_acceptance_length": counts.mean_acceptance_length if counts else None,
-        "clip_start_ms": _clip(info.sample, "start_ms"),
-        "clip_duration_ms": _clip(info.sample, "duration_ms"),
-        "prompt": info.sample.get("prompt"),
-        "reference": info.sample.get("reference"),
+        "clip_start_ms": _ms(info.sample.start_us),
+        "clip_duration_ms": _ms(info.sample.duration_us),
+        "prompt": info.sample.prompt,
+        "reference": info.sample.reference,
         "text": info.text,
     }
     return [row]
@@ -158,9 +149,8 @@ def _loading(run: RunLog) -> Row:
     return {f"load_{name}": found.get(name) for name in _LOADING}
 
 
-def _clip(sample: dict[str, Any], name: str) -> Any:
-    clip = sample.get("clip")
-    return clip.get(name) if isinstance(clip, dict) else None
+def _ms(time_us: int | None) -> float | None:
+    return None if time_us is None else time_us / 1000
 
 
 def _figure_rows(run: RunLog) -> list[Row]:

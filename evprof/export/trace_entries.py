@@ -185,7 +185,7 @@ def _process(info: RunInfo, place: Place) -> Iterator[Entry]:
         model.name if model else info.role,
     )
     facts = {"labels": ", ".join(_labels(info)), "session": place.session, "run_id": info.run_id, "cell": info.cell}
-    facts |= {"sample": info.sample.get("name") or None, "setup": {r: f.to_json() for r, f in info.setup.items()}}
+    facts |= {"sample": info.sample.name or None, "setup": {r: f.to_json() for r, f in info.setup.items()}}
     if info.imported is not None:
         facts |= {"file": info.imported.path, "row": info.imported.row, "notes": list(info.imported.notes)}
     for name, arguments in (

@@ -18,7 +18,16 @@ def assets_folder() -> Path:
 
 def bundled_samples() -> list[Sample]:
     """All bundled samples in order of name; the first is the one that is used when none is named."""
-    return [_read(path) for path in sorted((assets_folder() / "samples").glob("*/sample.json"))]
+    return _samples("samples")
+
+
+def held_out_scenes() -> list[Sample]:
+    """Bundled scenes that neither the bundled models nor their adapters were trained on, in order of name."""
+    return _samples("held-out")
+
+
+def _samples(folder: str) -> list[Sample]:
+    return [_read(path) for path in sorted((assets_folder() / folder).glob("*/sample.json"))]
 
 
 def bundled_sample(name: str | None = None) -> Sample:

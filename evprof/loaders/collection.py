@@ -148,11 +148,6 @@ def scene_of(sample: Sample, *, has_draft: bool = True) -> str:
     return _digest([hashes, clip])
 
 
-def key_of(scene: str, prompt: str) -> str:
-    """What tells an example from all others of a collection."""
-    return _digest([scene, prompt])
-
-
 def head_line(settings: dict[str, Any]) -> str:
     """The journal's first line."""
     return _line({"evprof_collection": VERSION, "settings": settings})
@@ -225,21 +220,10 @@ def _shard(values: dict[str, Any]) -> Shard | None:
 
 
 def _example(values: object) -> CollectedExample | None:
-    if not isinstance(values, dict):
+    example = CollectedExample.if_fitting(values)
+    if example is None or not example.sample or min(example.tokens, example.positions) < 1:
         return None
-    texts = all(isinstance(values.get(name), str) for name in ("name", "key", "scene", "prompt"))
-    numbers = all(type(values.get(name)) is int and values[name] > 0 for name in ("tokens", "positions"))
-    target, draft = _span(values.get("target_visual")), _span(values.get("draft_visual"))
-    is_fit = target is not None and (draft is None) == (values.get("draft_visual") is None)
-    if not (texts and numbers and is_fit and isinstance(values.get("sample"), dict)):
-        return None
-    return CollectedExample.from_json(values | {"target_visual": target, "draft_visual": draft})
-
-
-def _span(values: object) -> tuple[int, int] | None:
-    if not isinstance(values, list) or len(values) != 2 or any(type(each) is not int or each < 0 for each in values):
-        return None
-    return values[0], values[1]
+    return example if min(*example.target_visual, *(example.draft_visual or ())) >= 0 else None
 
 
 def _is_whole(folder: Path, shard: Shard) -> bool:

@@ -28,11 +28,6 @@ class KeptFiles:
         self.limit_bytes = limit_bytes
         self._suffix = suffix
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all files kept."""
-        return sum(size for _, size, _ in self._files(f"*{self._suffix}"))
-
     def open(self, key: str) -> BufferedReader | None:
         """The file of a key, to be read and closed, and counted as used now; None when there is none."""
         path = self._path(key)
@@ -68,11 +63,6 @@ class KeptFiles:
     def remove(self, key: str) -> None:
         """Forgets a key, for example because its file is damaged."""
         _remove(self._path(key))
-
-    def clear(self) -> None:
-        """Removes every file kept, and nothing else."""
-        for _, _, path in self._files(f"*{self._suffix}"):
-            _remove(path)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{self._suffix}"

@@ -11,10 +11,9 @@ from typing import Any
 import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.records import DRAFT, TARGET, TensorRecord
-from evprof.core.run_info import MemoryFacts, ModelFacts, SetupFacts
+from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -98,7 +97,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "imported": info.imported.to_json() if info.imported else None,
         "model": _model(info.models.get(info.role)),
         "settings": _settings(run),
-        "sample": _sample(info.sample),
+        "sample": _sample(info),
         "setup": _setup(info.setup.get(info.role)),
         "stages": _stages(run, info.role),
         "loading": loading_document(run, info.role),
@@ -136,40 +135,24 @@ def _model(facts: ModelFacts | None) -> dict[str, Any] | None:
 
 def _settings(run: RunLog) -> dict[str, Any]:
     model = run.info.models.get(run.info.role)
-    settings: dict[str, Any] = {key: run.info.settings.get(key) for key in _SETTINGS_KEYS}
+    given, asked = run.info.given_settings, run.info.settings
+    settings: dict[str, Any] = {key: given.get(key) for key in _SETTINGS_KEYS}
     if acceptance(run) is not None:
-        settings["gamma"] = run.info.settings.get("gamma")
-    for group in ("input", "switches"):
-        found = run.info.settings.get(group)
-        settings.update(found if isinstance(found, dict) else {})
+        settings["gamma"] = given.get("gamma")
+    settings |= {key: given[key] for key in (*vars(asked.input), *vars(asked.switches)) if key in given}
     if mode_of(run.info.mode).is_paired and run.info.imported is None:
-        asked = run.info.settings.get("speculation")
-        defaults = SpeculationSettings().to_json()
-        given = asked if isinstance(asked, dict) else {}
-        settings["speculation"] = {key: given.get(key, value) for key, value in defaults.items()}
+        settings["speculation"] = asked.speculation.to_json()
     for key in ("prompt_template", "attention", "cache", "step"):
         # What was taken stands before what was asked for.
         settings[key] = getattr(model, key) if model else settings.get(key)
     return settings
 
 
-def _sample(sample: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "events": _input(sample, "events"),
-        "video": _input(sample, "video"),
-        "clip": sample.get("clip"),
-        "prompt": sample.get("prompt"),
-        "name": sample.get("name", ""),
-        "reference": sample.get("reference"),
-    }
-
-
-def _input(sample: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """What is known of one input: the engine's description, or the bare path while there is none."""
-    described, path = sample.get(kind), sample.get(f"{kind}_path")
-    if isinstance(described, dict):
-        return described
-    return {"path": path} if path else None
+def _sample(info: RunInfo) -> dict[str, Any]:
+    facts: dict[str, Any] = info.sample.facts()
+    if info.imported is not None and facts["video"] is not None:
+        del facts["video"]["offset_ms"]  # which result files do not tell
+    return facts
 
 
 def _setup(facts: SetupFacts | None) -> dict[str, float | None]:

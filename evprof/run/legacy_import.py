@@ -29,6 +29,8 @@ from evprof.core.run_info import (
     ModelFacts,
     RunInfo,
 )
+from evprof.core.run_settings import settings_from_json
+from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.loaders.legacy.checks import Problems
 from evprof.loaders.legacy.failures import shortened
@@ -257,20 +259,16 @@ class _Import:
     def _info(self, row: LegacyRow) -> RunInfo:
         run_id, self._next_run_id = self._next_run_id, self._next_run_id + 1
         weights = row.models[row.role].weight_bytes if row.role in row.models else None
+        settings, given = settings_from_json(row.settings)
         return RunInfo(
             run_id=run_id,
             group_id=self._group(row),
             repeat=0,
             role=row.role,
             mode=row.mode,
-            settings=row.settings,
-            sample={
-                "prompt": row.prompt,
-                "name": shortened(row.sample, LONGEST_NAME),
-                "events_path": row.events_path,
-                "video_path": row.video_path,
-                "reference": None,
-            },
+            settings=settings,
+            given=given,
+            sample=Sample(row.events_path, row.video_path, row.prompt, shortened(row.sample, LONGEST_NAME)),
             started_at=self._started_at,
             status=FINISHED if row.error is None else FAILED,
             error=None if row.error is None else shortened(row.error, LONGEST_ERROR),

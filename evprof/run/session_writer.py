@@ -239,10 +239,15 @@ class SessionWriter:
                 self._dirty.add(run_id)
 
     def _note_samples(self, info: RunInfo) -> None:
-        for kind in ("events", "video"):
-            facts = info.sample.get(kind)
-            if isinstance(facts, dict) and isinstance(facts.get("path"), str):
-                sample = SampleFile(info.run_id, kind, facts["path"], facts.get("content_hash"))
+        known = info.sample
+        if info.imported is not None:
+            return  # its files are another machine's
+        for kind, path, content_hash in (
+            ("events", known.events_path, known.events_hash),
+            ("video", known.video_path, known.video_hash),
+        ):
+            if path is not None:
+                sample = SampleFile(info.run_id, kind, path, content_hash)
                 self._pending.samples.append(sample)
                 if sample.content_hash is None:
                     self._unhashed.append(sample)

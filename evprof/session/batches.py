@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from evprof.core.batches import BATCHES, BatchRow
-from evprof.session.validation import fits
 
 
 def read_batches(facts: Mapping[str, Any]) -> list[BatchRow]:
     """The rows of a session's facts, in order; what is no such row is none."""
     listed = facts.get(BATCHES)
     rows = listed if isinstance(listed, list) else []
-    return [BatchRow.from_json(row) for row in rows if fits(row, BatchRow)]
+    return [row for values in rows if (row := BatchRow.if_fitting(values)) is not None]

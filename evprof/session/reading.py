@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -210,9 +210,11 @@ class _Reading:
             info = run_info_from(self._json(text))
             if info is None or info.run_id != run_id:
                 raise _DamageError(f"the facts of run {run_id} are not what evprof writes")
-            for kind, content_hash in samples.get(run_id, {}).items():
-                if content_hash is not None and isinstance(info.sample.get(kind), dict):
-                    info.sample[kind].setdefault("content_hash", content_hash)
+            if hashes := samples.get(run_id):
+                events, video = info.sample.events_hash, info.sample.video_hash
+                info.sample = replace(
+                    info.sample, events_hash=events or hashes.get("events"), video_hash=video or hashes.get("video")
+                )
             if info.status == RUNNING and not is_being_written:
                 info.status, info.error = FAILED, abandoned_sentence(writer)
             self._recording.post(RunStarted(run_id, info))

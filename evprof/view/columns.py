@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
-from evprof.core.vocabulary.speculation import SpeculationSettings
 
 RunPair = tuple[int | None, int | None]
 """Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
@@ -73,6 +71,4 @@ def takes_draft_model(run: RunLog) -> bool:
         return mode_of(run.info.mode).is_paired
     if run.info.mode != SPECULATIVE or run.info.imported is not None:
         return True
-    asked = run.info.settings.get("speculation")
-    drafter = asked.get("drafter", MODEL) if isinstance(asked, dict) else MODEL
-    return SpeculationSettings(drafter=str(drafter)).needs_draft_model
+    return run.info.settings.speculation.needs_draft_model

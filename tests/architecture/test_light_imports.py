@@ -81,6 +81,10 @@ def _imports(path: Path) -> list[tuple[str, bool]]:
 
 PACKAGES = ("evprof", "engines", "ui")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+OUTSIDE = {
+    path.stem for folder in ("tests", "packaging") for path in (ROOT / folder).iterdir() if path.suffix in ("", ".py")
+}
+"""What can be imported while tests run, and is not there when evprof is installed."""
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -88,6 +92,7 @@ def test_each_file_keeps_to_its_floor(path: Path) -> None:
     parts = path.relative_to(ROOT).parts
     for name, is_top in _imports(path):
         root = name.split(".")[0]
+        assert root not in OUTSIDE, f"{name}: is not installed with evprof"
         if parts[0] != "engines":
             assert root not in ("torch", "transformers"), f"{name}: only engines computes"
         if parts[0] != "ui":

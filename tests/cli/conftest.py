@@ -17,8 +17,9 @@ from evprof.cli.terminal import program
 from evprof.core.recording import Recording
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
+from scripted_process import engine_argv
 
 
 @dataclass
@@ -65,7 +66,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engine processes play a script, too."""
-    monkeypatch.setattr(program, "engine_argv", lambda: program.program_argv("_engine", "--synthetic", "script:200"))
+    monkeypatch.setattr(program, "engine_argv", lambda: engine_argv("script:200"))
 
 
 @pytest.fixture

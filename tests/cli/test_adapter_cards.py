@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from engines.tiny.__main__ import main
 from engines.training.card import card_of
 from evprof.loaders.adapters import CARD, bundled_adapters, read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.writers.manifest import write_manifest
+from make_pair import main
 
 NAMES = [adapter.name for adapter in bundled_adapters()]
 
@@ -37,7 +37,7 @@ def test_the_commands_of_a_card_give_its_figures_again(
     told = read_adapter("evprof-tiny-eagle").evaluation
     assert told is not None
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["tiny", *shlex.split(told["samples_command"])[3:]])
+    monkeypatch.setattr("sys.argv", shlex.split(told["samples_command"])[1:])
     assert main() == 0
     found = evprof(*shlex.split(told["command"])[1:], "--repeat", 1, "--no-write", "--json")
     assert found.code == 0, found.errors

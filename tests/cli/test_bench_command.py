@@ -16,7 +16,7 @@ OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a
 
 
 def test_engine_process_answers(evprof, monkeypatch) -> None:
-    argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "rate:1:1"]
+    argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "1", "1"]
     monkeypatch.setattr(program, "engine_argv", lambda: argv)
     monkeypatch.setattr(bench, "arrival_ms", lambda: 21.5)
     document = evprof("bench", "engine-process", "--json").document

@@ -21,7 +21,7 @@ def drive(tmp_path: Path) -> Path:
     (folder / "images").mkdir(parents=True)
     noise = np.random.default_rng(5)
     count = 20_000
-    columns = {
+    columns: dict[str, Any] = {
         "x": noise.integers(0, 34, count),
         "y": noise.integers(0, 26, count),
         "t": ZERO_US + np.arange(count) * 50,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from evprof.loaders.writers.frames import write_frames
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.recipe import TARGETS, Recipe
+from painted_videos import number_of, paint, write_video
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,19 +44,8 @@ def recording(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def painted() -> ModuleType:
-    """The painter of numbered videos that the loaders' tests use."""
-    spec = importlib.util.spec_from_file_location("painted_videos", ROOT / "tests" / "loaders" / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def video(painted: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return painted.write_video(tmp_path_factory.mktemp("video") / "road.mp4", 30, gop=30)
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_video(tmp_path_factory.mktemp("video") / "road.mp4", 30, gop=30)
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.h5", "a.hdf5", "a.raw", "a.dat"])
@@ -102,7 +90,7 @@ def test_frames_are_those_that_inspect_saves(evprof, video: Path, tmp_path: Path
             (inspected / name).unlink()
 
 
-def test_a_video_becomes_one_of_short_gops(evprof, video: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_a_video_becomes_one_of_short_gops(evprof, video: Path, tmp_path: Path) -> None:
     found = evprof("convert", video, "-o", tmp_path / "a.mp4", "--gop", 6, "--b-frames", 0, "--size", "80x24")
     assert found.code == 0, found.errors
     assert "30 frames" in found.output
@@ -112,7 +100,7 @@ def test_a_video_becomes_one_of_short_gops(evprof, video: Path, painted: ModuleT
     assert cut.code == 0, cut.errors
     with VideoFile(tmp_path / "cut.mp4") as made:
         made.index()
-        assert [painted.number_of(picture) for picture in made.read_uniform(6).frames] == list(range(15, 21))
+        assert [number_of(picture) for picture in made.read_uniform(6).frames] == list(range(15, 21))
 
 
 def test_simulated_events_are_told_as_such(evprof, video: Path, tmp_path: Path) -> None:
@@ -279,7 +267,7 @@ def test_a_list_whose_rows_fail_in_part(evprof, recording: Path, tmp_path: Path)
 
 
 @pytest.fixture
-def sequence(tmp_path: Path, painted: ModuleType) -> Path:
+def sequence(tmp_path: Path) -> Path:
     """Events of 200 ms and pictures every 20 ms on the same clock, as DSEC keeps them."""
     pytest.importorskip("hdf5plugin")
     folder = tmp_path / "zurich_00"
@@ -288,14 +276,14 @@ def sequence(tmp_path: Path, painted: ModuleType) -> Path:
     (folder / "events" / "left").mkdir(parents=True)
     write_dsec(folder / "events" / "left" / "events.h5", iter([shifted]), width=64, height=48)
     images = folder / "images" / "left" / "rectified"
-    write_frames(images, [(0, painted.paint(number)) for number in range(10)])
+    write_frames(images, [(0, paint(number)) for number in range(10)])
     (images / "times.txt").unlink()
     times = "".join(f"{7_000_000 + 20_000 * number}\n" for number in range(10))
     (folder / "images" / "timestamps.txt").write_text(times)
     return folder
 
 
-def test_a_folder_with_both_is_cut_into_clips(evprof, sequence: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_a_folder_with_both_is_cut_into_clips(evprof, sequence: Path, tmp_path: Path) -> None:
     whole = evprof("convert", sequence, "-o", tmp_path / "whole", "--to", "npy")
     assert whole.code == 0, whole.errors
     assert len(read_events(tmp_path / "whole" / "zurich_00" / "events.npy")) == 40_000
@@ -312,7 +300,7 @@ def test_a_folder_with_both_is_cut_into_clips(evprof, sequence: Path, painted: M
     second = sorted((tmp_path / "videos").glob("zurich*/video.mp4"))[1]
     with VideoFile(second) as made:
         made.index()
-        shown = [painted.number_of(picture) for picture in made.read_uniform(len(made.table)).frames]
+        shown = [number_of(picture) for picture in made.read_uniform(len(made.table)).frames]
     assert shown[:3] in ([2, 3, 4], [3, 4, 5])
 
 
@@ -344,14 +332,14 @@ def run_python(code: str, words: list[str], home: Path) -> subprocess.CompletedP
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-def test_ctrl_c_in_a_single_conversion(painted: ModuleType, tmp_path: Path) -> None:
+def test_ctrl_c_in_a_single_conversion(tmp_path: Path) -> None:
     code = (
         "import sys; from evprof.__main__ import main; from evprof.run.conversion import workers\n"
         "real = workers.convert\n"
         "def told(task, step): print('begun', flush=True); return real(task, step)\n"
         "workers.convert = told; sys.exit(main())"
     )
-    video = painted.write_video(tmp_path / "long.mp4", 300, options={"preset": "ultrafast"})
+    video = write_video(tmp_path / "long.mp4", 300, options={"preset": "ultrafast"})
     (tmp_path / "out").mkdir()
     output = tmp_path / "out" / "long.npz"
     words = ["convert", str(video), "-o", str(output), "--compressed", "--threshold", "0.02"]

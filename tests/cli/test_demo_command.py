@@ -6,8 +6,6 @@ import subprocess
 
 import pytest
 
-from evprof.cli import demo
-
 pytestmark = pytest.mark.usefixtures("scripted")
 
 
@@ -31,7 +29,7 @@ def test_without_a_display_it_says_so_and_leaves_a_picture(evprof, tmp_path, mon
         (tmp_path / "d.png").write_bytes(b"png")
         return subprocess.CompletedProcess(argv, 0, "", "")
 
-    monkeypatch.setattr(demo.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     found = evprof("demo", "-o", tmp_path / "d.evprof")
     assert found.code == 0, found.errors
@@ -44,7 +42,7 @@ def test_without_a_display_it_says_so_and_leaves_a_picture(evprof, tmp_path, mon
 
 
 def test_a_picture_that_fails_is_a_warning(evprof, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(demo.subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no Qt"))
+    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no Qt"))
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     found = evprof("demo", "-o", tmp_path / "d.evprof")
     assert found.code == 0

@@ -60,11 +60,11 @@ def test_it_is_not_for_people(evprof, words) -> None:
 def test_what_the_warm_engine_holds_counts_as_free(evprof, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its models would go for others; its libraries would not."""
     before = evprof("_examine", "model", question("evprof-tiny-eventgpt")).document["fit"]["free_bytes"]["cpu"]
+    memory = SimpleNamespace(rss=500 * GIB)
     siblings = [
         SimpleNamespace(pid=1, cmdline=lambda: [sys.executable, "-m", "evprof", "_engine"], memory_info=lambda: memory),
         SimpleNamespace(pid=2, cmdline=lambda: ["something", "else"], memory_info=lambda: memory),
     ]
-    memory = SimpleNamespace(rss=500 * GIB)
     monkeypatch.setattr(psutil, "Process", lambda _: SimpleNamespace(children=lambda: siblings))
     after = evprof("_examine", "model", question("evprof-tiny-eventgpt")).document["fit"]["free_bytes"]["cpu"]
     assert 490 * GIB < after - before < 500 * GIB

@@ -19,10 +19,13 @@ DRIVER = """
 import sys
 from evprof.__main__ import main
 from evprof.cli.run import recorded_session
-from evprof.run.synthetic import SyntheticEngine
-recorded_session.make_engine = lambda: SyntheticEngine(200, 3600, is_deaf={is_deaf})
+sys.path.append({tests!r})
+from scripted_process import engine_of
+recorded_session.make_engine = lambda: engine_of("{engine}:200:3600")
 sys.exit(main())
 """
+
+TESTS = str(Path(__file__).parents[1])
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -33,7 +36,7 @@ def start(tmp_path: Path, wait_until: Callable[..., None], is_deaf: bool) -> tup
     video.write_bytes(b"-")
     words = ["run", "--video", str(video), "-o", str(path), "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER.format(is_deaf=is_deaf), *words],
+        [sys.executable, "-c", DRIVER.format(tests=TESTS, engine="deaf" if is_deaf else "rate"), *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -172,7 +172,7 @@ BATCH = {
     "decode_tok_s": Maybe(Number),
     "peak_bytes": Maybe(int),
 }
-SESSION = {
+SESSION: dict[str, Any] = {
     "schema_version": int,
     "batches": [BATCH],
     "evprof_version": str,
@@ -471,8 +471,8 @@ def test_inspection_has_every_key(recorded) -> None:
 
 
 def test_a_failed_run_has_every_key_too(recorded, tmp_path, monkeypatch) -> None:
-    from evprof.run.script import Script
-    from evprof.run.synthetic import ScriptedEngine
+    from scripted_engine import ScriptedEngine
+    from scripted_pair import Script
 
     class Failing(ScriptedEngine):
         def run(self, request, sink, stop) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from evprof.cli.run import recorded_session
 from evprof.cli.run.options import request_of
 from evprof.core.errors import FAILURE, USAGE
 from evprof.export.report import writing
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 
 def shell_lines(text: str) -> list[str]:
@@ -114,7 +115,7 @@ def test_an_answer_cannot_leave_its_place(evprof, session: Path, tmp_path: Path,
         source = read(path)
         for run in source.runs:
             run.info.text = hostile
-            run.info.sample["name"] = hostile
+            run.info.sample = replace(run.info.sample, name=hostile)
         return source
 
     monkeypatch.setattr(writing, "read_source", tampered)

@@ -10,7 +10,7 @@ import pytest
 from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.run.synthetic import ENVIRONMENT, SyntheticEngine
+from evprof.run.benches.synthetic_engine import ENVIRONMENT, SyntheticEngine
 from evprof.session.facts import add_facts
 from evprof.session.reading import load_session
 
@@ -245,9 +245,9 @@ class RefusingEngine(SyntheticEngine):
     """Begins a run, then finds that the input is no good."""
 
     def run(self, request, sink, stop) -> None:
-        from evprof.run.synthetic import _synthetic_info
+        from evprof.run.benches.synthetic_engine import synthetic_info
 
-        sink.post(RunStarted(request.first_run_id, _synthetic_info(request, 0)))
+        sink.post(RunStarted(request.first_run_id, synthetic_info(request, 0)))
         raise UserError("video.mp4 holds no frames; name another file.")
 
 
@@ -290,9 +290,9 @@ def test_a_library_that_prints_does_not_spoil_the_document(evprof, inputs, tmp_p
             sink.post(RunEnded(request.first_run_id, "finished"))
 
     def _info(request):
-        from evprof.run.synthetic import _synthetic_info
+        from evprof.run.benches.synthetic_engine import synthetic_info
 
-        return _synthetic_info(request, 0)
+        return synthetic_info(request, 0)
 
     monkeypatch.setattr(recorded_session, "make_engine", lambda: Chatty(1, 1))
     found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof", "--json")

@@ -253,7 +253,8 @@ def test_what_has_no_vocabulary_is_refused(
     import numpy as np
 
     path = tmp_path / "road.npy"
-    np.save(path, {"x": np.zeros(4), "y": np.zeros(4), "t": np.arange(4), "p": np.ones(4)}, allow_pickle=True)
+    columns: Any = {"x": np.zeros(4), "y": np.zeros(4), "t": np.arange(4), "p": np.ones(4)}
+    np.save(path, columns, allow_pickle=True)
     found = evprof("inspect", *(path if word == "road.npy" else word for word in words))
     assert found.code == code
     assert sentence in found.errors

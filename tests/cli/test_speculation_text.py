@@ -108,7 +108,7 @@ def test_parallel_prefill_in_the_terminal_and_its_json(evprof: Callable, weighed
 
 
 def test_a_lossy_answer_says_so() -> None:
-    run = RunLog(RunInfo(1, 1, 0, "target", "kv-adapted", {}, {}, status="finished"))
+    run = RunLog(RunInfo(1, 1, 0, "target", "kv-adapted", status="finished"))
     run.info.speculation = SpeculationFacts("map", "kv", is_lossless=False)
     [line] = clinic_lines(run, [run])
     assert line.startswith("Lossy")
@@ -120,6 +120,6 @@ def test_words_for_what_is_not_known() -> None:
     assert rejection_text(bare) == 'draft " a", target the end: content'
     full = Rejection(0, 3, 5, 2, " a", " b", 0.5, 0.25, 0.75, "shifted")
     assert rejection_text(full) == 'draft " a" (50.0%, to the target 25.0%), target " b" (75.0%): shifted'
-    run = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    run = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     run.absorb(RoundRecord(1, 0, 0, 1_000_000, 2_000_000, 0, 3, 3, 4, "1,2,3", 0))
     assert "3 of 3" in round_lines(run)[1]

@@ -13,17 +13,18 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.suite.progress import Pace, SuiteProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.script import Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.run.suites.cell import SuiteCell
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 Evprof = Callable[..., Any]
 
@@ -153,8 +154,8 @@ def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: Fa
     found = evprof("suite", *words, "-o", tmp_path / "out", "--json")
     assert [cell["label"] for cell in found.document["cells"]] == ["side-by-side", "side-by-side"]
     recording = load_session(tmp_path / "out/suite.evprof").recording
-    settings = recording.messages()[0].info.settings  # type: ignore[union-attr]  # the first is a run's start
-    assert settings["max_new_tokens"] == 2
+    settings = recording.messages()[0].info.settings
+    assert settings.max_new_tokens == 2
     assert "--draft-quant int8" in found.document["suite"]["command"]
     assert "--dtype float32" in found.document["suite"]["command"]
 
@@ -329,7 +330,7 @@ def test_a_grid_names_its_samples_relative_to_itself(
     found = evprof("suite", "grid.json", "-o", tmp_path / "out", "--json")
     assert found.code == 0, found.errors
     session = load_session(tmp_path / "out/suite.evprof")
-    samples = {message.info.sample["name"] for message in session.recording.messages()}  # type: ignore[union-attr]  # of a file all are starts
+    samples = {message.info.sample.name for message in session.recording.messages()}
     assert samples == {"two"}
     assert session.environment["device"] == "scripted"
     assert session.facts["suite"]["manifest"] == str(tmp_path / "list.json")
@@ -353,10 +354,10 @@ def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Pa
     book = RunBook(runs)
     book.update()
     samples = [run.info.sample for run in book.runs.values()]
-    assert [sample["name"] for sample in samples] == ["a 0.00 s", "a 0.20 s", "a 0.40 s"]
-    assert [sample["clip"]["start_ms"] for sample in samples] == [0, 200, 400]
+    assert [sample.name for sample in samples] == ["a 0.00 s", "a 0.20 s", "a 0.40 s"]
+    assert [sample.start_us for sample in samples] == [0, 200_000, 400_000]
     # Drawn from the clip, not from the whole recording: the pictures of two clips differ.
-    drawn = [(Path(sample["events"]["path"]) / "frame_00.png").read_bytes() for sample in samples]
+    drawn = [(Path(sample.events_path or "") / "frame_00.png").read_bytes() for sample in samples]
     assert len(list((tmp_path / "out" / "event-frames" / "5-frames").iterdir())) == 3
     assert len(set(drawn)) == 3
     several = evprof(

@@ -157,7 +157,7 @@ def test_what_was_generated_is_equal(pair: Pair) -> None:
         return sorted(
             (
                 run.info.cell,
-                run.info.sample["name"],
+                run.info.sample.name,
                 run.info.repeat,
                 run.info.role,
                 run.info.text or "",
@@ -225,8 +225,8 @@ def _retime(run: RunLog) -> None:
     moments = {info.start_ns, info.end_ns}
     for span in spans:
         moments |= {getattr(span, name) for name in _MOMENTS}
-    for record in (*run.tokens, *run.rejected, *(record for listed in run.kv.values() for record in listed)):
-        moments.add(record.t_ns)
+    moments |= {record.t_ns for record in (*run.tokens, *run.rejected)}
+    moments |= {record.t_ns for listed in run.kv.values() for record in listed}
     moments |= {record.start_ns for record in run.rounds}
     known = sorted(moment for moment in moments if moment is not None)
     ticks: dict[int | None, Any] = {moment: place * TICK_NS for place, moment in enumerate(known)}
@@ -235,8 +235,9 @@ def _retime(run: RunLog) -> None:
     for span in spans:
         for name in _MOMENTS:
             setattr(span, name, ticks.get(getattr(span, name)))
-    for listed in (run.tokens, run.rejected, *run.kv.values()):
-        listed[:] = [record._replace(t_ns=ticks[record.t_ns]) for record in listed]  # type: ignore[attr-defined]
+    timed: list[list[Any]] = [run.tokens, run.rejected, *run.kv.values()]
+    for listed in timed:
+        listed[:] = [record._replace(t_ns=ticks[record.t_ns]) for record in listed]
     run.rounds[:] = [
         record._replace(start_ns=ticks[record.start_ns], draft_ns=TICK_NS, verify_ns=TICK_NS, rollback_ns=TICK_NS)
         for record in run.rounds

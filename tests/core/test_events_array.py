@@ -96,4 +96,5 @@ def test_fewer_than_one_part_is_refused() -> None:
 
 
 def test_13_bytes_an_event() -> None:
-    assert make([1, 2, 3]).nbytes == 39
+    events = make([1, 2, 3])
+    assert sum(column.nbytes for column in (events.x, events.y, events.t_us, events.p)) == 39

@@ -8,6 +8,7 @@ import pytest
 
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunWarned, apply_to_info
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
+from told import told
 
 
 def model(name: str = "m") -> ModelFacts:
@@ -23,8 +24,7 @@ def full() -> RunInfo:
         repeat=1,
         role="target",
         mode="speculative",
-        settings={"gamma": 5},
-        sample={"prompt": "?"},
+        **told({"gamma": 5}, {"prompt": "?"}),
         models={"draft": model("d"), "target": model("t")},
         setup={"draft": SetupFacts(weights_ms=1.5)},
         lengths={"target": LengthFacts(10, 1, 2, 7)},

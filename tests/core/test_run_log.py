@@ -26,7 +26,7 @@ from evprof.core.run_log import RunBook, RunLog
 
 
 def info(run_id: int = 1) -> RunInfo:
-    return RunInfo(run_id, 1, 0, TARGET, "speculative", {}, {})
+    return RunInfo(run_id, 1, 0, TARGET, "speculative")
 
 
 def span(span_id: int, phase: int, name: str, start_ns: int, end_ns: int = -1, *, parent_id: int = -1) -> SpanRecord:
@@ -121,8 +121,9 @@ def test_the_running_stage_is_the_one_that_began_and_did_not_end():
     log.absorb(span(0, END, "load", 1, 2))
     log.absorb(span(1, BEGIN, "vision", 3))
     log.absorb(span(2, BEGIN, "tower", 4, parent_id=1))
-    assert log.running_span.name == "vision"
-    assert log.running_span.duration_ns is None
+    running = log.running_span
+    assert running is not None
+    assert (running.name, running.duration_ns) == ("vision", None)
     log.info.status = "failed"
     assert log.running_span is None
 

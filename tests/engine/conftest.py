@@ -231,7 +231,7 @@ def make_model() -> Callable[..., Any]:
         network = network.to(place, dtype)
         finish(network, place)
         facts = model_facts(Checkpoint(f"tiny-{family}", config, None), network, place, dtype)
-        kind = EventLanguageModel if family == "eventgpt" else VideoLanguageModel
+        kind: Any = EventLanguageModel if family == "eventgpt" else VideoLanguageModel
         decoder = LlamaDecoder.take_over(network.language_model)
         return kind(network, decoder, random_vocabulary(config), ClipTransform.square(56), facts=facts)
 

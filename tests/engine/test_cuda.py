@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engines.batches.batching import decode_batch
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, LateReader, Limits, decode
 from engines.decoder.kv_cache import StaticKv
@@ -147,7 +147,7 @@ def test_the_joined_attention_is_the_masked_one(make_llama: Any, dtype: torch.dt
     start = torch.tensor([ids.shape[1] - 3], device="cuda")
     bucket = bucket_of(ids.shape[1] - 3, 3, cache.capacity)
     assert bucket.front == 2 * STRIDE
-    joined, masked = (bucket_pass(decoder, ids[:, -3:], start, cache, bucket, way=way) for way in (JOINED, MASKED))
+    joined, masked = (bucket_states(decoder, ids[:, -3:], start, cache, bucket, way=way)[0] for way in (JOINED, MASKED))
     assert torch.allclose(joined, masked, atol=0.03 * float(masked.abs().max()), rtol=0)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engines.decoder.decoding import Limits
 from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, Fixed, Heuristic, draft_length
 from evprof.core.records import RoundRecord
-from evprof.core.speculation import DRAFT_LENGTHS
+from evprof.core.vocabulary.settings import choices_of
 
 MS = 1_000_000
 
@@ -43,7 +43,7 @@ def best(rate: float, draft_ms: float, verify_ms: Any, most: int = 16) -> tuple[
     return count, paces[count]
 
 
-@given(st.sampled_from(DRAFT_LENGTHS), st.integers(1, 40), ROUNDS)
+@given(st.sampled_from(choices_of("length")), st.integers(1, 40), ROUNDS)
 @settings(max_examples=200)
 def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: list[tuple[int, ...]]) -> None:
     """Whatever rounds were like: fewer drafted than asked, nothing drafted, no time measurable."""
@@ -56,7 +56,7 @@ def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: li
 
 
 def test_names_are_policies() -> None:
-    assert [type(draft_length(kind, 5)) for kind in DRAFT_LENGTHS] == [Fixed, Heuristic, Budgeted]
+    assert [type(draft_length(kind, 5)) for kind in choices_of("length")] == [Fixed, Heuristic, Budgeted]
 
 
 def test_the_heuristic_goes_up_by_two_and_down_by_one_within_its_bounds() -> None:
@@ -116,7 +116,7 @@ def test_the_budget_follows_an_answer_that_becomes_hard_to_guess() -> None:
 
 
 @pytest.mark.usefixtures("without_gradients")
-@pytest.mark.parametrize("kind", DRAFT_LENGTHS)
+@pytest.mark.parametrize("kind", choices_of("length"))
 def test_the_length_is_not_the_answer(
     make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, kind: str
 ) -> None:

@@ -154,7 +154,7 @@ def put(name: str, place: Any, value: int) -> Callable[[Tables], None]:
     return change
 
 
-DAMAGES: dict[str, Callable[[Tables], None]] = {
+DAMAGES: dict[str, Callable[[Tables], object]] = {
     "an id above the vocabulary": put("following", 0, 257),
     "a negative id": put("following", 0, -1),
     "a context of no known id": put("contexts", (0, -1), 300),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -37,7 +38,8 @@ def turn(decode_us: int, ids: tuple[int, ...] = (1, 2, 3), prefill_us: int = 10)
 class _PlainStep:
     """Stands for the compiled step: the same interface without the minute of compiling."""
 
-    kind, problem = "compiled", None
+    kind = "compiled"
+    problem: str | None = None
 
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
@@ -143,7 +145,7 @@ def test_the_compiled_step_of_transformers_is_really_compiled() -> None:
     workload = make_workload(shape, 4, 6, CPU, torch.float32)
     compiled: list[int] = []
 
-    def count(module: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> Callable:
+    def count(module: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> Callable[..., Any]:
         compiled.append(len(module.graph.nodes))
         return module.forward
 
@@ -189,7 +191,7 @@ def test_graphs_without_a_gpu_are_left_out() -> None:
 
 
 def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object) -> Callable[..., Any]:
         raise RuntimeError("no compiler here\nand more")
 
     make = Contender("hf_static_compiled", lambda workload: generate.static_compiled(workload, fail))

@@ -14,6 +14,7 @@ from PIL import Image
 from torch.nn import functional
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
@@ -129,7 +130,7 @@ def encode_by_hand(model: EventGptModel, frames: torch.Tensor, *, has_adaptor: b
         rows.append(out)
     temporal = [row.sum(dim=0) / len(row) for row in rows]
     spatial = [sum(row[token] for row in rows) / len(rows) for token in range(len(rows[0]))]
-    return torch.stack([*temporal, *spatial])  # type: ignore[list-item]  # sum of tensors is a tensor
+    return torch.stack([*temporal, *spatial])
 
 
 @pytest.mark.parametrize(("frames", "has_adaptor"), [(1, True), (5, True), (3, False)])
@@ -177,7 +178,7 @@ def test_a_splice_keeps_the_order() -> None:
 def write_events(path: Path, *, last_us: int = 49_000) -> dict[str, npt.NDArray[Any]]:
     rng = np.random.default_rng(5)
     count = 603
-    columns = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "x": rng.integers(0, 40, count).astype(np.uint16),
         "y": rng.integers(0, 30, count).astype(np.uint16),
         "t": np.linspace(0, last_us, count).astype(np.int64),
@@ -334,7 +335,7 @@ def test_a_folder_of_event_frames_is_taken_as_it_is(tmp_path: Path) -> None:
     model, settings, clock = loaded(), GenerationSettings(max_new_tokens=8), NullClock()
     host = model.load(Sample(events_path=str(tmp_path)), settings, clock)
     inputs = model.preprocess(host, "What?", settings, clock)
-    values, _ = ClipTransform.square(EDGE).pixel_values(pictures)
+    values, _ = pixel_values(ClipTransform.square(EDGE), pictures)
     assert np.array_equal(inputs.pixel_values.numpy(), values)
     assert inputs.lengths.visual == 4 + 5
     assert [frame.label for frame in inputs.frames] == ["f0.png", "f1.png", "f2.png", "f3.png"]

@@ -24,7 +24,8 @@ SETTINGS = GenerationSettings()
 
 
 def fit(gib: float, **changes: Any) -> dict[str, Any]:
-    return describe_fit(FitQuestion(**({"model": DRAFT, "other": TARGET, "memory_bytes": int(gib * GIB)} | changes)))
+    asked: dict[str, Any] = {"model": DRAFT, "other": TARGET, "memory_bytes": int(gib * GIB)}
+    return describe_fit(FitQuestion(**(asked | changes)))
 
 
 def test_a_pair_beside_each_other_in_turn_or_not_at_all() -> None:
@@ -76,7 +77,7 @@ def _fits(options: dict[str, str], gib: int, together: bool) -> bool:
             switches[option.removeprefix("--").replace("-", "_")] = int(value) if value.isdigit() else value
     settings = GenerationSettings(**frames, switches=Switches(**switches))  # type: ignore[arg-type]  # plain numbers
     machine = AssumedMachine(gib * GIB)
-    needs = [memory_need(ModelChoice(**choices[role]), role, settings, machine=machine) for role in choices]  # type: ignore[arg-type]  # plain words
+    needs = [memory_need(ModelChoice(**choices[role]), role, settings, machine=machine) for role in choices]
     placed = place(needs, {need.device: gib * GIB for need in needs})
     return placed == BOTH or (not together and placed != REFUSED)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,7 @@ class FakeNvml:
         return uuid
 
     def __getattr__(self, name: str) -> Any:
-        answers = {
+        answers: dict[str, Callable[..., Any]] = {
             "nvmlDeviceGetEnforcedPowerLimit": lambda _: 700_000,
             "nvmlDeviceGetPowerUsage": lambda _: 123_456,
             "nvmlDeviceGetClockInfo": lambda _, kind: {1: 1980, 2: 3201}[kind],
@@ -63,7 +64,7 @@ class FakeNvml:
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     fake = FakeNvml()
-    monkeypatch.setitem(sys.modules, "pynvml", fake)  # type: ignore[arg-type]  # stands in for the module
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="12-ab"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)

@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
 from engines.checkpoints import pickled_weights
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors
@@ -28,7 +29,6 @@ from engines.families.config_file import read_config
 from engines.families.eventgpt import EventGptConfig
 from engines.families.eventgpt_network import EventGptModel
 from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.checkpoint_writer import WEIGHTS, write_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
@@ -39,11 +39,11 @@ BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgp
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: Any = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     vision = CLIPVisionConfig(**sizes, image_size=28, patch_size=14)
     text = LlamaConfig(**sizes, vocab_size=765, num_key_value_heads=2, max_position_embeddings=64)
     folder = tmp_path_factory.mktemp("hostile") / "m"
-    write_checkpoint(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
+    write_eventgpt(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
     return folder
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.families.event_model import SEQUENCE_LIMIT
 from engines.measuring.timing import NullClock
@@ -83,7 +84,7 @@ def test_a_fixed_canvas_is_every_frames_size(make_model: Callable[..., Any], sam
     wide = f"{events.width + 40}x{events.height}"
     inputs = prepared(model, sample, asked(canvas=wide))
     frames = render_event_frames(events, 5, width=events.width + 40, height=events.height)
-    expected, _ = model.transform.pixel_values(frames)
+    expected, _ = pixel_values(model.transform, frames)
     assert np.array_equal(inputs.pixel_values.numpy(), expected)
     assert not torch.equal(inputs.pixel_values, prepared(model, sample, asked()).pixel_values)
 
@@ -150,7 +151,7 @@ def test_event_frames_shown_as_video(family: str, make_model: Callable[..., Any]
     model = make_model(family)
     inputs = prepared(model, sample, asked(frames=4), kind="events")
     frames = render_event_frames(read_events(str(sample.events_path)), 4)
-    assert np.array_equal(inputs.pixel_values.numpy(), model.transform.pixel_values(frames)[0])
+    assert np.array_equal(inputs.pixel_values.numpy(), pixel_values(model.transform, frames)[0])
     assert inputs.lengths.visual == len(model.encode_vision(inputs, CLOCK))
     assert inputs.warnings == [f"tiny-{family} was shown 4 event frames as video."]
     assert inputs.labels[0].startswith("event frame 1")
@@ -165,7 +166,7 @@ def test_video_frames_shown_as_event_frames(make_model: Callable[..., Any], samp
     with VideoFile(str(sample.video_path)) as file:
         file.index()
         frames = file.read_uniform(5).frames
-    assert np.array_equal(inputs.pixel_values.numpy(), model.transform.pixel_values(frames)[0])
+    assert np.array_equal(inputs.pixel_values.numpy(), pixel_values(model.transform, frames)[0])
     assert inputs.lengths.per_frame == [1] * 5
     assert inputs.warnings == ["tiny-eventgpt was shown 5 video frames as event frames."]
 
@@ -300,7 +301,7 @@ def test_a_run_says_what_was_really_read(engine: Any, sample: Sample, sink: Any,
     engine.run(RunRequest("side-by-side", Sample(sample.events_path, prompt="?"), draft, target, settings), sink, never)
     started = [message.info for message in sink.messages if isinstance(message, RunStarted)]
     assert [message.status for message in sink.messages if isinstance(message, RunEnded)] == ["finished"] * 2
-    assert [info.settings["input"]["draft_input"] for info in started] == ["events", "auto"]
-    assert [info.settings["input"]["target_input"] for info in started] == ["events", "events"]
+    assert [info.settings.input.draft_input for info in started] == ["events", "auto"]
+    assert [info.settings.input.target_input for info in started] == ["events", "events"]
     said = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
     assert "tiny-target was shown 8 event frames as video." in said

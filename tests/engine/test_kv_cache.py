@@ -161,12 +161,6 @@ def test_forgetting_into_packed_blocks_is_exact(kind: str, length: int) -> None:
         assert torch.equal(values[:, :, :length], old_values[:, :, :length])
 
 
-def test_what_speculation_may_use() -> None:
-    assert [made(kind).can_crop for kind in (DYNAMIC, STATIC, FP8)] == [True] * 3
-    assert not made(HQQ8).can_crop
-    assert not made(HQQ4).can_crop
-
-
 def test_fp8_gives_what_transformers_gives() -> None:
     layer_class = getattr(transformers.cache_utils, "Fp8QuantizedLayer", None)
     if layer_class is None:

@@ -56,7 +56,7 @@ def prompt_of(length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, 257, (1, length), generator=torch.Generator().manual_seed(seed))
 
 
-def generated(model: LlamaForCausalLM, prompt: torch.Tensor, count: int = TOKENS) -> list[int]:
+def generated(model: Any, prompt: torch.Tensor, count: int = TOKENS) -> list[int]:
     ids: list[int] = model.generate(prompt, max_new_tokens=count, do_sample=False)[0, prompt.shape[1] :].tolist()
     return ids
 

@@ -23,6 +23,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
+from bundled_pair.checkpoint import write_video_llava
 from closeness import assert_close
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
@@ -33,7 +34,6 @@ from engines.families.llava_network import LlavaConfig, LlavaModel
 from engines.families.networks import build_empty, finish, parameter_shapes
 from engines.families.video_model import VideoLanguageModel
 from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.checkpoint_writer import write_checkpoint
 from engines.loading.random_weights import random_vocabulary
 from engines.loading.weights import Checkpoint, load_model, model_facts
 from engines.measuring.stage_memory import StageMemory
@@ -45,7 +45,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
-from vendor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -53,7 +53,7 @@ ROWS, TOKENS, PATCH = 32_064, 64, 4
 CPU = torch.device("cpu")
 BUNDLED = Path(__file__).parents[2] / "assets" / "models"
 SLOTS = {LLAVA: 32_000, VIDEO_LLAVA: 32_001, LLAVA_NEXT_VIDEO: 32_000}
-CLASSES = {
+CLASSES: dict[str, tuple[Any, Any]] = {
     LLAVA: (LlavaForConditionalGeneration, TheirLlavaConfig),
     VIDEO_LLAVA: (VideoLlavaForConditionalGeneration, TheirVideoLlavaConfig),
     LLAVA_NEXT_VIDEO: (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig),
@@ -117,7 +117,9 @@ def theirs_of(config: LlavaConfig, network: LlavaModel) -> Any:
 def ours_of(config: LlavaConfig, network: LlavaModel) -> VideoLanguageModel:
     facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
     decoder = LlamaDecoder.take_over(network.language_model)
-    transform = ClipTransform.square(config.vision.image_size)
+    edge = config.vision.image_size
+    assert isinstance(edge, int)
+    transform = ClipTransform.square(edge)
     return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts)
 
 
@@ -156,7 +158,7 @@ def test_the_answer_is_about_what_is_shown(sample: Any, sink: Any, never: Any) -
     settings = GenerationSettings(max_new_tokens=8, ignore_eos=True, frames=2)
     model = ours_of(config, network)
     answer, _, _ = answered(model, settings, sample, sink, never)
-    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)  # type: ignore[arg-type, union-attr]  # a tensor of this family's tower
+    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)
     other, _, _ = answered(model, settings, sample, sink, never)
     assert answer != other
 
@@ -255,7 +257,7 @@ def written(folder: Path, family: str) -> Path:
             token["id"] = plain + order.index(token["content"])
     slot = plain + order.index("<image>" if family == LLAVA else "<video>")
     config = replace(config, slot_id=slot, image_token_id=plain + order.index("<image>"))
-    write_checkpoint(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
+    write_video_llava(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
     return folder
 
 

@@ -71,8 +71,8 @@ def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
     choice = ModelChoice(name, device="cpu")
     recording = Recording()
     engine = LocalEngine(loader=load_model)
-    models = {"draft": choice, "target": None} if role == "draft" else {"draft": None, "target": choice}
-    engine.run(RunRequest(role, sample, **models, settings=SETTINGS), recording, threading.Event())
+    draft, target = (choice, None) if role == "draft" else (None, choice)
+    engine.run(RunRequest(role, sample, draft, target, SETTINGS), recording, threading.Event())
     engine.close()
     book = RunBook(recording)
     book.update()

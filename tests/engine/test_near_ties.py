@@ -11,12 +11,14 @@ import torch
 
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
-from engines.speculation.near_ties import MOST_ULPS, Divergence, FlipReport, divergence, flip_report, gap_ulps, ulp
+from engines.speculation.near_ties import Divergence, divergence, gap_ulps, ulp
 from evprof.core.records import RoundRecord
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
 ROWS = 2000
+MOST_ULPS = 4.0
+"""What counts as close: so many units in the last place of the larger logit, in the arithmetic of the model."""
 
 
 def in_half(model: Any) -> Any:
@@ -41,15 +43,14 @@ def test_every_divergence_in_bfloat16_is_a_near_tie(
         accepted += sum(record.accepted for record in sink.of(RoundRecord))
         drafted += sum(record.drafted for record in sink.of(RoundRecord))
         found.append(divergence(target, target.embed(prompt), plain, played.ids))
-    report = flip_report(found)
+    flips = [one for one in found if one is not None]
     with capsys.disabled():
-        print(
-            f"\n  bf16: {report.differing} of {report.compared} answers of 48 tokens flip ({report.rate:.0%}), ", end=""
-        )
-        print(f"widest gap {report.largest_gap_ulps} ulp, {accepted / drafted:.0%} of drafts accepted")
-    assert report.compared == 60
+        print(f"\n  bf16: {len(flips)} of {len(found)} answers of 48 tokens flip, ", end="")
+        widest = max((one.gap_ulps for one in flips), default=None)
+        print(f"widest gap {widest} ulp, {accepted / drafted:.0%} of drafts accepted")
+    assert len(found) == 60
     assert 0 < accepted < drafted
-    assert report.is_explained, [one for one in found if one is not None and not one.is_near_tie]
+    assert [one for one in flips if one.gap_ulps > MOST_ULPS] == []
 
 
 def test_in_float32_nothing_diverges(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
@@ -72,9 +73,8 @@ def test_a_wrong_answer_is_no_near_tie(make_llama: Any, sink: Any, played_rounds
         found = divergence(target, target.embed(prompt), plain, other)
         assert found is not None
         assert (found.position, found.plain_id, found.other_id) == (place, plain[place], other[place])
-        wide += not found.is_near_tie
+        wide += found.gap_ulps > MOST_ULPS
     assert wide >= 22
-    assert not flip_report([None, found]).is_explained
 
 
 def test_the_plain_prefix_is_forced(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
@@ -108,10 +108,3 @@ def test_a_unit_in_the_last_place_is_the_step_to_the_next_number(value: float) -
 def test_gaps_are_counted_in_units() -> None:
     logits = torch.tensor([4.0, 4.0625, 3.0], dtype=torch.bfloat16)
     assert [gap_ulps(logits, token) for token in range(3)] == [2.0, 0.0, 34.0]
-    assert flip_report([]) == FlipReport(0, 0, None)
-    assert flip_report([]).rate is None
-    assert flip_report([None, None]).is_explained
-    near, far = Divergence(1, 2, 3, MOST_ULPS), Divergence(1, 2, 3, MOST_ULPS + 1)
-    assert flip_report([None, near]) == FlipReport(2, 1, MOST_ULPS)
-    assert flip_report([None, near]).rate == 0.5
-    assert [flip_report([one]).is_explained for one in (near, far)] == [True, False]

@@ -534,7 +534,7 @@ def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
         )
         tokens = drafter.drafted(drafted_from)
         chosen = (next(tokens), next(tokens))
-        drafts = SimpleNamespace(
+        drafts: Any = SimpleNamespace(
             chosen=chosen, ids=tuple(int(one.token) for one in chosen), start_ns=0, spent_ns=0, size=2
         )
         block = HiddenBlock(speaker, drafter, answer, Limits(3), verifier=verifier, clock=clock)
@@ -543,7 +543,7 @@ def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
             block.align_draft()
         if len(answer.ids) < 2:
             answer.add(int(verifier.sample(speaker.step(torch.tensor([answer.ids]))[:, -1])))
-        counts[tuple(answer.ids[:2])] += 1
+        counts[answer.ids[0], answer.ids[1]] += 1
         speaker.crop(4)
         drafter_model.crop(4)
     first = law(logits)[0]

@@ -34,7 +34,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
 from evprof.core.vocabulary.generation import GenerationSettings
-from vendor_names import LLAVA, VIDEO_LLAVA, vendor_name
+from tensor_names import LLAVA, VIDEO_LLAVA, vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -66,7 +66,7 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     finish(network, CPU)
-    common = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
+    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": 4}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=40))
         if is_video

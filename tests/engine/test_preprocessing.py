@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from engines.stages.pixel_values import ClipTransform, preprocessor_json, thumbnails
+from bundled_pair.checkpoint import preprocessor_json
+from clip_pixels import pixel_values
+from engines.stages.pixel_values import ClipTransform, thumbnails
 from evprof.core.errors import UserError
 
 
@@ -39,7 +41,7 @@ def theirs(pictures: list[npt.NDArray[np.uint8]], edge: int) -> npt.NDArray[np.f
 @pytest.mark.parametrize("edge", [224, 336, 63])
 def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: int) -> None:
     frame = picture(height, width)
-    ours, _ = ClipTransform.square(edge).pixel_values([frame])
+    ours, _ = pixel_values(ClipTransform.square(edge), [frame])
     reference = theirs([frame], edge)
     assert ours.dtype == np.float32
     assert ours.shape == reference.shape == (1, 3, edge, edge)
@@ -50,7 +52,7 @@ def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: in
 @given(height=st.integers(1, 300), width=st.integers(1, 300), edge=st.sampled_from([14, 33, 56]))
 def test_equal_to_transformers_on_any_size(height: int, width: int, edge: int) -> None:
     frames = [picture(height, width, 1), picture(width, height, 2)]
-    ours, _ = ClipTransform.square(edge).pixel_values(frames)
+    ours, _ = pixel_values(ClipTransform.square(edge), frames)
     assert np.array_equal(ours, theirs(frames, edge))
 
 
@@ -59,14 +61,14 @@ def test_a_crop_larger_than_the_picture_is_padded_like_transformers(size: int, c
     frame = picture(31, 33)
     processor = CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": crop, "width": crop})
     reference = np.stack(processor([Image.fromarray(frame)], return_tensors="np")["pixel_values"])
-    ours, _ = ClipTransform(size, (crop, crop)).pixel_values([frame])
+    ours, _ = pixel_values(ClipTransform(size, (crop, crop)), [frame])
     assert np.array_equal(ours, reference)
 
 
 def test_centre_crop_loses_a_quarter_of_a_wide_frame() -> None:
     frame = np.zeros((480, 640, 3), dtype=np.uint8)
     frame[:, :79] = 255
-    _, cuts = ClipTransform.square(336).pixel_values([frame])
+    _, cuts = pixel_values(ClipTransform.square(336), [frame])
     assert cuts[0].shape == (336, 336, 3)
     assert cuts[0][:, 4:].max() < 8
 
@@ -83,7 +85,7 @@ def test_settings_are_read_from_the_file(tmp_path: Path) -> None:
         image_std=[0.5, 0.5, 0.5],
     )
     reference = np.stack(processor([Image.fromarray(frame)], return_tensors="np")["pixel_values"])
-    ours, _ = ClipTransform.from_file(path, 28).pixel_values([frame])
+    ours, _ = pixel_values(ClipTransform.from_file(path, 28), [frame])
     assert np.array_equal(ours, reference)
 
 

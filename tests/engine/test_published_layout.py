@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
+from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
 from engines.families.config_file import read_config
-from engines.families.eventgpt import TOWER_FOLDER, EventGptConfig
+from engines.families.eventgpt import EventGptConfig
 from engines.families.eventgpt_network import EventGptModel
 from engines.families.networks import build_empty, parameter_shapes
-from engines.inspection.checkpoint import inspect_checkpoint, tensor_names
-from engines.loading.checkpoint_writer import WEIGHTS, write_checkpoint
+from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import random_config
 from engines.loading.weights import find_checkpoint, load_model
-from engines.stages.pixel_values import preprocessor_json
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from tensor_names import tensor_names
 
 NEVER = threading.Event()
 INDEX = "model.safetensors.index.json"
@@ -113,7 +114,7 @@ def small_model() -> EventGptModel:
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
     folder = tmp_path / "checkpoints" / "EventGPT-small"
-    write_checkpoint(folder, small_model(), BUNDLED.read_bytes(), shard_bytes=20_000)
+    write_eventgpt(folder, small_model(), BUNDLED.read_bytes(), shard_bytes=20_000)
     return folder
 
 
@@ -261,10 +262,14 @@ def test_a_head_of_other_rows_than_the_embeddings_is_named(sharded: Path) -> Non
     assert "'model.embed_tokens.weight'" in fails(sharded)
 
 
+def grow(tensors: dict[str, torch.Tensor], *, key: str, rows: int) -> None:
+    tensors[key] = torch.zeros(rows, 24)
+
+
 def test_rows_that_config_does_not_know_are_used_and_said(sharded: Path) -> None:
     """Embeddings grown for a few tokens, as EventGPT's own program does it, beside a config.json from before."""
     for key in ("lm_head.weight", "model.embed_tokens.weight"):
-        edit(sharded, key, lambda tensors, key=key: tensors.update({key: torch.zeros(32_003, 24)}))
+        edit(sharded, key, partial(grow, key=key, rows=32_003))
     model = loaded(sharded)
     assert model.language_model.embed_tokens.weight.shape == (32_003, 24)
     assert model.language_model.lm_head.weight.shape == (32_003, 24)
@@ -282,7 +287,7 @@ def test_tokens_added_above_the_vocabulary_need_rows(sharded: Path) -> None:
     assert plain.size == ROWS
     assert ROWS not in plain.encode(text)
     for key in ("lm_head.weight", "model.embed_tokens.weight"):
-        edit(sharded, key, lambda tensors, key=key: tensors.update({key: torch.zeros(ROWS + 1, 24)}))
+        edit(sharded, key, partial(grow, key=key, rows=ROWS + 1))
     grown = loaded(sharded).vocabulary
     assert grown.size == ROWS + 1
     assert grown.encode(text) == [*plain.encode("a "), ROWS, *plain.encode(" b")]
@@ -438,7 +443,7 @@ def test_the_folder_that_config_names_is_found(place: str, sharded: Path, tmp_pa
     model = loaded(sharded)
     assert torch.equal(tower_weight(model), tower[INSIDE].float())
     assert any(str(folder) in sentence for sentence in model.warnings)
-    assert find_checkpoint(str(sharded)).config.vision.image_size == 28  # type: ignore[attr-defined]  # of any family
+    assert find_checkpoint(str(sharded)).config.vision.image_size == 28
 
 
 @pytest.mark.parametrize("value", ["clip-vit-large-patch14-336", "openai/clip-vit-large-patch14-336"])

@@ -22,14 +22,14 @@ HQQ = ("hqq8", "hqq4")
 def run(sample: Any, mode: str = "target", *, cache: str = "auto", quant: str | None = None) -> RunLog:
     """The bundled pair's answer."""
     engine = LocalEngine(loader=load_model, make_room=lambda *_: None)
-    choices = [
+    draft, target = (
         ModelChoice(name, device="cpu", dtype="float32", quantization=quant)
         for name in ("evprof-tiny-eventgpt", "evprof-tiny-video-llava")
-    ]
+    )
     settings = GenerationSettings(max_new_tokens=24, ignore_eos=True, switches=Switches(cache=cache))
     recording = Recording()
     try:
-        engine.run(RunRequest(mode, sample, *choices, settings), recording, threading.Event())
+        engine.run(RunRequest(mode, sample, draft, target, settings), recording, threading.Event())
     finally:
         engine.close()
     book = RunBook(recording)

@@ -38,7 +38,7 @@ def test_distribution_equals_transformers(temperature: float, top_k: int, top_p:
         warpers.append(TopPLogitsWarper(top_p))
     for seed in range(6):
         logits = logits_of(seed, 24)
-        expected = warpers(torch.zeros(1, 1, dtype=torch.int64), logits).softmax(-1)
+        expected = warpers(torch.LongTensor([[0]]), logits).softmax(-1)
         torch.testing.assert_close(distribution(logits, settings), expected)
 
 

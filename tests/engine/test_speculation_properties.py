@@ -22,8 +22,8 @@ from engines.drafters.self_drafter import SelfDrafter
 from engines.speculation.draft_length import draft_length
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
-from evprof.core.speculation import DRAFT_LENGTHS
 from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.settings import choices_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -82,7 +82,7 @@ def test_the_answer_does_not_depend_on_the_drafter(
         "self": lambda: SelfDrafter,
         "tree": lambda: drafters.tree_with_a_path(parents, path, expected, ROWS),
     }
-    length = draft_length(data.draw(st.sampled_from(DRAFT_LENGTHS), label="length"), gamma)
+    length = draft_length(data.draw(st.sampled_from(choices_of("length")), label="length"), gamma)
     chunk = data.draw(st.sampled_from((0, 3)), label="chunk")
     sink.records.clear()
     done = kit.play(target, make[who](), prompt, limits, sink, kind=kind, chunk=chunk, length=length)

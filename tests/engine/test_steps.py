@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_pass, bucket_states
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
@@ -169,7 +169,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from evprof.core.switches import Switches
+from evprof.core.vocabulary.switches import Switches
 
 torch._inductor.config.cpp.cxx = ("no-such-compiler",)
 config = LlamaConfig(
@@ -286,7 +286,8 @@ def test_buckets_give_the_eager_tokens(way: str, kv_heads: int, length: int, sin
 def test_buckets_follow_eager_logits_closely() -> None:
     decoder = LlamaDecoder.take_over(llama(5))
     ids = prompt_of(STRIDE + 40, 5)
-    eager, cache = opened(decoder, 700).opened, opened(decoder, 1200).opened
+    eager = opened(decoder, 700).opened
+    cache: Any = opened(decoder, 1200).opened
     decoder(decoder.embed(ids[:, :-4]), eager)
     decoder(decoder.embed(ids[:, :-4]), cache)
     expected = decoder(decoder.embed(ids[:, -4:]), eager, keep=4)
@@ -294,7 +295,7 @@ def test_buckets_follow_eager_logits_closely() -> None:
     bucket = bucket_of(int(start), 4, 1200)
     assert bucket.front == STRIDE
     for way in (JOINED, MASKED):
-        found = bucket_pass(decoder, ids[:, -4:], start, cache, bucket, way=way)
+        found, _ = bucket_states(decoder, ids[:, -4:], start, cache, bucket, way=way)
         assert_close(found, expected)
 
 
@@ -323,7 +324,7 @@ def test_padded_rows_in_buckets() -> None:
         cache.padding = torch.tensor([0, 11])
         decoder(decoder.embed(ids), cache)
     expected = decoder(decoder.embed(ids[:, :3]), caches[0], keep=3)
-    found = bucket_pass(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
+    found, _ = bucket_states(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
     assert_close(found, expected)
 
 
@@ -423,7 +424,7 @@ def refused(*_: Any) -> Any:
 def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
     """A graph can be captured, and a host run ahead, only if no value is asked for between launches."""
     decoder = LlamaDecoder.take_over(llama(9))
-    cache = opened(decoder, 1200).opened
+    cache: Any = opened(decoder, 1200).opened
     decoder(decoder.embed(prompt_of(STRIDE + 3)), cache)
     eager = make_cache(STATIC, decoder.config, capacity=64, device=CPU, dtype=torch.float32)
     decoder(decoder.embed(prompt_of(9)), eager)
@@ -431,7 +432,7 @@ def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
     for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name, **__: asked.append(name) or 0)
     for way in (JOINED, MASKED):
-        greedy(bucket_pass(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[:, -1])
+        greedy(bucket_states(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[0][:, -1])
     greedy(decoder(decoder.embed(ids), eager)[:, -1])
     monkeypatch.undo()
     assert asked == []

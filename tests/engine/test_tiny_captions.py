@@ -8,8 +8,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from engines.tiny.attributes import EVENT_VISIBLE, VALUES, Attributes, draw, draw_balanced
-from engines.tiny.captions import answer, concise, detailed, parse
+from bundled_pair.attributes import EVENT_VISIBLE, VALUES, Attributes, draw, draw_balanced
+from bundled_pair.captions import answer, concise, detailed, parse
 
 EVERY_SCENE = [Attributes(*combination) for combination in product(*VALUES.values())]
 

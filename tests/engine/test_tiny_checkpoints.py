@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ from tokenizers import Tokenizer
 from transformers import VideoLlavaForConditionalGeneration
 
 import assets
+from bundled_pair.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
+from bundled_pair.captions import parse
+from bundled_pair.dataset import held_out_scenes
+from bundled_pair.evaluation import evaluate
+from bundled_pair.held_out import Witness, load
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.video_llava import VideoLlavaFamily
 from engines.measuring.timing import NullClock
-from engines.tiny.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
-from engines.tiny.captions import parse
-from engines.tiny.dataset import held_out_scenes
-from engines.tiny.evaluation import evaluate
-from engines.tiny.held_out import Witness, load
 from engines.tokens.prompts import SLOT, prompt_ids
 from evprof.core.records import TARGET
 from evprof.core.sample import Sample
@@ -120,9 +121,10 @@ def test_transformers_reads_video_llava_and_gives_the_same_logits() -> None:
     model = load(VIDEO, TARGET)
     settings, clock = GenerationSettings(), NullClock()
     inputs = model.preprocess(model.load(sample, settings, clock), "What is in the scene?", settings, clock)
-    theirs, report = VideoLlavaForConditionalGeneration.from_pretrained(
+    loaded: Any = VideoLlavaForConditionalGeneration.from_pretrained(
         VIDEO, dtype=torch.float32, output_loading_info=True
     )
+    theirs, report = loaded
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     slots = theirs.config.video_seq_length

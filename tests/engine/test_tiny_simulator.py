@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.tiny.attributes import Attributes
-from engines.tiny.materials import ILLUMINATION, PAINT_RGB, luminance_table
-from engines.tiny.recordings import EVENT_HEIGHT, EVENT_WIDTH, EVENT_WINDOW_US, NOISE_EVENTS, event_columns
-from engines.tiny.scenes import Scene, draw_layout
-from engines.tiny.simulator import EventColumns, simulate
+from bundled_pair.attributes import Attributes
+from bundled_pair.materials import ILLUMINATION, PAINT_RGB, luminance_table
+from bundled_pair.recordings import EVENT_HEIGHT, EVENT_WIDTH, EVENT_WINDOW_US, NOISE_EVENTS, event_columns
+from bundled_pair.scenes import Scene, draw_layout
+from bundled_pair.simulator import EventColumns, simulate
 
 THRESHOLD = 0.2
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from bundled_pair import tokenizer as tiny
 from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
-from engines.tiny import tokenizer as tiny
 
 MODEL = tiny.train()
 SLOW: sentencepiece.SentencePieceProcessor = tiny.load(MODEL)

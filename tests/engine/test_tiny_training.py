@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
+from bundled_pair import tokenizer
+from bundled_pair.assembly import EventReader, VideoReader, event_tower, video_tower
+from bundled_pair.attributes import VALUES
+from bundled_pair.captions import concise, detailed
+from bundled_pair.conversations import IGNORED, Conversations
+from bundled_pair.dataset import event_pixels, training_scene, video_pixels
+from bundled_pair.export import export_eventgpt, export_video_llava
+from bundled_pair.held_out import Witness, load, write_scenes
+from bundled_pair.language_training import fold_standardisation
+from bundled_pair.tower_training import features, normalise
 from closeness import assert_close
 from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
-from engines.tiny import tokenizer
-from engines.tiny.assembly import EventReader, VideoReader, event_tower, video_tower
-from engines.tiny.attributes import VALUES
-from engines.tiny.captions import concise, detailed
-from engines.tiny.conversations import IGNORED, Conversations
-from engines.tiny.dataset import event_pixels, training_scene, video_pixels
-from engines.tiny.export import export_eventgpt, export_video_llava
-from engines.tiny.held_out import Witness, load, write_scenes
-from engines.tiny.language_training import fold_standardisation
-from engines.tiny.tower_training import features, normalise
 from evprof.core.records import DRAFT, TARGET
 
 VOCABULARY = tokenizer.train()

@@ -81,7 +81,7 @@ def tokenizer_json(extra: tuple[str, ...] = ("<image>", "<video>", "<pad>")) -> 
 
 
 FILE = FileVocabulary(tokenizer_json())
-PLAIN_TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="▁\x00"), max_size=40).filter(
+PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁\x00"), max_size=40).filter(
     lambda text: not any(special in text for special in ("<s>", "</s>", "<unk>"))
 )
 """Special tokens spelled in a text become themselves: see test_llama_tokenizer."""
@@ -140,7 +140,6 @@ def test_eventgpt_prompt_is_tokenized_around_the_slot() -> None:
     assert list(tokens.ids) == [1, *PROCESSOR.encode(before), SLOT, *PROCESSOR.encode(after)]
     assert tokens.ids.count(1) == tokens.ids.count(-200) == 1
     assert tokens.system == 1 + len(PROCESSOR.encode(EVENTGPT_V1.system))
-    assert tokens.system + tokens.text == len(tokens.ids) - 1
 
 
 def test_prompts_are_spelled_as_published() -> None:

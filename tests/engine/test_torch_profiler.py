@@ -40,7 +40,7 @@ def traced(engine: Any, sample: Any, mode: str, folder: Path, *, tokens: int = 4
     return list(book.runs.values())
 
 
-def annotations(path: str) -> list[tuple[str, float, float]]:
+def noted(path: str) -> list[tuple[str, float, float]]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     found = [event for event in events if event.get("cat") == "user_annotation"]
@@ -57,7 +57,7 @@ def test_the_trace_is_a_run_of_its_own_with_nested_stages_and_steps(engine: Any,
     path = Path(runs[1].info.trace_path)
     assert path.parent.parent == tmp_path
     assert FILE_NAME.match(path.name)
-    spans = annotations(str(path))
+    spans = noted(str(path))
     named = {name: (start, end) for name, start, end in spans}
     assert set(STAGES) <= set(named)
     assert [name for name, _, _ in spans if name.startswith("ProfilerStep#")] == [f"ProfilerStep#{n}" for n in range(5)]
@@ -83,7 +83,7 @@ def test_each_answer_of_a_mode_is_traced_into_its_own_folder(
     runs = traced(engine, sample, mode, tmp_path, tokens=2)
     paths = [run.info.trace_path for run in runs if run.info.profiled]
     assert len(paths) == len({Path(path).parent for path in paths}) == count
-    names = {name for path in paths for name, _, _ in annotations(path)}
+    names = {name for path in paths for name, _, _ in noted(path)}
     assert set(STAGES) <= names
     assert ("verify" in names) == (mode == "speculative")
 
@@ -92,7 +92,7 @@ def test_a_stopped_trace_is_still_a_file(engine: Any, sample: Any, tmp_path: Pat
     traced(engine, sample, "target", tmp_path)  # loaded now
     runs = traced(engine, sample, "target", tmp_path / "stopped", tokens=8, stop=stop_after(32))
     assert [run.info.status for run in runs] == ["finished", "cancelled"]
-    assert annotations(runs[1].info.trace_path)
+    assert noted(runs[1].info.trace_path)
 
 
 def test_a_folder_that_cannot_be_made_fails_the_trace_in_a_sentence(engine: Any, sample: Any, tmp_path: Path) -> None:

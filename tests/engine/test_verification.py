@@ -258,7 +258,8 @@ def ways_of(parents: tuple[int, ...], tokens: list[int]) -> list[tuple[int, ...]
 
 def likely(given: Pair, parents: tuple[int, ...]) -> list[int]:
     """A token for each node: of siblings the first says the likeliest, the next the second likeliest."""
-    laws, tokens = given.laws(given.target), []
+    laws = given.laws(given.target)
+    tokens: list[int] = []
     for node, parent in enumerate(parents):
         way = ways_of(parents, tokens)[parent + 1]
         rank = parents[:node].count(parent)

@@ -32,7 +32,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
-from vendor_names import LLAVA, VIDEO_LLAVA, vendor_name
+from tensor_names import LLAVA, VIDEO_LLAVA, vendor_name
 
 EDGE, PATCH, HIDDEN, ROWS = 28, 14, 48, 32_064
 IMAGE_ID, VIDEO_ID = 32_000, 32_001
@@ -55,12 +55,11 @@ def configs() -> tuple[CLIPVisionConfig, LlamaConfig]:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=256,
-        rope_theta=10_000.0,
     )
     return vision, text
 
 
-def pair(family: str) -> tuple[LlavaModel, Any]:
+def pair(family: str) -> tuple[Any, Any]:
     """Our network and transformers' with the same weights."""
     vision, text = configs()
     torch.manual_seed(11)
@@ -70,7 +69,7 @@ def pair(family: str) -> tuple[LlavaModel, Any]:
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     patches = (EDGE // PATCH) ** 2
-    common = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
+    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=8 * (patches + 1)))
         if is_video

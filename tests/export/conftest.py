@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -31,8 +28,9 @@ from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
+from told import told
 
 ZERO = 123_456_789_000_000_001
 US = 1_000
@@ -64,8 +62,7 @@ def run_info(run_id: int, start_ns: int | None = ZERO) -> RunInfo:
         repeat=0,
         role="target",
         mode="speculative",
-        settings={},
-        sample={},
+        **told({}, {}),
         start_ns=start_ns,
         models={"target": MODEL},
     )
@@ -124,18 +121,6 @@ def speculative_records(run_id: int) -> list[Record]:
     records.append(MemoryRecord(run_id, ZERO + 90 * US, 11_000, 500))
     records.append(FrameRecord(run_id, "target", 0, 0, 0, "0.0 ms", b"\x89PNG"))
     return records
-
-
-@pytest.fixture(scope="session")
-def trace_check() -> ModuleType:
-    """The module `trace_check` beside this file; tests are no package that could import it by name."""
-    path = Path(__file__).with_name("trace_check.py")
-    spec = importlib.util.spec_from_file_location("evprof_trace_check", path)
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 BuildRuns = Callable[..., list[RunLog]]

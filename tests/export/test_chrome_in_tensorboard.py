@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from evprof.core.run_log import RunLog
 from evprof.export.files import STEPS_NAME, write_export
 from evprof.export.report.data import Source
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
+from trace_check import TraceCheck
 
 pytestmark = [
     pytest.mark.leaves_threads,
@@ -57,7 +57,7 @@ def suite_of(runs: list[RunLog]) -> list[RunLog]:
         failed.absorb(
             SpanRecord(8, span.span_id, span.parent_id, SETTLED, span.role, span.name, span.start_ns, span.end_ns or 0)
         )
-    imported = RunLog(RunInfo(9, 9, 0, "target", "target", {}, {}, start_ns=0, status="finished", cell="published"))
+    imported = RunLog(RunInfo(9, 9, 0, "target", "target", start_ns=0, status="finished", cell="published"))
     imported.info.imported = ImportedFacts("old.json", "five-stage", 4)
     for place, (name, start, end) in enumerate((("load", 0, 20), ("vision+prefill", 20, 90), ("decode", 90, 300))):
         imported.absorb(SpanRecord(9, place, -1, SETTLED, "target", name, start * MS, end * MS))
@@ -66,11 +66,11 @@ def suite_of(runs: list[RunLog]) -> list[RunLog]:
 
 @pytest.mark.parametrize("name", ["demo.pt.trace.json", "host_12.1700000000000000000.pt.trace.json.gz"])
 def test_the_plugin_sees_every_slice_of_a_session(
-    runs: list[RunLog], profile_of: Any, trace_check: ModuleType, tmp_path: Path, name: str
+    runs: list[RunLog], profile_of: Any, tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / name
     write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
-    check = trace_check.TraceCheck(path)
+    check = TraceCheck(path)
     assert check.problems == []
     profile, views = profile_of(path)
     seen = Counter(event.type for event in profile.events)
@@ -97,12 +97,12 @@ def test_a_step_lasts_as_its_run_and_leaves_what_no_stage_covers(
 
 
 def test_the_plugin_sees_a_suite_with_failed_and_imported_rows(
-    runs: list[RunLog], profile_of: Any, trace_check: ModuleType, tmp_path: Path
+    runs: list[RunLog], profile_of: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "suite.pt.trace.json.gz"
     suite = suite_of(runs)
     write_export([Source(tmp_path / "suite.evprof", suite)], "chrome", path)
-    check = trace_check.TraceCheck(path)
+    check = TraceCheck(path)
     assert check.problems == []
     profile, _ = profile_of(path)
     assert Counter(event.type for event in profile.events) == {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, pairwise
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +23,11 @@ from evprof.core.records import (
 )
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.report.data import Source
+from trace_check import TraceCheck, is_step
 
 ZERO = 77_000_000_123
 
@@ -59,7 +61,9 @@ def logs(draw: st.DrawFn, run_id: int) -> RunLog:
     start = draw(st.sampled_from([ZERO, ZERO, ZERO, None]))
     status = draw(st.sampled_from(["finished", "failed", "cancelled", "running"]))
     end = draw(st.sampled_from([None, ZERO + 900, ZERO + 5000]))
-    info = RunInfo(run_id, 1, 0, "target", "target", {}, {}, "2026-01-02T03:04:05+00:00", status, "why\x07")
+    info = RunInfo(
+        run_id, 1, 0, "target", "target", GenerationSettings(), Sample(), "2026-01-02T03:04:05+00:00", status, "why\x07"
+    )
     info.start_ns, info.end_ns, info.imported = start, end, imported
     run = RunLog(info)
     records: list[Record] = []
@@ -118,11 +122,11 @@ def expected(sources: list[Source]) -> Counter[str]:
 @pytest.mark.parametrize("as_steps", [False, True])
 @settings(max_examples=150)
 @given(data=st.data())
-def test_any_runs_give_a_sound_trace(trace_check: ModuleType, as_steps: bool, data: st.DataObject) -> None:
+def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> None:
     sources = data.draw(sessions())
     trace = ChromeTrace(sources, as_steps=as_steps, names_sessions=len(sources) > 1)
     entries = list(trace.entries())
-    check = trace_check.TraceCheck(trace.head | {"traceEvents": entries} | trace.tail)
+    check = TraceCheck(trace.head | {"traceEvents": entries} | trace.tail)
     assert check.problems == []
     wanted = expected(sources)
     counts = check.counts
@@ -138,13 +142,13 @@ def test_any_runs_give_a_sound_trace(trace_check: ModuleType, as_steps: bool, da
     # Processes are runs, and no two runs share one.
     begun = [run for source in sources for run in source.runs if run.info.start_ns is not None]
     assert len({entry["pid"] for entry in check.entries}) == len(begun) == other["runs"]
-    steps = [entry for entry in check.entries if trace_check.is_step(entry)]
+    steps = [entry for entry in check.entries if is_step(entry)]
     assert len(steps) == (len(begun) if as_steps else 0)
     for before, after in pairwise(steps):
         assert before["ts"] + before["dur"] < after["ts"]
 
 
-def test_the_checker_finds_what_is_wrong(trace_check: ModuleType) -> None:
+def test_the_checker_finds_what_is_wrong() -> None:
     """A checker that cannot fail checks nothing."""
 
     def problems(*entries: dict[str, object]) -> str:
@@ -155,7 +159,7 @@ def test_the_checker_finds_what_is_wrong(trace_check: ModuleType) -> None:
                 *((2, name) for name in ("thread_name", "thread_sort_index")),
             )
         ]
-        return " ".join(trace_check.TraceCheck({"traceEvents": [*named, *entries]}).problems)
+        return " ".join(TraceCheck({"traceEvents": [*named, *entries]}).problems)
 
     def bar(ts: float, dur: float, **more: object) -> dict[str, object]:
         return {"ph": "X", "name": "bar", "cat": "stage", "pid": 1, "tid": 2, "ts": ts, "dur": dur, "args": {}} | more

@@ -11,8 +11,9 @@ import pytest
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.chrome_trace import THREADS, chrome_trace, left_out_sentences
+from evprof.export.chrome_trace import THREADS, left_out_sentences
 from evprof.metrics.document import run_document
+from exported import chrome_trace
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +70,11 @@ def test_each_run_is_a_named_process(entries) -> None:
 
 
 def test_what_is_not_settled_is_left_out() -> None:
-    log = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    log = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
     log.absorb(SpanRecord(1, 0, -1, BEGIN, "target", "load", 0, -1))
     log.absorb(SpanRecord(1, 0, -1, END, "target", "load", 0, 10))
     assert slices(chrome_trace([log])["traceEvents"]) == []
-    unstarted = RunLog(RunInfo(2, 1, 0, "target", "target", {}, {}))
+    unstarted = RunLog(RunInfo(2, 1, 0, "target", "target"))
     assert chrome_trace([unstarted])["traceEvents"] == []
 
 
@@ -104,7 +105,7 @@ def test_drafts_of_models_lead_to_the_models_verification(speculative_run: RunLo
 
 def test_drafts_hidden_in_the_prefill_lead_to_the_verification_behind_it() -> None:
     """Drafting beside the prefill, verified in decode: the round's bar is the drafting alone, and still nests."""
-    log = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", {}, {}, start_ns=0, status="finished"))
+    log = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", start_ns=0, status="finished"))
     for span_id, parent, role, name, start, end in (
         (0, -1, "draft", "prefill", 0, 20_000),
         (1, -1, "target", "prefill", 5_000, 60_000),
@@ -126,7 +127,7 @@ def test_drafts_hidden_in_the_prefill_lead_to_the_verification_behind_it() -> No
 
 
 def test_a_run_that_broke_off_says_where_and_why() -> None:
-    log = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, status="failed", error="no\x07 memory", start_ns=0))
+    log = RunLog(RunInfo(1, 1, 0, "target", "target", status="failed", error="no\x07 memory", start_ns=0))
     log.absorb(SpanRecord(1, 0, -1, SETTLED, "target", "load", 0, 10_000))
     log.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "vision", 12_000, -1))
     text = json.dumps(chrome_trace([log]))
@@ -139,7 +140,7 @@ def test_a_run_that_broke_off_says_where_and_why() -> None:
 
 
 def test_stages_measured_as_one_are_one_slice() -> None:
-    info = RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0, status="finished")
+    info = RunInfo(1, 1, 0, "target", "target", start_ns=0, status="finished")
     info.imported = ImportedFacts("old.json", "five-stage", 3)
     log = RunLog(info)
     log.absorb(SpanRecord(1, 0, -1, SETTLED, "target", "vision+prefill", 0, 10_000))

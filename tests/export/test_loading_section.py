@@ -12,6 +12,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, SETTLED, SpanRecord
 from evprof.core.run_info import LoadingFacts, RunInfo
 from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Paragraph, Report, Table
@@ -23,7 +24,7 @@ ZERO = 10**12
 
 def run_of(recording: Recording, run_id: int, cell: str, facts: LoadingFacts | None, parts: dict[str, float]) -> None:
     """A run whose load is `parts` one after the other, and whose wall is 100 ms."""
-    info = RunInfo(run_id, run_id, run_id, "target", "target", {}, {"name": "s"}, start_ns=ZERO, cell=cell)
+    info = RunInfo(run_id, run_id, run_id, "target", "target", sample=Sample(name="s"), start_ns=ZERO, cell=cell)
     info.loading = {} if facts is None else {"target": facts}
     recording.post(RunStarted(run_id, info))
     spans = [(0, -1, "load", 0.0, sum(parts.values()))]

@@ -13,6 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
@@ -23,6 +24,7 @@ from evprof.export.report.sections.sizes import shapes
 from evprof.export.report.sections.speculation import failures
 from evprof.export.report.writing import build_report
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+from told import told
 
 MS = 1_000_000
 ZERO = 5_000 * MS
@@ -75,8 +77,7 @@ def made(
         0,
         "draft",
         "draft",
-        settings={},
-        sample={"name": f"s{run_id}", "prompt": "?"},
+        **told({}, {"name": f"s{run_id}", "prompt": "?"}),
         started_at="2026-01-24T20:15:21+00:00",
         status=status,
         start_ns=ZERO,
@@ -264,7 +265,7 @@ def test_warnings_are_counted_and_commands_quoted() -> None:
     runs = [made(1, "", warnings=["The GPU was busy."]), made(2, "", warnings=["The GPU was busy."])]
     for run in runs:
         run.info.group_id = 1
-        run.info.sample.update(prompt="what's there?", events={"path": "/data/a b.npy"})
+        run.info.sample = Sample("/data/a b.npy", prompt="what's there?")
     runs[1].info.repeat = 1
     suite = {"title": "T", "name": "t", "command": "evprof suite m.toml -o out", "cells": [], "problems": ["No video."]}
     text = markdown(build_report(data_of(*runs, suite=suite)))
@@ -278,7 +279,7 @@ def test_warnings_are_counted_and_commands_quoted() -> None:
 @pytest.mark.parametrize("wrong", [7, "text", [1], [{}], {"a": {}}, None, {"cells": 3, "problems": 4, "repeat": []}])
 def test_facts_of_a_wrong_kind_are_no_error(wrong: object) -> None:
     run = made(1, environment={"gpu": wrong, "gpu_end": wrong})
-    run.info.sample.update(events=wrong, video=wrong)
+    run.info.sample = Sample.from_facts({"name": "s", "prompt": "?", "events": wrong, "video": wrong})
     data = data_of(run, suite=wrong, imports=wrong)
     for section in (overview, stage_breakdown, shapes, distributions, failures, environment):
         assert section.section(data).title

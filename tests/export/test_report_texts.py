@@ -17,6 +17,7 @@ from evprof.export.report import contents
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
 from evprof.export.report.sections.runs.texts import MISSING, generation_text, section
+from told import told
 
 Answer = tuple[str, str, str, str | None]
 """Cell, sample, text, reference."""
@@ -37,8 +38,10 @@ def data_of() -> Gather:
                 repeat=0,
                 role="target",
                 mode="target",
-                settings=settings or {"temperature": 0.0, "max_new_tokens": 64},
-                sample={"name": sample, "prompt": "What?", "reference": reference},
+                **told(
+                    settings or {"temperature": 0.0, "max_new_tokens": 64},
+                    {"name": sample, "prompt": "What?", "reference": reference},
+                ),
                 start_ns=0,
                 cell=cell,
                 **facts,
@@ -150,7 +153,7 @@ class RunBookOf:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         recording = Recording()
-        recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", settings, {})))
+        recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", **told(settings))))
         book = RunBook(recording)
         book.update()
         self.runs = list(book.runs.values())

@@ -17,7 +17,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
 from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.stored_runs import StoredRuns
 from evprof.metrics.document import run_document
-from evprof.run.script import Script
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_rows_of_runs_that_took_turns(build_span: Callable[..., object]) -> None
     """Runs on two devices at once leave their rows in turns."""
     found = Recording()
     for run_id in (1, 2):
-        found.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", "target", {}, {})))
+        found.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", "target")))
     for place in range(6):
         build_span(found, 1 + place % 2, place)
     found.post(RunEnded(2, "failed", "why", {"text": "half"}))

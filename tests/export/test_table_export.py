@@ -9,7 +9,8 @@ import pytest
 
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, plain_row, tables, write_tables
+from evprof.export.tables import COLUMNS, plain_row, write_tables
+from exported import tables
 
 
 def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> None:

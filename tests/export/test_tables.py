@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, tables, write_tables
+from evprof.export.tables import COLUMNS, write_tables
+from exported import tables
 
 
 @pytest.mark.parametrize("name", list(COLUMNS))

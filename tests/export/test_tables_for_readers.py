@@ -14,7 +14,9 @@ from evprof.core.records import SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, IDENTITY, plain_row, tables, write_rows, write_tables
+from evprof.export.tables import COLUMNS, IDENTITY, plain_row, write_rows, write_tables
+from exported import tables
+from told import told
 
 MS = 1_000_000
 
@@ -23,7 +25,7 @@ MS = 1_000_000
 def published() -> RunLog:
     """A row of a file whose vision and prefill were measured as one."""
     info = RunInfo(
-        5, 5, 0, "target", "target", {}, {"name": "scene 7", "reference": "=1+1"}, start_ns=0, cell="8 frames"
+        5, 5, 0, "target", "target", **told({}, {"name": "scene 7", "reference": "=1+1"}), start_ns=0, cell="8 frames"
     )
     info.status, info.text = FINISHED, "-2 cars"
     info.imported = ImportedFacts("old.json", "five-stage", 7, figures={"word_overlap": 0.25, "kv_mb": 318.0})
@@ -37,7 +39,7 @@ def published() -> RunLog:
 @pytest.fixture
 def broken() -> RunLog:
     """A run that failed."""
-    info = RunInfo(6, 6, 0, "target", "target", {"temperature": 0.6, "max_new_tokens": 512}, {}, start_ns=0)
+    info = RunInfo(6, 6, 0, "target", "target", **told({"temperature": 0.6, "max_new_tokens": 512}), start_ns=0)
     info.status, info.error = FAILED, "CUDA out of memory"
     return RunLog(info)
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from evprof.core.records import SETTLED, SpanRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.chrome_trace import chrome_trace, left_out_sentences
+from evprof.export.chrome_trace import left_out_sentences
 from evprof.export.nesting import nested_tracks
+from exported import chrome_trace
 
 ZERO = 123_456_789_000_000_001
 
@@ -160,7 +161,7 @@ def test_tracks_hold_only_nested_or_separate_intervals(pairs: list[tuple[int, in
 
 @given(intervals)
 def test_any_spans_give_a_trace_that_nests(pairs: list[tuple[int, int]]) -> None:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=ZERO))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=ZERO))
     for span_id, (start, length) in enumerate(pairs):
         run.absorb(SpanRecord(1, span_id, -1, SETTLED, "target", "load", ZERO + start, ZERO + start + length))
     document = chrome_trace([run])

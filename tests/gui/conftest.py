@@ -24,8 +24,9 @@ from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from told import told
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -90,11 +91,11 @@ def scripted_recording() -> Recording:
     recording = Recording()
     engine = ScriptedEngine(speed=2000)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
-    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    draft = target = ModelChoice("scripted")
     first_run_id = 1
     for group_id, mode in enumerate(("side-by-side", "speculative", "target"), start=1):
         request = RunRequest(
-            mode, sample, **models, settings=GenerationSettings(), first_run_id=first_run_id, group_id=group_id
+            mode, sample, draft, target, settings=GenerationSettings(), first_run_id=first_run_id, group_id=group_id
         )
         engine.run(request, recording, threading.Event())
         first_run_id += 2 if mode == "side-by-side" else 1
@@ -162,8 +163,7 @@ def _add_row(
         0,
         role,
         mode,
-        dict(settings or {}),
-        {"name": sample, "prompt": "What is there?"},
+        **told(settings or {}, {"name": sample, "prompt": "What is there?"}),
         start_ns=0,
         warmup=warmup,
         cell=cell,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.run_info import FINISHED
 from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
+from scripted_process import engine_argv
 from ui.window.app import run_window
 from ui.window.main_window import MainWindow
 
@@ -53,8 +53,7 @@ def _run(application: QApplication, is_done: Callable[[MainWindow], bool], **opt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineHost, "start", started)
-        argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "script:100"]
-        code = run_window([], engine_argv=argv, **options)  # type: ignore[arg-type]  # options are run_window's own
+        code = run_window([], engine_argv=engine_argv("script:100"), **options)  # type: ignore[arg-type]  # options are run_window's own
     order.append(f"code {code}")
     for widget in application.topLevelWidgets():
         if isinstance(widget, MainWindow):

@@ -131,9 +131,9 @@ def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Select
     _click(shown, 1, 60)
     runs = controller.runs
     targets = cell_runs(runs.values(), runs[6])
-    assert [run.info.sample["name"] for run in targets] == [f"scene {number}" for number in range(1, 6)]
+    assert [run.info.sample.name for run in targets] == [f"scene {number}" for number in range(1, 6)]
     middle = typical_run(Repeats(targets))
-    assert middle.info.sample["name"] == "scene 3"
+    assert middle.info.sample.name == "scene 3"
     assert selection.runs == (middle.run_id - 1, middle.run_id) == typical_pair(runs, "1 frames")
     assert selection.of_cells
     assert shown.list.current_key == ("cell", "1 frames")

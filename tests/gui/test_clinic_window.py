@@ -42,7 +42,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.clinic.figures import around, chance_text, piece_text, round_range
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog
@@ -62,7 +62,7 @@ def played(sink: Recording) -> None:
     """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
     engine = ScriptedEngine(speed=60)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
-    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    draft = target = ModelChoice("scripted")
     first = 1
     for group, (mode, repeat) in enumerate(
         (("speculative", 3), ("target", 3), ("parallel-prefill", 1), ("kv-adapted", 1)), start=1
@@ -70,7 +70,7 @@ def played(sink: Recording) -> None:
         adapter = "somewhere" if mode == "kv-adapted" else None
         settings = GenerationSettings(speculation=SpeculationSettings(adapter=adapter))
         request = RunRequest(
-            mode, sample, **models, settings=settings, warmup=1, repeat=repeat, first_run_id=first, group_id=group
+            mode, sample, draft, target, settings=settings, warmup=1, repeat=repeat, first_run_id=first, group_id=group
         )
         engine.run(request, sink, threading.Event())
         first += 1 + repeat
@@ -297,8 +297,8 @@ def test_without_a_plain_run_break_even_says_what_it_takes(
 ) -> None:
     recording = Recording()
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What?", "scene")
-    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
-    ScriptedEngine(speed=2000).run(RunRequest("speculative", sample, **models), recording, threading.Event())
+    draft = target = ModelChoice("scripted")
+    ScriptedEngine(speed=2000).run(RunRequest("speculative", sample, draft, target), recording, threading.Event())
     controller = RunController(recording)
     controller.pull()
     selection.set_runs(1, 1)
@@ -519,7 +519,7 @@ def test_rounds_that_cannot_be_break_nothing(
     emitted: int,
 ) -> None:
     recording = Recording()
-    info = RunInfo(1, 1, 0, "target", "speculative", {"gamma": 5}, {"name": "a"}, start_ns=0)
+    info = RunInfo(1, 1, 0, "target", "speculative", sample=Sample(name="a"), start_ns=0)
     info.speculation = SpeculationFacts("x", "model", tree="a,b" if accepted == 7 else "")
     recording.post(RunStarted(1, info))
     for place, round_index in ((0, -1), (1, 99), (7, 0)):

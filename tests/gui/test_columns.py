@@ -18,8 +18,8 @@ from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
 from ui.players.frame_strip import best_grid
@@ -77,7 +77,7 @@ def test_both_columns_share_one_grid(pair: ModelPair, runs: dict[int, RunLog]) -
 def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) -> None:
     recording, book = Recording(), None
     book = RunBook(recording)
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", start_ns=0)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, "target", "decode", 0, -1))
     book.update()
     pair.show_columns(None, Column(book.runs[1], "target"))
@@ -95,7 +95,7 @@ def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) 
 def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[int, RunLog]) -> None:
     recording = Recording()
     book = RunBook(recording)
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", start_ns=0)))
     recording.append(TokenRecord(1, "target", 0, 5, "target", -1, 1_000_000, " Half"))
     recording.post(RunEnded(1, FAILED, "The engine process ended during this run."))
     book.update()
@@ -143,7 +143,7 @@ def strip_of(run: RunLog, role: str, selection: Selection, themes: ThemeHolder, 
 
 
 def test_stages_share_the_bar_by_duration(themes: ThemeHolder, selection: Selection) -> None:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
     start = 0
     for number, (name, length) in enumerate((("load", 1), ("prefill", 100), ("decode", 300))):
         for phase in (BEGIN, END, SETTLED):
@@ -161,7 +161,7 @@ def test_stages_share_the_bar_by_duration(themes: ThemeHolder, selection: Select
 
 
 def test_the_stage_at_work_grows_and_looks_different(themes: ThemeHolder, selection: Selection) -> None:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
     for phase in (BEGIN, END, SETTLED):
         run.absorb(SpanRecord(1, 0, -1, phase, "target", "load", 0, -1 if phase == BEGIN else 100))
     run.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "decode", 100, -1))
@@ -197,7 +197,8 @@ def test_a_run_fills_the_column_while_it_goes_on(
 ) -> None:
     """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
     controller = RunController(Recording())
-    states, lengths, working = set(), set(), set()
+    states, lengths = set(), set()
+    working: set[str] = set()
 
     def follow() -> None:
         run = controller.run(1)

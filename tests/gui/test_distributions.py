@@ -22,6 +22,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
@@ -156,7 +157,7 @@ def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict
 
 
 def _start(recording: Recording, run_id: int, **facts: object) -> None:
-    info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target", settings={}, sample={})
+    info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target")
     for name, value in facts.items():
         setattr(info, name, value)
     recording.post(RunStarted(run_id, info))
@@ -168,7 +169,7 @@ def _token(recording: Recording, run_id: int, position: int, t_ms: float) -> Non
 
 def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selection: Selection) -> None:
     recording = Recording()
-    apart = {"sample": {"name": "another"}}
+    apart = {"sample": Sample(name="another")}
     for run_id, facts in ((1, {"warmup": True}), (2, {}), (3, {"group_id": 2}), (4, apart)):
         _start(recording, run_id, **facts)
         for position in range(3):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from evprof.core.switches import FRAME_CACHES
 
 from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
@@ -13,11 +12,11 @@ from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
+from evprof.loaders.bundled import bundled_sample
 from evprof.view.columns import Column
 from ui.runs.run_details import Section, span_sections
 from ui.runs.run_summary import summary_sections
-from ui.settings.controls import controls
-from ui.settings.setting_limits import Circumstances, obstacle
+from ui.settings.request_form import RequestForm
 from ui.style.theme import dark
 from ui.timeline.stage_lane import color_name
 
@@ -107,8 +106,11 @@ def test_a_part_has_the_colour_of_its_stage() -> None:
     [("draft", "auto", "No model reads a video."), ("target", "auto", ""), ("draft", "video", "")],
 )
 def test_the_frame_cache_is_offered_where_a_video_is_read(mode: str, reads: str, words: str) -> None:
-    settings = GenerationSettings(input=InputSettings(draft_input=reads))
-    assert obstacle(Circumstances(mode, settings, None, False), "frame_cache") == words
-    control = next(one for one in controls() if one.key == "frame_cache")
-    assert [value for value, _ in control.choices] == list(FRAME_CACHES)
-    assert control.tip.endswith("Same answer.")
+    form = RequestForm()
+    form.sample = bundled_sample()
+    form.settings = GenerationSettings(input=InputSettings(draft_input=reads))
+    form.choose_mode(mode)
+    assert (form.mode, form.obstacle("frame_cache"), form.obstacle("video_decoder")) == (mode, words, words)
+    control = form.controls["frame_cache"]
+    assert [value for value, _ in control.choices] == ["off", "disk"]
+    assert control.sentence.endswith("Same answer.")

@@ -213,7 +213,7 @@ def test_it_looks_while_it_is_open(popover: ModelPopover, anchor: Any, wait_unti
     assert json.dumps(examiner.asked[0])
     before = popover.height()
     examiner.answer = document(model("draft", 14), free_gib=40, placement="both")
-    wait_until(lambda: popover.facts.report.verdict == "Fits.")  # type: ignore[union-attr]  # shown above
+    wait_until(lambda: popover.facts.report.verdict == "Fits.")
     assert popover.height() == before
     examiner.answer = document(model("draft", 14), free_gib=9, placement="refused", advice=["--draft-quant nf4"])
     wait_until(lambda: "nf4" in popover.facts.reason.text())
@@ -229,13 +229,13 @@ def test_every_change_is_asked_about_at_once(popover: ModelPopover, anchor: Any)
     examiner = Answering()
     popover.examine_with(examiner, lambda: {"other": None, "settings": {}})
     popover.open_below(anchor)
-    popover.quantization.setCurrentIndex(2)
+    popover.boxes["quantization"].setCurrentIndex(2)
     assert popover.choice.quantization == "int4"
     assert examiner.asked[-1]["model"]["quantization"] == "int4"
-    popover.dtype.setCurrentIndex(2)
-    popover.device.setCurrentText("cuda:1")
+    popover.boxes["dtype"].setCurrentIndex(2)
+    popover.boxes["device"].setCurrentText("cuda:1")
     assert examiner.asked[-1]["model"] == {**popover.choice.to_json(), "device": "cuda:1", "dtype": "bfloat16"}
-    popover.quantization.setCurrentIndex(0)
+    popover.boxes["quantization"].setCurrentIndex(0)
     assert popover.choice.quantization is None
 
 

@@ -14,16 +14,18 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import comparison_rows, token_match
+from evprof.metrics.configurations import gathering
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.view.columns import Column, columns_of
 from ui.run_facts import figures
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
-from ui.runs.run_entries import entries
+from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
@@ -75,13 +77,21 @@ def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], them
 
 
 def test_ratios_are_coloured_only_when_they_judge() -> None:
-    assert figures.judge("visual_tokens", 8.0, (7.9, 8.1)) == ""
-    assert figures.judge("prefill_ms", 2.0, (1.9, 2.1)) == "bad"
-    assert figures.judge("prefill_ms", 0.5, (0.4, 0.6)) == "good"
-    assert figures.judge("decode_throughput_tok_s", 2.0, (1.9, 2.1)) == "good"
-    assert figures.judge("prefill_ms", 2.0, (0.9, 2.9)) == ""
-    assert figures.judge("prefill_ms", 2.0, None) == ""
-    assert figures.judge("prefill_ms", None, None) == ""
+    for figure in FIGURES.values():
+        clear = {None: "", True: "bad", False: "good"}[figure.lower_is_better]
+        assert judge(2.0, (1.9, 2.1), figure.lower_is_better) == clear, figure.key
+    assert judge(0.5, (0.4, 0.6), True) == "good"
+    for ratio, ends in ((2.0, (0.9, 2.9)), (2.0, None), (None, None)):
+        assert judge(ratio, ends, True) == ""
+
+
+def test_both_tables_judge_a_figure_alike(runs: dict[int, RunLog]) -> None:
+    """The table of two runs and the comparison of configurations ask one description."""
+    listed = (gathering.Column((runs[1],)), gathering.Column((runs[2],)))
+    compared = {row.metric: row.lower_is_better for row in comparison_rows(listed, 0)}
+    shown = {row.metric for row in figures.compare(Column(runs[1], "draft"), Column(runs[2], "target"))}
+    assert shown & compared.keys()
+    assert all(figure_of(metric).lower_is_better == better for metric, better in compared.items())
 
 
 def test_a_trace_is_left_out_and_the_panel_says_so(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
@@ -185,10 +195,12 @@ def test_the_run_list_joins_pairs_and_fills_the_columns(
 
 
 def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(controller: RunController) -> None:
-    controller.recording.post(RunStarted(50, RunInfo(50, 50, 0, "target", "target", {}, {"name": "scene"}, start_ns=0)))
+    controller.recording.post(
+        RunStarted(50, RunInfo(50, 50, 0, "target", "target", sample=Sample(name="scene"), start_ns=0))
+    )
     controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
     controller.pull()
-    found = {entry.run_ids: entry for entry in entries(controller.runs)}
+    found = {entry.run_ids: entry for entry in RunEntries().lines(controller.runs)}
     assert found[(3,)].outcome.endswith("×")
     assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
     assert found[(50,)].sentence == "The device ran out of memory."

@@ -28,12 +28,13 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
+from scripted_engine import ScriptedEngine
+from told import told
 from ui.columns.model_pair import ModelPair
 from ui.columns.token_text import _pen
-from ui.runs.run_entries import entries
+from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -51,7 +52,7 @@ def recording() -> Recording:
     made = Recording()
     engine = ScriptedEngine(speed=200)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
-    models = {"draft": ModelChoice("scripted"), "target": ModelChoice("scripted")}
+    draft = target = ModelChoice("scripted")
     for run_id, (mode, asked) in enumerate(
         (
             ("parallel-prefill", SpeculationSettings(afterwards="rounds")),
@@ -62,7 +63,7 @@ def recording() -> Recording:
         start=1,
     ):
         settings = GenerationSettings(speculation=asked)
-        request = RunRequest(mode, sample, **models, settings=settings, first_run_id=run_id, group_id=run_id)
+        request = RunRequest(mode, sample, draft, target, settings, first_run_id=run_id, group_id=run_id)
         engine.run(request, made, threading.Event())
     return made
 
@@ -148,7 +149,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
 
 def test_what_was_drafted_early_is_verified_where_it_was() -> None:
     recording = Recording()
-    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)
+    info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)
     recording.post(RunStarted(1, info))
     spans = (
         (0, -1, DRAFT, "prefill", 0, 10),
@@ -171,9 +172,10 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
     track = Track(columns_of(controller.runs, (1, 1))[1])
     track.update()
-    starts, drafts, verifies, ends, *_, begins = track.rounds()
-    assert [int(column[0]) // MS for column in (starts, drafts, begins, verifies, ends)] == [10, 40, 104, 120, 120]
-    assert [int(column[1]) // MS for column in (starts, drafts, begins, verifies, ends)] == [130, 140, 140, 150, 151]
+    columns = track.rounds()
+    moments = [columns[place] for place in (0, 1, 7, 2, 3)]  # starts, drafted, begins to verify, verified, ends
+    assert [int(column[0]) // MS for column in moments] == [10, 40, 104, 120, 120]
+    assert [int(column[1]) // MS for column in moments] == [130, 140, 140, 150, 151]
     overlap = overlap_of(run, 0)
     assert (overlap.start_ns, overlap.end_ns, overlap.drafted, overlap.accepted) == (10 * MS, 100 * MS, 5, 2)
     controller.close()
@@ -181,7 +183,7 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
 def test_a_window_that_goes_on_reaches_to_now() -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
     controller = RunController(recording)
     controller.pull()
     run = controller.runs[1]
@@ -249,7 +251,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert panel.verdict.role == "warn"
     pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
     assert pair.right.head._lossy.isHidden()
-    (line,) = (entry for entry in entries(runs) if entry.run_ids == (LOSSY,))
+    (line,) = (entry for entry in RunEntries().lines(runs) if entry.run_ids == (LOSSY,))
     assert "lossy" in line.title
     assert line.label.startswith("lossy")
 
@@ -257,7 +259,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
     assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", {}, {}, start_ns=0)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
     controller = RunController(recording)
     controller.pull()
@@ -277,7 +279,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
 ) -> None:
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, {"speculation": asked, "gamma": "many"}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, **told({"speculation": asked, "gamma": "many"}))))
     recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
     controller = RunController(recording)
     controller.pull()
@@ -286,7 +288,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair.refresh()
     panel = SpeculationPanel(themes)
     panel.show_run(runs[1], runs.values())
-    assert len(entries(runs)) == 1
+    assert len(RunEntries().lines(runs)) == 1
     view = TimelineView(controller, selection, themes)
     selection.set_runs(*pair_for(runs, 1))
     view.grab()

@@ -124,7 +124,7 @@ def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("kind", "player_type"), [("events", EventPlayer), ("video", VideoPlayer)])
 def test_players_follow_the_clock(
-    kind: str, player_type: type[FramePlayer], files: dict[str, str], themes: ThemeHolder, wait_until: Wait
+    kind: str, player_type: Callable[..., FramePlayer], files: dict[str, str], themes: ThemeHolder, wait_until: Wait
 ) -> None:
     clock = PlayClock()
     player = player_type(themes, clock)

@@ -14,7 +14,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.window.housekeeping import Housekeeping
@@ -34,7 +34,7 @@ class Host:
         self.is_busy = True
         self.requests.append(request)
         run_id = request.first_run_id
-        self.recording.post(RunStarted(run_id, RunInfo(run_id, request.group_id, 0, TARGET, "target", {}, {})))
+        self.recording.post(RunStarted(run_id, RunInfo(run_id, request.group_id, 0, TARGET, "target")))
 
     def end(self, status: str = FINISHED) -> None:
         run_id = self.requests[-1].first_run_id

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunEnded, RunStarted, RunWarned
 from evprof.core.recording import Recording
 from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.sample import Sample
 from evprof.run.session_writer import SessionWriter
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
@@ -35,7 +36,7 @@ def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> It
 
 def warned(recording: Recording) -> None:
     """A run that is warned about while it runs and at its end."""
-    info = RunInfo(1, 1, 0, "target", "target", {}, {"prompt": "?", "events": None, "video": None})
+    info = RunInfo(1, 1, 0, "target", "target", sample=Sample(prompt="?"))
     recording.post(RunStarted(1, info))
     recording.post(RunWarned(1, LONG))
     recording.post(RunWarned(1, HOT))

@@ -24,7 +24,7 @@ from evprof.loaders.events.recording import Recording as EventRecording
 from evprof.loaders.events.recording import RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
-from evprof.run.synthetic import ScriptedEngine
+from scripted_engine import ScriptedEngine
 from ui.players.event_look import EventLook
 from ui.players.look_choice import LookChoice
 from ui.players.scrub_scale import ScrubScale
@@ -131,7 +131,8 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
         image = player.image
         assert image is not None
         wanted = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
-        assert image.pixelColor(10, 10).getRgb()[:3] == tuple(int(part) for part in wanted[10, 10])
+        colour = image.pixelColor(10, 10)
+        assert [colour.red(), colour.green(), colour.blue()] == wanted[10, 10].tolist()
     assert "video from 500 ms on" in player._beside()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import flat
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
-from ui.settings.controls import MEASURING, controls, default_of, value_of
-from ui.settings.request_form import BUNDLED_DRAFT, BUNDLED_TARGET, RequestForm
+from ui.settings.controls import controls, lowest, value_of, value_shown
+from ui.settings.request_form import RequestForm
 from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
 from ui.settings.settings_popover import SettingsPopover
 from ui.settings.toolbar import Toolbar
@@ -33,7 +34,7 @@ from ui.style.theme import ThemeHolder
 from ui.widgets.choice_box import ChoiceBox
 
 TIP = Qt.ItemDataRole.ToolTipRole
-CONTROLS = {control.key: control for control in controls()}
+CONTROLS = controls()
 
 NEEDS: dict[str, dict[str, Any]] = {
     "gamma": {"mode": "speculative"},
@@ -112,31 +113,59 @@ def touch(popover: SettingsPopover, key: str) -> Any:
     assert isinstance(row.field, QSpinBox | QDoubleSpinBox)
     falls = row.field.value() == row.field.maximum()
     QTest.keyClick(row.field, Qt.Key.Key_Down if falls else Qt.Key.Key_Up)
-    return row.control.value(row.field.value())
+    return value_shown(row.control, row.field.value())
 
 
 def everything(form: RequestForm) -> dict[str, Any]:
     """What a run is asked for, as one dictionary."""
     request = form.request()
-    speculation = asdict(request.settings.speculation)
-    speculation["drafter"] = value_of(request.settings, "drafter")
-    del speculation["adapter"]
-    values = flat(asdict(request.settings)) | speculation
-    values.pop("speculation", None)
+    values = request.settings.flat() | {"drafter": value_of(request.settings, "drafter")}
+    del values["adapter"]
     return {**values, "warmup": request.warmup, "repeat": request.repeat}
 
 
 def test_every_setting_there_is_has_a_control() -> None:
     known = {*GenerationSettings.__dataclass_fields__, *InputSettings.__dataclass_fields__}
-    known |= {*Switches.__dataclass_fields__, *SpeculationSettings.__dataclass_fields__, *MEASURING}
+    known |= {*Switches.__dataclass_fields__, *SpeculationSettings.__dataclass_fields__, "warmup", "repeat"}
     # One control stands for the drafter and its adapter.
     assert set(CONTROLS) == known - {"input", "switches", "speculation", "adapter", "max_new_tokens"}
     for control in CONTROLS.values():
-        assert control.tip.endswith("."), control.key
-        assert default_of(control.key) in [value for value, _ in control.choices] or not control.choices
-    lossy = {key for key, control in CONTROLS.items() if "ay change the answer" in control.tip}
+        assert control.sentence.endswith("."), control.key
+        assert control.default in [value for value, _ in control.choices] or not control.choices
+    lossy = {key for key, control in CONTROLS.items() if "ay change the answer" in control.sentence}
     assert {"cache", "early_exit", "exit_confidence", "visual_keep", "prune_by"} <= lossy
     assert not lossy & {"attention", "step", "prefill_chunk", "vision_cache", "projector", "gamma"}
+
+
+def test_one_field_of_a_settings_class_is_a_control(themes: ThemeHolder) -> None:
+    """In a fresh interpreter: the vocabulary is read once."""
+    words = """
+from dataclasses import dataclass, field, make_dataclass
+import evprof.core.vocabulary.switches as switches
+from evprof.core.vocabulary.setting import setting
+
+on = setting(False, "dummy", "Does nothing.", head="Vision")
+much = setting(2, "how much", "Does little.", head="Another head", least=1, shown_most=9)
+switches.Switches = make_dataclass(
+    "Switches", [("dummy", bool, on), ("much", int, much)], bases=(switches.Switches,), frozen=True
+)
+from PySide6.QtWidgets import QApplication
+from evprof.loaders.bundled import bundled_sample
+from ui.settings.request_form import RequestForm
+from ui.settings.settings_popover import SettingsPopover
+from ui.style.theme import ThemeHolder, theme_named
+
+application = QApplication([])
+form = RequestForm()
+form.sample = bundled_sample()
+popover = SettingsPopover(form, ThemeHolder(theme_named("dark")))
+popover.rows["dummy"].field.setCurrentIndex(1)
+popover.rows["much"].field.setValue(3)
+asked = form.request().settings.switches
+print(asked.dummy, asked.much, form.changed, popover.rows["dummy"].field.toolTip())
+"""
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True 3 ['dummy', 'much'] Does nothing. Same answer.", done.stderr
 
 
 @pytest.mark.parametrize("key", list(CONTROLS))
@@ -161,7 +190,7 @@ def test_every_control_changes_exactly_its_field(
 def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHolder, key: str, adapter: str) -> None:
     prepare(form, key, adapter)
     control = CONTROLS[key]
-    values = [value for value, _ in control.choices] or [control.value(control.least + control.step)]
+    values = [value for value, _ in control.choices] or [value_shown(control, lowest(control) + control.step)]
     for value in values:
         form.take(key, value)
         popover = SettingsPopover(form, themes)
@@ -169,7 +198,7 @@ def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHol
         if isinstance(shown, ChoiceBox):
             assert shown.currentText() == dict(control.choices)[value]
         else:
-            assert control.value(shown.value()) == pytest.approx(value)
+            assert value_shown(control, shown.value()) == pytest.approx(value)
         assert form.value(key) == value
 
 
@@ -249,6 +278,8 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
         ("target", {"draft_input": "video"}, "draft_input", "The event model does not run in this mode."),
         ("draft", {"frames": 4}, "frames", "The video model does not run in this mode."),
         ("target", {"canvas": "640x480"}, "canvas", "No model reads events."),
+        ("draft", {"frame_cache": "disk"}, "frame_cache", "No model reads a video."),
+        ("draft", {"video_decoder": "pyav"}, "video_decoder", "No model reads a video."),
         (
             "side-by-side",
             {"prompt_style": "training", "event_markers": False},
@@ -271,10 +302,10 @@ def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
     row = popover.rows[key]
     assert not row.field.isEnabled()
     assert reason in row.field.toolTip()
-    assert row.control.tip in row.field.toolTip()
+    assert row.control.sentence in row.field.toolTip()
     assert row.mark.state == (IDLE if key in taken else PLAIN)
     assert key not in form.changed
-    assert everything(form)[key] == default_of(key)
+    assert everything(form)[key] == CONTROLS[key].default
     if key in taken:
         assert reason in form.idle[key]
         assert form.value(key) == taken[key]

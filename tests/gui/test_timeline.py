@@ -96,7 +96,7 @@ def _place(view: TimelineView, lane: StageLane, name: str) -> QPoint:
 def test_everything_is_shown_at_first(view: TimelineView) -> None:
     start, end = view.scene.extent()
     scale = view.scene.scale
-    assert view.is_following
+    assert view.selection.view_range is None
     assert scale.start_ns < start
     assert scale.end_ns > end
     assert view.head.chip.isHidden()
@@ -109,7 +109,7 @@ def test_the_wheel_zooms_at_the_pointer(view: TimelineView, modifiers: Qt.Keyboa
     after = view.scene.scale
     assert after.span_ns == pytest.approx(before.span_ns / 1.0016**120, rel=1e-3)
     assert after.x(before.t(300.0)) == pytest.approx(300.0, abs=0.5)
-    assert not view.is_following
+    assert view.selection.view_range is not None
     assert not view.head.chip.isHidden()
 
 
@@ -131,7 +131,7 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
     QTest.qWait(60)
     assert view.scene.scale == held
     QTest.keyClick(view, Qt.Key.Key_F)
-    assert view.is_following
+    assert view.selection.view_range is None
     assert view.scene.scale == before
 
 
@@ -183,7 +183,7 @@ def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView
     assert scale.start_ns < wanted[0] < wanted[1] < scale.end_ns
     assert (wanted[1] - wanted[0]) / scale.span_ns > 0.8
     QTest.mouseDClick(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(view.stack.width() - 2, 2))
-    assert view.is_following
+    assert view.selection.view_range is None
 
 
 def test_comma_and_period_step_through_stages(view: TimelineView) -> None:
@@ -271,7 +271,7 @@ def test_without_a_run_it_teaches_and_offers_one_button(
 def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[Recording, TimelineView]:
     """A run that has begun at 100 ms of the clock."""
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {}, start_ns=100 * MS)))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=100 * MS)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
     view = make_view(RunController(recording))
     clock.ns = 110 * MS
@@ -304,7 +304,7 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     view.controller.pull()
     view.pan(40.0)
     held = view.scene.scale
-    assert not view.is_following
+    assert view.selection.view_range is not None
     assert view.head.chip.text().startswith("Follow")
     for step in range(1, 30):
         clock.ns = (200 + 50 * step) * MS
@@ -312,7 +312,7 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
         view.controller.pull()
     assert view.scene.scale == held
     QTest.mouseClick(view.head.chip, Qt.MouseButton.LeftButton)
-    assert view.is_following
+    assert view.selection.view_range is None
     assert view.scene.scale.end_ns >= clock.ns - 100 * MS
     assert view.head.chip.isHidden()
 

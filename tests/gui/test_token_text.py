@@ -31,7 +31,7 @@ def line_texts(blocks: TextBlocks) -> list[str]:
 
 
 def wrapped_at_once(text: str, font: QFont, width: float) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for paragraph in text.split("\n"):
         layout = QTextLayout(paragraph, font)
         option = QTextOption()
@@ -40,9 +40,8 @@ def wrapped_at_once(text: str, font: QFont, width: float) -> list[str]:
         layout.beginLayout()
         while (line := layout.createLine()).isValid():
             line.setLineWidth(width)
-            lines.append((line.textStart(), line.textLength()))
+            lines.append(paragraph[line.textStart() : line.textStart() + line.textLength()])
         layout.endLayout()
-        lines[:] = [entry if isinstance(entry, str) else paragraph[entry[0] : entry[0] + entry[1]] for entry in lines]
     return lines
 
 
@@ -67,7 +66,7 @@ def test_growing_text_wraps_as_text_laid_out_at_once(application: QApplication, 
 
 
 def long_run(tokens: int) -> RunLog:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
     for place in range(tokens):
         run.absorb(TokenRecord(1, "target", place, place % 900, "target", -1, place * 5_000_000, " token"))
     return run
@@ -192,7 +191,7 @@ def test_origins_differ_in_shape_and_not_in_colour_alone(themes: ThemeHolder, se
     """The same word four times in the same place: in greys, every origin still looks different."""
     pictures: dict[str, QImage] = {}
     for origin in ("target", "accepted", "bonus", "rejected"):
-        run = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}, status="finished"))
+        run = RunLog(RunInfo(1, 1, 0, "target", "speculative", status="finished"))
         run.absorb(TokenRecord(1, "target", 0, 1, origin, -1 if origin == "target" else 0, 0, " word"))
         view = shown_text(run, "target", selection, themes)
         picture = view.viewport().grab().toImage().convertToFormat(QImage.Format.Format_Grayscale8)

@@ -137,7 +137,11 @@ def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
         ({}, "draft", "holds no config.json"),
         ({"config.json": "{"}, "draft", "cannot be read as JSON"),
         ({"config.json": json.dumps({"model_type": "bert"})}, "draft", "model_type is 'bert'"),
-        ({"config.json": json.dumps({"model_type": "video_llava"})}, "draft", "this side needs an EventGPT"),
+        (
+            {"config.json": json.dumps({"model_type": "video_llava"})},
+            "draft",
+            "this side needs a checkpoint of EventGPT",
+        ),
         ({"config.json": json.dumps({"model_type": "video_llava"})}, "target", "holds no weights"),
     ],
 )
@@ -159,8 +163,8 @@ def test_a_checkpoint_folder_device_and_arithmetic_reach_the_request(toolbar: To
     assert family_of(tmp_path, "draft") == "eventgpt"
     popover = toolbar.popover("draft")
     popover.choose_folder(str(tmp_path))
-    popover.device.setCurrentText("cuda:1")
-    popover.dtype.setCurrentIndex(2)
+    popover.boxes["device"].setCurrentText("cuda:1")
+    popover.boxes["dtype"].setCurrentIndex(2)
     found = requests_of(toolbar)
     toolbar.run()
     draft = found[0].draft

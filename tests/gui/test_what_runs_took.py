@@ -21,9 +21,9 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures import kv_cache
-from evprof.run.script import SCRIPTED_TARGET, Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.view.columns import Column, columns_of
+from scripted_engine import ScriptedEngine
+from scripted_pair import SCRIPTED_TARGET, Script
 from ui.columns.model_column import ModelColumn
 from ui.players.event_player import EventPlayer
 from ui.players.play_clock import PlayClock
@@ -31,7 +31,7 @@ from ui.players.video_player import VideoPlayer
 from ui.run_facts.figures import column_heads
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
-from ui.runs.run_entries import entries
+from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
@@ -91,7 +91,7 @@ def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
 def test_the_run_list_tells_runs_of_one_mode_apart(
     switched: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:
-    labels = {entry.run_ids: entry.label for entry in entries(switched.runs)}
+    labels = {entry.run_ids: entry.label for entry in RunEntries().lines(switched.runs)}
     assert labels == {
         (PLAIN,): "",
         (STATIC,): "static",
@@ -239,8 +239,8 @@ def test_a_column_plays_what_its_model_read(
     switched: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
 ) -> None:
     info = switched.runs[PLAIN].info
-    settings = GenerationSettings(input=InputSettings(target_input="events")).to_json()
-    shown = {"events": {"path": files["events"]}, "video": {"path": files["video"]}}
+    settings = GenerationSettings(input=InputSettings(target_input="events"))
+    shown = Sample(files["events"], files["video"])
     run = RunLog(replace(info, run_id=78, settings=settings, sample=shown))
     column = ModelColumn("target", selection, themes, PlayClock())
     column.show_column(Column(run, "target"))

@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog
+from PySide6.QtWidgets import QApplication, QDialog, QScrollArea
 
 from evprof.core.errors import UserError
 from evprof.core.recording import Recording
@@ -24,6 +24,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
+from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
 from ui.window.app import DefectNet, picture_of, save_screenshot, settle
@@ -33,7 +34,7 @@ Wait = Callable[..., None]
 
 
 def _engine(speed: float) -> list[str]:
-    return [sys.executable, "-m", "evprof", "_engine", "--synthetic", f"script:{speed:g}"]
+    return engine_argv(f"script:{speed:g}")
 
 
 @pytest.fixture
@@ -337,6 +338,7 @@ def test_nothing_scrolls_sideways_at_1280_by_720(
     settle(application, window)
     assert (window.width(), window.height()) == (1280, 720)
     for panel in (window.body.left, window.body.right):
+        assert isinstance(panel, QScrollArea)
         assert panel.widget().width() <= panel.viewport().width()
     assert window.timeline.scroll_area.widget().width() <= window.timeline.scroll_area.viewport().width()
     assert sum(window.body.sizes()) <= 1280

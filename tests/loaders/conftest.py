@@ -1,4 +1,4 @@
-"""Small videos with the frame's number painted into it, and files that are damaged in many ways."""
+"""Painted videos of many kinds, and files that are damaged in many ways."""
 
 from __future__ import annotations
 
@@ -8,66 +8,11 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-BITS = 10
-SQUARE = 16
-WIDTH, HEIGHT = BITS * SQUARE, 48
-
-
-def paint(number: int) -> np.ndarray:
-    """A picture whose squares spell `number` in bits, above a moving texture that compresses like film."""
-    picture = np.full((HEIGHT, WIDTH, 3), 96, dtype=np.uint8)
-    picture[SQUARE:, :, 1] = (np.arange(WIDTH) * 3 + number * 5) % 256
-    for bit in range(BITS):
-        picture[:SQUARE, bit * SQUARE : (bit + 1) * SQUARE] = 235 if number >> bit & 1 else 16
-    return picture
-
-
-def number_of(picture: np.ndarray) -> int:
-    """The number painted into a decoded frame."""
-    number = 0
-    for bit in range(BITS):
-        square = picture[4 : SQUARE - 4, bit * SQUARE + 4 : (bit + 1) * SQUARE - 4]
-        number |= int(square.mean() > 127) << bit
-    return number
-
-
-def write_video(
-    path: Path,
-    frames: int,
-    *,
-    gop: int = 12,
-    b_frames: int = 2,
-    codec: str = "libx264",
-    ticks: Callable[[int], int] | None = None,
-    options: dict[str, str] | None = None,
-    container_options: dict[str, str] | None = None,
-) -> Path:
-    """Encodes `frames` painted frames; `ticks` gives a frame's time in 1/1000 s (30 fps without)."""
-    import av
-
-    with av.open(str(path), "w", options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=30, options=options or {})
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        context = stream.codec_context
-        context.thread_type = "FRAME"
-        context.gop_size = gop
-        if b_frames:
-            context.max_b_frames = b_frames
-        if ticks is not None:
-            context.time_base = Fraction(1, 1000)
-        for number in range(frames):
-            frame = av.VideoFrame.from_ndarray(paint(number), format="rgb24")
-            frame.pts = number if ticks is None else ticks(number)
-            frame.time_base = Fraction(1, 30) if ticks is None else Fraction(1, 1000)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
-    return path
+from painted_videos import write_video
 
 
 @pytest.fixture(scope="session")
@@ -98,24 +43,6 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ),
         "one": write_video(folder / "one.mp4", 1, options=x264),
     }
-
-
-@pytest.fixture(scope="session")
-def read_number() -> Callable[[np.ndarray], int]:
-    """`number_of`, for tests that cannot import this file."""
-    return number_of
-
-
-@pytest.fixture(scope="session")
-def paint_number() -> Callable[[int], np.ndarray]:
-    """`paint`, likewise."""
-    return paint
-
-
-@pytest.fixture(scope="session")
-def write_painted() -> Callable[..., Path]:
-    """`write_video`, likewise."""
-    return write_video
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

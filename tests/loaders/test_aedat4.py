@@ -43,7 +43,7 @@ def by_faery(path: Path, events: EventArray, compression: str, per_packet: int =
     rows = np.zeros(len(events), faery.EVENTS_DTYPE)
     rows["x"], rows["y"], rows["t"], rows["on"] = events.x, events.y, events.t_us, events.p
     pieces = (rows[start : start + per_packet].copy() for start in range(0, len(rows), per_packet))
-    file_encoder.events_to_file(pieces, path, (346, 260), compression=COMPRESSIONS[compression])  # type: ignore[arg-type]  # plain words instead of its literals
+    file_encoder.events_to_file(pieces, path, (346, 260), compression=COMPRESSIONS[compression])
     return path
 
 
@@ -253,7 +253,7 @@ def test_many_packets_that_burst_together(tmp_path: Path) -> None:
     import lz4.frame
 
     # Each is a valid packet of one event repeated, small enough by itself.
-    packet = event_packet(EventArray(*(np.zeros(900_000, kind) for kind in (np.uint16, np.uint16, np.int64, np.uint8))))
+    packet = event_packet(EventArray.from_columns(*[np.zeros(900_000, np.int64)] * 4))
     packed = lz4.frame.compress(packet[8:])
     path = tmp_path / "bomb.aedat4"
     path.write_bytes(written_header(1, 10, 10) + (struct.pack("<II", 0, len(packed)) + packed) * 60)
@@ -287,7 +287,7 @@ def test_no_frame_holds_more_than_told(content: bytes, repeat: int, options: st.
     assert most_lz4_bytes(packed) >= len(whole)
     assert most_lz4_bytes(packed * 2) >= 2 * len(whole)
     parameter = zstd.CompressionParameter
-    chosen = {
+    chosen: dict[int, int] = {
         parameter.checksum_flag: options.draw(st.booleans()),
         parameter.content_size_flag: options.draw(st.booleans()),
     }

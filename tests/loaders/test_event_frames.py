@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
-from evprof.loaders.events.opening import open_events
-from evprof.loaders.pictures.frame_folder import EventFrames, frame_paths, load_event_frames, natural_key
+from evprof.loaders.pictures.frame_folder import frame_paths, load_event_frames, natural_key
 from evprof.loaders.pictures.png import encode_png, read_png
 
 
@@ -49,11 +47,7 @@ def test_any_names_can_be_sorted_together() -> None:
 
 def test_a_folder_serves_as_events(tmp_path: Path) -> None:
     write(tmp_path / "1.png", 9)
-    source = open_events(tmp_path)
-    assert isinstance(source, EventFrames)
-    assert source.paths == [tmp_path / "1.png"]
-    np.savez(tmp_path / "a.npz", x=[1], y=[2], t=[3], p=[1])
-    assert isinstance(open_events(tmp_path / "a.npz"), EventArray)
+    assert load_event_frames(tmp_path).paths == [tmp_path / "1.png"]
 
 
 def test_pngs_are_lossless_and_become_rgb(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,18 +19,16 @@ from evprof.loaders.videos.folder import ImageFolder, picture_paths
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import VideoPlayer
 from evprof.loaders.videos.times import read_times_us
-
-ReadNumber = Callable[[np.ndarray], int]
-Paint = Callable[[int], np.ndarray]
+from painted_videos import number_of, paint
 
 
 @pytest.fixture
-def folder(tmp_path: Path, paint_number: Paint) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Twelve painted pictures, whose names sort differently as text, and things that are none."""
     found = tmp_path / "drive"
     found.mkdir()
     for number in range(12):
-        (found / f"frame{number}.png").write_bytes(encode_png(paint_number(number)))
+        (found / f"frame{number}.png").write_bytes(encode_png(paint(number)))
     (found / "._frame3.png").write_bytes(b"what a file system leaves behind")
     (found / "notes.txt").write_text("no picture")
     return found
@@ -40,11 +39,11 @@ def write_times(path: Path, times: Sequence[object], header: str = "") -> Path:
     return path
 
 
-def test_uniform_pictures_in_natural_order(folder: Path, read_number: ReadNumber) -> None:
+def test_uniform_pictures_in_natural_order(folder: Path) -> None:
     with open_video(folder) as video:
         found = video.read_uniform(4)
         info = video.info()
-    assert found.indices == [read_number(picture) for picture in found.frames] == [0, 4, 7, 11]
+    assert found.indices == [number_of(picture) for picture in found.frames] == [0, 4, 7, 11]
     assert found.times_us == [0, 160_000, 280_000, 440_000]
     assert (info.codec, info.frames, info.width, info.height, info.gop_frames) == ("png", 12, 160, 48, 1)
     assert info.duration_ms == 480
@@ -54,7 +53,7 @@ def test_uniform_pictures_in_natural_order(folder: Path, read_number: ReadNumber
     assert "25 per second" in info.problems[0]
 
 
-def test_times_from_a_file(folder: Path, read_number: ReadNumber) -> None:
+def test_times_from_a_file(folder: Path) -> None:
     times = [51_648_500_652 + 50_000 * n + n * n for n in range(12)]
     times_path = write_times(folder.parent / "timestamps.txt", times, "# image timestamps in microseconds\n")
     with open_video(folder, times_path) as video:
@@ -62,7 +61,7 @@ def test_times_from_a_file(folder: Path, read_number: ReadNumber) -> None:
         assert video.info().problems == ()
         assert [video.table.time_us(n) for n in range(12)] == [time - times[0] for time in times]
         found = video.read_at([200_000, 0, 50_001, 50_000, 10**12, -7])
-        assert [read_number(picture) for picture in found.frames] == [3, 0, 1, 0, 11, 0] == found.indices
+        assert [number_of(picture) for picture in found.frames] == [3, 0, 1, 0, 11, 0] == found.indices
         within = video.read_uniform(3, (100_000, 200_016))
         # Frame 1 is still on show when the window starts, frame 4 starts as it ends.
         assert within.indices == [1, 2, 3]
@@ -100,20 +99,20 @@ def test_only_the_pictures_asked_for_are_decoded(folder: Path) -> None:
             video.read_at([200_000])
 
 
-def test_a_set_among_others_is_a_video(folder: Path, read_number: ReadNumber, paint_number: Paint) -> None:
+def test_a_set_among_others_is_a_video(folder: Path) -> None:
     for number in range(3):
-        (folder / f"clip_{number}.png").write_bytes(encode_png(paint_number(100 + number)))
+        (folder / f"clip_{number}.png").write_bytes(encode_png(paint(100 + number)))
     with open_video(folder / "clip_*.png") as video:
-        assert [read_number(picture) for picture in video.read_uniform(3).frames] == [100, 101, 102]
+        assert [number_of(picture) for picture in video.read_uniform(3).frames] == [100, 101, 102]
 
 
-def test_the_player_shows_a_folder(folder: Path, read_number: ReadNumber) -> None:
+def test_the_player_shows_a_folder(folder: Path) -> None:
     player = VideoPlayer(folder, longest_edge=80)
     shown = player.frame_at(81_000)
     assert (shown.index, shown.time_us, shown.picture.shape) == (2, 80_000, (24, 80, 3))
     player.close()
     player = VideoPlayer(folder, times_path=write_times(folder / "t.txt", range(0, 1200, 100)))
-    assert read_number(player.frame_at(1099).picture) == 10
+    assert number_of(player.frame_at(1099).picture) == 10
     player.close()
 
 
@@ -219,7 +218,7 @@ def test_windows_outside_are_told(folder: Path) -> None:
 # The pictures
 
 
-def save(path: Path, image: Image.Image, **options: object) -> np.ndarray:
+def save(path: Path, image: Image.Image, **options: Any) -> np.ndarray:
     image.save(path, **options)
     with open_video(path.parent) as video:
         return video.read_uniform(1).frames[0]
@@ -242,14 +241,14 @@ def test_every_kind_of_pixel_becomes_rgb(tmp_path: Path) -> None:
     assert (save(path, Image.fromarray(eight > 100)) == np.where(gray > 100, 255, 0)).all()
 
 
-def test_other_kinds_of_files(tmp_path: Path, read_number: ReadNumber, paint_number: Paint) -> None:
+def test_other_kinds_of_files(tmp_path: Path) -> None:
     for suffix in ("jpg", "JPEG", "bmp", "tiff", "webp"):
         folder = tmp_path / suffix
         folder.mkdir()
         for number in range(3):
-            Image.fromarray(paint_number(number + 5)).save(folder / f"{number}.{suffix}")
+            Image.fromarray(paint(number + 5)).save(folder / f"{number}.{suffix}")
         with open_video(folder) as video:
-            assert [read_number(picture) for picture in video.read_uniform(3).frames] == [5, 6, 7]
+            assert [number_of(picture) for picture in video.read_uniform(3).frames] == [5, 6, 7]
 
 
 def test_a_turned_photograph_stands_upright(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
     value = getattr(legacy_shapes, shape)()
     for container, key in list(places(value)):
         kept = container[key]
-        for wrong in (None, "12", [], {}, -1, 1e300, 10**15):
+        wrongs: tuple[Any, ...] = (None, "12", [], {}, -1, 1e300, 10**15)
+        for wrong in wrongs:
             container[key] = wrong
             path = written(tmp_path, json.dumps(value))
             try:

@@ -158,8 +158,7 @@ def test_events_come_from_the_folder_that_is_chosen(tmp_path: Path, reads: Reade
 def test_a_set_of_frames_opens_as_the_frames_of_its_clip(tmp_path: Path, reads: Reader) -> None:
     import numpy as np
 
-    from evprof.loaders.events.opening import open_events
-    from evprof.loaders.pictures.frame_folder import EventFrames
+    from evprof.loaders.pictures.frame_folder import load_event_frames
     from evprof.loaders.pictures.png import encode_png
 
     for clip in ("01", "02"):
@@ -167,8 +166,7 @@ def test_a_set_of_frames_opens_as_the_frames_of_its_clip(tmp_path: Path, reads: 
             picture = np.full((2, 3, 3), 10 * number + int(clip), np.uint8)
             (tmp_path / f"event_image/drive/{clip}_{number}.png").write_bytes(encode_png(picture))
     found = reads(ENTRY, events_from="image")
-    opened = open_events(found.samples[0].events_path or "")
-    assert isinstance(opened, EventFrames)
+    opened = load_event_frames(found.samples[0].events_path or "")
     assert [int(frame[0, 0, 0]) for frame in opened.frames] == [1, 11, 21, 31, 41]
 
 

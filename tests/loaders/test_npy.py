@@ -18,7 +18,7 @@ from evprof.loaders.events.npy import open_recording
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
 
 
-def read(path: Path) -> EventArray:
+def read(path: Path | str) -> EventArray:
     with open_recording(path) as recording:
         return recording.read()
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events import pieces
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, filled, gathered, sampled
-from evprof.loaders.events.recording import RecordingInfo
+from evprof.loaders.events.recording import RecordingInfo, joined
 
 
 def made(times: list[int]) -> EventArray:
@@ -67,7 +66,7 @@ class Packets(PiecedRecording):
     def _decoded(self, start: int, stop: int) -> EventArray:
         edges = self._index()[1]
         self.decoded |= set(range(edges[start], edges[stop]))
-        return pieces.joined(self._all[edges[start] : edges[stop]])
+        return joined(self._all[edges[start] : edges[stop]])
 
 
 def same(one: EventArray, other: EventArray) -> bool:
@@ -90,7 +89,8 @@ def test_windows(
         if 2 * place + 1 < len(times):
             times[2 * place : 2 * place + 2] = reversed(times[2 * place : 2 * place + 2])
     whole = made(times)
-    packets, place = [], 0
+    packets: list[EventArray] = []
+    place = 0
     while place < len(whole):
         size = sizes[len(packets) % len(sizes)] if any(sizes) else 5
         packets.append(whole.slice_count(place, place + size))

@@ -87,7 +87,7 @@ def test_any_events_in_time_order_come_back(
 ) -> None:
     steps, *rest = zip(*rows, strict=True)
     times = np.cumsum(steps).tolist()
-    events = made([(t, *others) for t, *others in zip(times, *rest, strict=True)])  # type: ignore[misc]  # four of them
+    events = made([(t, *others) for t, *others in zip(times, *rest, strict=True)])
     path = tmp_path / name
     pieces = [events.slice_count(start, start + piece) for start in range(0, len(events), piece)]
     WRITERS[name](path, pieces, width=width, height=None)

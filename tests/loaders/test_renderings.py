@@ -135,7 +135,7 @@ def test_windows_of_a_number_of_events(rows: Rows, count: int) -> None:
 class InChunks(EventsInMemory):
     """A recording that hands out small chunks, as formats that stream do."""
 
-    def chunks(self):  # type: ignore[no-untyped-def]  # as its base says
+    def chunks(self):
         whole = self.read()
         for start in range(0, len(whole), 7):
             yield whole.slice_count(start, start + 7)

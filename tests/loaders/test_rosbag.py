@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ def message(
 
 def bag(
     path: Path,
-    topics: dict[str, Sequence[bytes]],
+    topics: Mapping[str, Sequence[bytes]],
     *,
     compression: str | None = None,
     kind: str = "dvs_msgs/msg/EventArray",

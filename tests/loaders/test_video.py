@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,15 +19,15 @@ from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import VideoPlayer
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
+from painted_videos import number_of
 
 CLIPS = ["gop12", "gop250", "open_gop", "mkv", "vfr", "avi", "ts", "raw", "vp8", "one"]
 FRAMES = {"gop12": 100, "gop250": 300, "open_gop": 90, "mkv": 80, "vfr": 60, "avi": 50, "ts": 50, "raw": 40, "vp8": 60}
 
 Videos = dict[str, Path]
-ReadNumber = Callable[[np.ndarray], int]
 
 
-def frames_of(path: Path, count: int) -> VideoFrames:
+def frames_of(path: Path | str, count: int) -> VideoFrames:
     with open_video(path) as video:
         return video.read_uniform(count)
 
@@ -40,30 +39,30 @@ def info_of(path: Path) -> VideoInfo:
 
 @pytest.mark.parametrize("name", CLIPS)
 @pytest.mark.parametrize("count", [1, 8])
-def test_uniform_frames_are_the_right_ones(videos: Videos, read_number: ReadNumber, name: str, count: int) -> None:
+def test_uniform_frames_are_the_right_ones(videos: Videos, name: str, count: int) -> None:
     found = frames_of(videos[name], count)
     total = FRAMES.get(name, 1)
     expected = np.linspace(0, total - 1, count).round().astype(int).tolist()
     assert found.indices == expected
-    assert [read_number(frame) for frame in found.frames] == expected
+    assert [number_of(frame) for frame in found.frames] == expected
     assert found.info.frames == total
     assert all(frame.dtype == np.uint8 and frame.shape == (48, 160, 3) for frame in found.frames)
     assert found.times_us == sorted(found.times_us)
 
 
-def test_more_frames_than_there_are_repeat(videos: Videos, read_number: ReadNumber) -> None:
+def test_more_frames_than_there_are_repeat(videos: Videos) -> None:
     found = frames_of(videos["raw"], 100)
     assert found.indices == np.linspace(0, 39, 100).round().astype(int).tolist()
-    assert [read_number(frame) for frame in found.frames] == found.indices
+    assert [number_of(frame) for frame in found.frames] == found.indices
 
 
 @pytest.mark.parametrize("name", ["gop12", "open_gop", "vfr", "mkv", "raw", "vp8"])
 @settings(max_examples=12)
 @given(data=st.data())
-def test_any_order_of_frames(videos: Videos, read_number: ReadNumber, name: str, data: st.DataObject) -> None:
+def test_any_order_of_frames(videos: Videos, name: str, data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, FRAMES[name] - 1), min_size=1, max_size=8))
     with VideoFile(videos[name]) as video:
-        assert [read_number(video.to_rgb(video.frame(index))) for index in order] == order
+        assert [number_of(video.to_rgb(video.frame(index))) for index in order] == order
 
 
 def test_short_gops_are_sought_and_long_ones_decoded_on(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,13 +120,13 @@ def test_a_turned_video_stands_upright(videos: Videos, tmp_path: Path, angle: in
     assert info_of(tmp_path / "turned.mp4").width == found.frames[0].shape[1]
 
 
-def test_the_player_finds_the_frame_of_any_moment(videos: Videos, read_number: ReadNumber) -> None:
+def test_the_player_finds_the_frame_of_any_moment(videos: Videos) -> None:
     player = VideoPlayer(videos["vfr"])
     starts = [(n * 33 + (n % 7) * 4) * 1000 for n in range(60)]
     for t_us in (0, starts[7], starts[7] - 1, starts[30] + 500, starts[3], -5, 10**9):
         shown = player.frame_at(t_us)
         expected = max((n for n in range(60) if starts[n] <= t_us), default=0)
-        assert (shown.index, read_number(shown.picture), shown.time_us) == (expected, expected, starts[expected])
+        assert (shown.index, number_of(shown.picture), shown.time_us) == (expected, expected, starts[expected])
     assert player.duration_us > starts[-1]
     player.close()
     with pytest.raises(UserError, match="closed"):
@@ -135,19 +134,26 @@ def test_the_player_finds_the_frame_of_any_moment(videos: Videos, read_number: R
     player.close()
 
 
+def starts_of(path: Path) -> list[int]:
+    with open_video(path) as video:
+        assert isinstance(video, VideoFile)
+        return [video.table.time_us(index) for index in range(len(video.table))]
+
+
 def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     player = VideoPlayer(videos["gop250"], longest_edge=80)
-    assert player.frame(40).picture.shape == (24, 80, 3)
+    starts = starts_of(videos["gop250"])
+    assert player.frame_at(starts[40]).picture.shape == (24, 80, 3)
     monkeypatch.setattr(VideoFile, "walk", lambda *_: pytest.fail("decoded again"))
-    assert [player.frame(index).index for index in range(40, 28, -1)] == list(range(40, 28, -1))
+    assert [player.frame_at(starts[index]).index for index in range(40, 28, -1)] == list(range(40, 28, -1))
     player.close()
 
 
 def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evprof.loaders.videos.player.CACHE_BYTES", 4 * 160 * 48 * 3)
     player = VideoPlayer(videos["gop12"])
-    for index in range(0, 100, 9):
-        player.frame(index)
+    for start_us in starts_of(videos["gop12"])[:100:9]:
+        player.frame_at(start_us)
         assert len(player._kept) <= 4
         assert player._kept_bytes == sum(picture.nbytes for picture in player._kept.values())
     player.close()

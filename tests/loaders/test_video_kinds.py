@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +15,13 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
-
-ReadNumber = Callable[[np.ndarray], int]
-Paint = Callable[[int], np.ndarray]
-Write = Callable[..., Path]
+from painted_videos import number_of, paint, write_video
 
 X264 = {"sc_threshold": "0", "preset": "veryfast"}
 UNEVEN_MS = [40 + 10 * (n % 3) for n in range(30)]
 
 
-def write_animation(path: Path, paint: Paint, **options: object) -> Path:
+def write_animation(path: Path, **options: Any) -> Path:
     """Thirty painted pictures at uneven times."""
     pictures = [Image.fromarray(paint(n)) for n in range(30)]
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=UNEVEN_MS, **options)
@@ -31,35 +29,35 @@ def write_animation(path: Path, paint: Paint, **options: object) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory, write_painted: Write, paint_number: Paint) -> dict[str, Path]:
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Name -> file."""
     folder = tmp_path_factory.mktemp("kinds")
     hevc = {"preset": "ultrafast", "x265-params": "log-level=none:bframes=3:keyint=20"}
     vp9 = {"deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", "lag-in-frames": "16"}
     return {
-        "hevc": write_painted(folder / "hevc.mp4", 60, codec="libx265", gop=20, b_frames=3, options=hevc),
-        "vp9": write_painted(folder / "vp9.webm", 60, codec="libvpx-vp9", gop=20, b_frames=0, options=vp9),
-        "mpeg2": write_painted(folder / "mpeg2.mpg", 60, codec="mpeg2video"),
-        "flv": write_painted(folder / "h264.flv", 60, options=X264),
-        "late mkv": write_painted(folder / "late.mkv", 60, options=X264, ticks=lambda n: 5000 + n * 33),
-        "late mp4": write_painted(folder / "late.mp4", 60, options=X264, ticks=lambda n: 5000 + n * 33),
-        "gif": write_animation(folder / "a.gif", paint_number, loop=0),
-        "apng": write_animation(folder / "a.png", paint_number),
+        "hevc": write_video(folder / "hevc.mp4", 60, codec="libx265", gop=20, b_frames=3, options=hevc),
+        "vp9": write_video(folder / "vp9.webm", 60, codec="libvpx-vp9", gop=20, b_frames=0, options=vp9),
+        "mpeg2": write_video(folder / "mpeg2.mpg", 60, codec="mpeg2video"),
+        "flv": write_video(folder / "h264.flv", 60, options=X264),
+        "late mkv": write_video(folder / "late.mkv", 60, options=X264, ticks=lambda n: 5000 + n * 33),
+        "late mp4": write_video(folder / "late.mp4", 60, options=X264, ticks=lambda n: 5000 + n * 33),
+        "gif": write_animation(folder / "a.gif", loop=0),
+        "apng": write_animation(folder / "a.png"),
     }
 
 
 @pytest.mark.parametrize("name", ["hevc", "vp9", "mpeg2", "flv", "late mkv", "late mp4", "gif", "apng"])
-def test_every_kind_gives_the_frames_asked_for(kinds: dict[str, Path], read_number: ReadNumber, name: str) -> None:
+def test_every_kind_gives_the_frames_asked_for(kinds: dict[str, Path], name: str) -> None:
     with open_video(kinds[name]) as video:
         total = len(video.table)
         assert total == (30 if name in ("gif", "apng") else 60)
         found = video.read_uniform(8)
-        assert [read_number(picture) for picture in found.frames] == found.indices
+        assert [number_of(picture) for picture in found.frames] == found.indices
         assert found.indices == np.linspace(0, total - 1, 8).round().astype(int).tolist()
         assert found.times_us[0] == 0
         order = [41 % total, 3, 40 % total, 4, total - 1, 0]
         again = video.read_at([video.table.time_us(index) for index in order])
-        assert [read_number(picture) for picture in again.frames] == order
+        assert [number_of(picture) for picture in again.frames] == order
 
 
 @pytest.mark.parametrize("name", ["gif", "apng"])
@@ -77,25 +75,21 @@ def test_animations_are_timed_and_drawn_as_they_are_played(kinds: dict[str, Path
             assert (found == played[index]).all()
 
 
-def test_frames_before_an_edit_begins_do_not_count(
-    write_painted: Write, tmp_path: Path, read_number: ReadNumber
-) -> None:
-    path = write_painted(tmp_path / "edit.mp4", 60, options=X264, ticks=lambda n: n * 33 - 200)
+def test_frames_before_an_edit_begins_do_not_count(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "edit.mp4", 60, options=X264, ticks=lambda n: n * 33 - 200)
     with open_video(path) as video:
         found = video.read_uniform(8)
     # 200 ms before zero are cut away by the edit list: the frames 0 to 6.
-    assert [read_number(picture) for picture in found.frames] == [index + 7 for index in found.indices]
+    assert [number_of(picture) for picture in found.frames] == [index + 7 for index in found.indices]
     assert found.info.frames == 53
     assert found.times_us[0] == 0
 
 
-def test_frames_are_not_lost_where_nothing_tells_their_order(
-    write_painted: Write, tmp_path: Path, read_number: ReadNumber
-) -> None:
+def test_frames_are_not_lost_where_nothing_tells_their_order(tmp_path: Path) -> None:
     import av
 
     x264 = X264 | {"x264-params": "b-pyramid=normal:b-adapt=0"}
-    whole = write_painted(tmp_path / "whole.mkv", 120, gop=60, b_frames=7, options=x264).read_bytes()
+    whole = write_video(tmp_path / "whole.mkv", 120, gop=60, b_frames=7, options=x264).read_bytes()
     with av.open(str(tmp_path / "whole.mkv")) as container:
         extradata = bytes(container.streams.video[0].codec_context.extradata or b"")
 
@@ -120,18 +114,18 @@ def test_frames_are_not_lost_where_nothing_tells_their_order(
         pytest.fail("no such bit")
     with open_video(path) as video:
         found = video.read_uniform(120)
-    assert [read_number(picture) for picture in found.frames] == list(range(120))
+    assert [number_of(picture) for picture in found.frames] == list(range(120))
     with VideoFile(path) as video:
-        assert [read_number(video.to_rgb(video.frame(index))) for index in range(120)] == list(range(120))
+        assert [number_of(video.to_rgb(video.frame(index))) for index in range(120)] == list(range(120))
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_a_turned_video_stands_upright_whoever_decodes(
-    write_painted: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     import av
 
-    plain = write_painted(tmp_path / f"plain.{suffix}", 60, options=X264)
+    plain = write_video(tmp_path / f"plain.{suffix}", 60, options=X264)
     turned = tmp_path / f"turned.{suffix}"
     with av.open(str(plain)) as source, av.open(str(turned), "w") as sink:
         stream = source.streams.video[0]
@@ -152,8 +146,8 @@ def test_a_turned_video_stands_upright_whoever_decodes(
             assert (np.rot90(one, turns) == other).all()
 
 
-def test_animated_webp_is_refused_in_a_sentence(tmp_path: Path, paint_number: Paint) -> None:
-    path = write_animation(tmp_path / "a.webp", paint_number, lossless=True)
+def test_animated_webp_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = write_animation(tmp_path / "a.webp", lossless=True)
     with pytest.raises(UserError, match=r"a\.webp: "):
         open_video(path)
 
@@ -162,14 +156,14 @@ def test_animated_webp_is_refused_in_a_sentence(tmp_path: Path, paint_number: Pa
 
 
 def test_damaged_videos_and_pictures_are_read_or_refused(
-    survives_damage: Callable[..., dict[str, str]], kinds: dict[str, Path], videos: dict[str, Path], paint_number: Paint
+    survives_damage: Callable[..., dict[str, str]], kinds: dict[str, Path], videos: dict[str, Path]
 ) -> None:
     originals = {"a.gif": kinds["gif"].read_bytes(), "a.apng": kinds["apng"].read_bytes()}
     originals |= {f"{name}.video": videos[name].read_bytes() for name in ("gop12", "mkv", "ts")}
-    originals["b.png"] = encode_png(paint_number(5))
+    originals["b.png"] = encode_png(paint(5))
     for suffix in ("jpg", "bmp", "tiff", "webp"):
         buffer = io.BytesIO()
-        Image.fromarray(paint_number(5)).save(buffer, format={"jpg": "jpeg"}.get(suffix, suffix))
+        Image.fromarray(paint(5)).save(buffer, format={"jpg": "jpeg"}.get(suffix, suffix))
         originals[f"b.{suffix}"] = buffer.getvalue()
     ended = survives_damage(originals, 60, kind="video")
     assert {"read", "refused"} == set(ended.values())

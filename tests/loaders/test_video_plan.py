@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +30,8 @@ from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.spare_frames import spare_frames_of
 from evprof.loaders.videos.track import VideoTrack
+from painted_videos import number_of, write_video
 
-ReadNumber = Callable[[np.ndarray], int]
 HD = 1280 * 720
 
 
@@ -158,11 +156,11 @@ def test_hevc_pictures_that_are_references() -> None:
 
 
 @pytest.fixture(scope="module")
-def hevc(tmp_path_factory: pytest.TempPathFactory, write_painted: Callable[..., Path]) -> dict[str, Path]:
+def hevc(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """With one temporal layer, and with two."""
     folder = tmp_path_factory.mktemp("hevc")
     return {
-        name: write_painted(
+        name: write_video(
             folder / f"{place}.mp4",
             90,
             codec="libx265",
@@ -207,16 +205,14 @@ def four_decoders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["gop12", "open_gop", "mkv", "vfr", "ts", "vp8", "avi"])
-def test_several_decoders_bring_the_frames_of_one(
-    videos: dict[str, Path], read_number: ReadNumber, four_decoders: list[str], name: str
-) -> None:
+def test_several_decoders_bring_the_frames_of_one(videos: dict[str, Path], four_decoders: list[str], name: str) -> None:
     for _ in range(3):
         with VideoFile(videos[name]) as video:
             found = video.read_uniform(8)
             again = video.read_at([found.times_us[5], found.times_us[2]])
-        assert [read_number(frame) for frame in found.frames] == found.indices
+        assert [number_of(frame) for frame in found.frames] == found.indices
         assert again.indices == [found.indices[5], found.indices[2]]
-        assert [read_number(frame) for frame in again.frames] == again.indices
+        assert [number_of(frame) for frame in again.frames] == again.indices
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("evprof-decoder")]
 
 
@@ -268,7 +264,7 @@ def test_the_error_of_any_decoder_reaches_who_asked(
 
 
 def test_a_file_that_cannot_be_opened_again_is_read_by_one(
-    videos: dict[str, Path], read_number: ReadNumber, four_decoders: list[str], monkeypatch: pytest.MonkeyPatch
+    videos: dict[str, Path], four_decoders: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: VideoTrack, threads: int) -> VideoTrack:
         raise UserError("too many open files.")
@@ -276,7 +272,7 @@ def test_a_file_that_cannot_be_opened_again_is_read_by_one(
     monkeypatch.setattr(VideoTrack, "another", refuse)
     with VideoFile(videos["gop12"]) as video:
         found = video.read_uniform(8)
-    assert [read_number(frame) for frame in found.frames] == found.indices
+    assert [number_of(frame) for frame in found.frames] == found.indices
     assert set(four_decoders) == {"MainThread"}
 
 
@@ -284,7 +280,7 @@ def test_a_file_that_cannot_be_opened_again_is_read_by_one(
 
 
 @pytest.mark.parametrize("name", ["vfr", "open_gop", "raw"])
-def test_windows_and_times(videos: dict[str, Path], read_number: ReadNumber, name: str) -> None:
+def test_windows_and_times(videos: dict[str, Path], name: str) -> None:
     with open_video(videos[name]) as video:
         times = [video.table.time_us(index) for index in range(len(video.table))]
         found = video.read_uniform(4, (times[10], times[30]))
@@ -295,7 +291,7 @@ def test_windows_and_times(videos: dict[str, Path], read_number: ReadNumber, nam
         asked = video.read_at([times[20], times[5] + 1, times[20] - 1, 2**62, -(2**62)])
         assert asked.indices == [20, 5, 19, len(times) - 1, 0]
         for frames in (found, asked):
-            assert [read_number(frame) for frame in frames.frames] == frames.indices
+            assert [number_of(frame) for frame in frames.frames] == frames.indices
             assert frames.times_us == [times[index] for index in frames.indices]
         with pytest.raises(UserError, match="shows no frame"):
             video.read_uniform(2, (times[-1] + 1_000_000, times[-1] + 2_000_000))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from evprof.core.errors import USAGE, UserError
 from evprof.loaders.videos.opening import open_video
-
-ReadNumber = Callable[[np.ndarray], int]
+from painted_videos import number_of
 
 
 class Tensor:
@@ -26,7 +25,7 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         return self.values
 
-    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: object = None) -> np.ndarray:
         return np.asarray(self.values, dtype=dtype)
 
 
@@ -72,14 +71,12 @@ def use(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
     return library
 
 
-def test_torchcodec_decodes_when_asked(
-    videos: dict[str, Path], read_number: ReadNumber, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torchcodec_decodes_when_asked(videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     library = use(monkeypatch, Library())
     with open_video(videos["gop12"], decoder="torchcodec") as video:
         found = video.read_uniform(4)
         again = video.read_at([0, 0])
-    assert [read_number(picture) for picture in found.frames] == [0, 33, 66, 99]
+    assert [number_of(picture) for picture in found.frames] == [0, 33, 66, 99]
     assert library.asked == [[0, 33, 66, 99], [0]]
     assert [found.decoder, again.decoder] == ["torchcodec", "torchcodec"]
     assert found.info.rotation == 0
@@ -88,13 +85,11 @@ def test_torchcodec_decodes_when_asked(
 @pytest.mark.parametrize(
     "library", [Library(shift=1), Library(rotation=90), Library(error=RuntimeError("no such frame"))]
 )
-def test_other_frames_are_not_taken(
-    videos: dict[str, Path], read_number: ReadNumber, monkeypatch: pytest.MonkeyPatch, library: Library
-) -> None:
+def test_other_frames_are_not_taken(videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch, library: Library) -> None:
     use(monkeypatch, library)
     with open_video(videos["gop12"], decoder="torchcodec") as video:
         found = video.read_uniform(4)
-    assert [read_number(picture) for picture in found.frames] == [0, 33, 66, 99]
+    assert [number_of(picture) for picture in found.frames] == [0, 33, 66, 99]
     assert found.decoder == "pyav"
 
 

@@ -28,6 +28,7 @@ from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.mp4 import Encoding, write_mp4
 from evprof.loaders.writers.npy import write_npy
 from evprof.loaders.writers.npz import write_npz
+from painted_videos import number_of
 
 WRITERS: dict[str, Callable[..., int]] = {
     "dict.npy": write_npy,
@@ -214,7 +215,7 @@ def decoded(video: VideoFile) -> Iterator[tuple[int, object]]:
 
 
 @pytest.mark.parametrize(("gop", "b_frames"), [(1, 0), (4, 0), (7, 3), (12, 2)])
-def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, videos, read_number, tmp_path) -> None:
+def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, videos, tmp_path) -> None:
     import av
 
     with VideoFile(videos["vfr"]) as source:
@@ -229,7 +230,7 @@ def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, vide
         assert (av.video.frame.PictureType.B in types) == bool(b_frames and gop > 1)
     with VideoFile(tmp_path / "a.mp4") as video:
         found = video.read_uniform(60)
-        assert [read_number(picture) for picture in found.frames] == list(range(60))
+        assert [number_of(picture) for picture in found.frames] == list(range(60))
         assert found.times_us == wanted
     assert slices_of(tmp_path / "a.mp4") == {1}
 

@@ -11,6 +11,7 @@ from evprof.core.recording import Recording
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunBook, RunLog
+from told import told
 
 MS = 1_000_000
 ZERO = 5_000 * MS
@@ -49,8 +50,9 @@ class RunScript:
             repeat=0,
             role=role,
             mode=mode,
-            settings={"max_new_tokens": 16, "temperature": 0.0, "gamma": 3},
-            sample={"events": None, "video": {"path": "a.mp4"}, "prompt": "What?"},
+            **told(
+                {"max_new_tokens": 16, "temperature": 0.0, "gamma": 3}, {"video": {"path": "a.mp4"}, "prompt": "What?"}
+            ),
             start_ns=ZERO,
             models={role: model()},
             setup={role: SetupFacts()},

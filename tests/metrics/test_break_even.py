@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def speculative(
     rounds: Sequence[tuple[int, int, float, float]], *, gap: float = 0.0, prepare: float = 0.0, finish: float = 0.0
 ) -> RunLog:
     """(drafted, accepted, ms drafting, ms verifying) of each round, one after the other in decode."""
-    run = RunLog(RunInfo(2, 2, 0, "target", "speculative", {}, {}, status="finished", start_ns=0))
+    run = RunLog(RunInfo(2, 2, 0, "target", "speculative", status="finished", start_ns=0))
     run.absorb(TokenRecord(2, "target", 0, 5, "target", -1, 0, ""))
     at = prepare
     for index, (drafted, accepted, draft, verify) in enumerate(rounds):
@@ -240,7 +241,7 @@ def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, specu
     assert whole.interval[0] <= whole.speedup <= whole.interval[1]
     assert found["decode"].speedup == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
     for run in runs:
-        run.info.settings = {**run.info.settings, "temperature": 0.7}  # drawn, and of another length
+        run.info.settings = replace(run.info.settings, temperature=0.7)  # drawn, and of another length
     assert [entry.basis for entry in measured(runs[-1], runs)] == ["decode"]
 
 
@@ -297,7 +298,7 @@ def test_expected_table_has_document_002_beside(script, plain_writer, speculativ
 
 
 def plain_of(step_ms: float, tokens: int) -> RunLog:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", {}, {}, status="finished", start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", status="finished", start_ns=0))
     for place in range(tokens):
         run.absorb(TokenRecord(1, "target", place, 5, "target", -1, round(place * step_ms * MS), ""))
     run.absorb(SpanRecord(1, 1, -1, 2, "target", "decode", 0, round(step_ms * (tokens - 1) * MS)))

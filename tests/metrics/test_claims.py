@@ -213,13 +213,18 @@ def test_two_figures_for_one_prefill(
     draft = pair[0].with_(stages={"prefill": prefill})
     cold = pair[0].with_(stages={"prefill": 114.4}, samples=1, is_warmup=True).runs(500)
     asked = evidence(draft, warmups=cold)
-    _verdict(speed.prefill_of_000(asked), of_000, "cold pass took 114.4 ms, as 000 says", "clocks are not told")
-    _verdict(speed.prefill_of_002(asked), of_002)
+    _verdict(
+        speed.warm_prefill(speed.PREFILL_000, asked),
+        of_000,
+        "cold pass took 114.4 ms, as 000 says",
+        "clocks are not told",
+    )
+    _verdict(speed.warm_prefill(speed.PREFILL_002, asked), of_002)
     clocked = draft.with_(is_imported=False, model=GPU, environment={"gpu": {"clocks_mhz": 1410}})
-    _verdict(speed.prefill_of_002(evidence(clocked)), of_002, "GPU clocks 1410 MHz")
+    _verdict(speed.warm_prefill(speed.PREFILL_002, evidence(clocked)), of_002, "GPU clocks 1410 MHz")
     for change in ({"quantization": "nf4"}, {"dtype": "float32"}):
-        assert speed.prefill_of_002(evidence(draft.with_(model=change))).verdict == NOT_MEASURED
-    assert speed.prefill_of_002(evidence(draft.with_(prompt=900))).verdict == NOT_MEASURED
+        assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(model=change))).verdict == NOT_MEASURED
+    assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(prompt=900))).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize(("prefill", "verdict"), [(81.0, CONFIRMED), (100.0, REFUTED), (75.0, REFUTED)])

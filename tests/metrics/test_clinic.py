@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation import clinic
 from evprof.metrics.speculation.outcome import acceptance, draft_depth
@@ -27,7 +29,7 @@ ROUNDS = st.lists(
 
 def run_of(rounds: list[tuple[int, int, bool, bool]], tree: str = "") -> RunLog:
     """(drafted, accepted, ends with its last accepted token, hidden) of each round."""
-    log = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    log = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     log.info.speculation = SpeculationFacts("drafter", "eagle", tree=tree)
     for index, (drafted, accepted, ends, hidden) in enumerate(rounds):
         emitted = accepted if ends and accepted else accepted + 1
@@ -70,7 +72,7 @@ def test_values_are_the_quotients_of_their_counts_and_agree_with_acceptance(roun
     assert found[clinic.DRAFT_RATE].value == counts.draft_acceptance_rate
     assert found[clinic.TOKEN_RATE].value == counts.token_acceptance_rate
     assert found[clinic.LENGTH].value == pytest.approx(counts.mean_acceptance_length)
-    assert found[clinic.EFFICIENCY].value == counts.tokens_per_round
+    assert found[clinic.EFFICIENCY].value == (counts.emitted / counts.rounds if counts.rounds else None)
     without, whole = found[clinic.LENGTH_WITHOUT].value, found[clinic.LENGTH].value
     assert without is not None
     assert whole == pytest.approx(without + 1)
@@ -140,8 +142,8 @@ def test_a_tree_has_levels() -> None:
 
 
 def answer(role: str, mode: str, ids: list[int], run_id: int = 1) -> RunLog:
-    sample = {"prompt": "What?", "events": {"path": "a.npy"}, "video": {"path": "a.mp4"}}
-    log = RunLog(RunInfo(run_id, run_id, 0, role, mode, {}, sample, status="finished"))
+    sample = Sample("a.npy", "a.mp4", "What?")
+    log = RunLog(RunInfo(run_id, run_id, 0, role, mode, sample=sample, status="finished"))
     for place, token_id in enumerate(ids):
         log.absorb(TokenRecord(run_id, role, place, token_id, "target", -1, 0, ""))
     return log
@@ -155,7 +157,7 @@ def test_token_match_counts_the_same_id_at_the_same_position() -> None:
     assert clinic.plain_answer(run, [run, draft]) is draft
     assert clinic.plain_answer(run, [answer("target", "target", [5], 3)]) is None
     asked_else = answer("draft", "draft", [5], 4)
-    asked_else.info.sample["prompt"] = "Why?"
+    asked_else.info.sample = replace(asked_else.info.sample, prompt="Why?")
     assert clinic.plain_answer(run, [asked_else]) is None
     run.info.speculation = SpeculationFacts("drafter", "model", alignment="re-encoded")
     assert by_name(clinic.definitions(run, draft))[clinic.MATCH].value is None

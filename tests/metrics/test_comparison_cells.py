@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -31,13 +32,13 @@ def cell(script, plain_writer) -> Cell:
         role: str = "target",
     ) -> list[RunLog]:
         chance = np.random.default_rng(first_id)
-        runs = []
+        runs: list[RunLog] = []
         for repeat in range(repeats):
             for sample, scale in scales.items():
                 builder = script(first_id + len(runs), role=role, mode=mode)
                 run = plain_writer(builder, scale=scale * chance.uniform(0.9, 1.1))
                 run.info.cell, run.info.repeat = name, repeat
-                run.info.sample = {**run.info.sample, "name": sample, "video": {"path": f"{sample}.mp4"}}
+                run.info.sample = replace(run.info.sample, name=sample, video_path=f"{sample}.mp4")
                 runs.append(run)
         return runs
 
@@ -51,7 +52,7 @@ def scales(times: float = 1.0) -> dict[str, float]:
 def by_sample(runs: list[RunLog]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for run in runs:
-        found.setdefault(run.info.sample["name"], []).append(stages.total_ms(run) or 0)
+        found.setdefault(run.info.sample.name, []).append(stages.total_ms(run) or 0)
     return {name: fmean(values) for name, values in found.items()}
 
 
@@ -97,7 +98,7 @@ def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None
     assert row.ci95 is not None
     assert row.ci95[0] is None
     assert row.ci95[1] == pytest.approx(ratio_interval(one, two, paired=False))
-    pair = comparison.pair_document(*listed)
+    pair = comparison.pair_document(listed[0], listed[1])
     assert pair["samples"] is None
     assert sum(part["delta_ms"] for part in pair["contributions"]) == pytest.approx(fmean(two) - fmean(one))
     assert all(part["ci95"][0] < part["delta_ms"] < part["ci95"][1] for part in pair["contributions"][2:4])
@@ -106,7 +107,7 @@ def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None
 
 def test_prompts_tell_samples_apart(cell) -> None:
     runs = cell("8 frames", 1, {"a": 1.0, "b": 2.0})
-    runs[1].info.sample = {**runs[0].info.sample, "prompt": "Why?"}
+    runs[1].info.sample = replace(runs[0].info.sample, prompt="Why?")
     (column,) = comparison.columns(runs)
     assert list(column.samples()) == [("a", "What?"), ("a", "Why?")]
 
@@ -115,7 +116,7 @@ def test_prompts_tell_samples_apart(cell) -> None:
 def test_parts_of_cells_add_up_to_the_difference_of_means(cell, basis: str) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
     listed = comparison.columns([*slow, *fast])
-    pair = comparison.pair_document(*listed, basis)
+    pair = comparison.pair_document(listed[0], listed[1], basis)
     assert pair["samples"] == 5
     one, two = (
         {name: fmean(stages.total_ms(run, basis) or 0 for run in runs) for name, runs in found}
@@ -138,9 +139,10 @@ def test_generation_of_cells_is_the_ratio_of_mean_decode_times(cell, script, pla
     slow, fast = cell("8 frames", 1, scales()), []
     for place, name in enumerate(SAMPLES):
         run = plain_writer(script(101 + place), scale=0.5, tokens=tuple(range(5 + place)))
-        run.info.cell, run.info.sample = "1 frame", {**run.info.sample, "name": name}
+        run.info.cell, run.info.sample = "1 frame", replace(run.info.sample, name=name)
         fast.append(run)
-    pair = comparison.pair_document(*comparison.columns([*slow, *fast]))
+    one, two = comparison.columns([*slow, *fast])
+    pair = comparison.pair_document(one, two)
     decode = [fmean(stages.stage_ms(run, "decode") or 0 for run in runs) for runs in (slow, fast)]
     steps = [fmean(decoding.decode_steps(run) or 0 for run in runs) for runs in (slow, fast)]
     assert pair["generation"]["product"] == pytest.approx(decode[1] / decode[0])
@@ -204,7 +206,7 @@ def test_every_other_column_has_its_pair(cell) -> None:
 def test_only_what_differs_is_left_when_asked_for(cell) -> None:
     slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.25))
     for run in fast:
-        run.info.settings = {**run.info.settings, "frames": 1}
+        run.info.settings = replace(run.info.settings, frames=1)
     listed = comparison.columns([*slow, *fast])
     whole = comparison.compare_document(listed, listed[0])
     short = comparison.compare_document(listed, listed[0], differences_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from evprof.metrics.comparison import document as comparison
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.partition import Shape, answers, composites, partition
 
-FACTS = {"path": "old.json", "family": "old", "row": 1}
+FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
 
 @pytest.fixture

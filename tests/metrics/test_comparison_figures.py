@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import UserError
+from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.comparison import document as comparison
 from evprof.metrics.figures import stages
 
@@ -55,7 +56,7 @@ def test_document_and_bases(pair) -> None:
 
 @pytest.mark.parametrize("basis", comparison.BASES)
 def test_contributions_add_up_to_the_difference(pair, basis) -> None:
-    parts = comparison.contributions(*pair, basis)
+    parts = comparison.contributions(pair[0], pair[1], basis)
     totals = [stages.total_ms(run, basis) for run in pair]
     assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
     assert sum(part["share"] for part in parts) == pytest.approx(1)
@@ -142,7 +143,7 @@ def test_columns_that_differ_in_a_switch_have_other_labels(script, plain_writer)
     runs = [plain_writer(script(number)) for number in (1, 2)]
     for run in runs:
         run.info.group_id = run.run_id
-    runs[1].info.settings = {**runs[1].info.settings, "switches": {"visual_keep": 0.5}}
+    runs[1].info.settings = replace(runs[1].info.settings, switches=Switches(visual_keep=0.5))
     plain, pruned = (column.label for column in comparison.columns(runs))
     assert pruned == plain.replace("1 ·", "2 ·", 1) + " · keep 0.5"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def measured(script, plain_writer):
         for place, scale in enumerate(scales):
             run = plain_writer(script(place + 1), scale=scale)
             run.info.cell, run.info.repeat = cell, place // len(names)
-            run.info.sample = {**run.info.sample, "name": names[place % len(names)]}
+            run.info.sample = replace(run.info.sample, name=names[place % len(names)])
             run.info.started_at = f"2026-01-24T20:{place:02d}:00.000+00:00"
             runs.append(run)
         return comparison.columns(runs)[0]

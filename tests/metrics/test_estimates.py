@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evprof.core.sample import Sample
 from evprof.metrics.arithmetic.statistics import mean_interval, ratio_interval
 from evprof.metrics.estimates.estimates import Observation, difference_of, mean_of, observe, ratio_of
 
@@ -63,8 +64,7 @@ def test_nothing_is_none() -> None:
 
 def test_runs_tell_scene_and_process(script, plain_writer) -> None:
     run = plain_writer(script(1))
-    clip = {"events": {"path": "d/000001_*.png"}, "video": {"path": "a.mp4"}, "prompt": "What?", "name": "one"}
-    run.info.sample = clip
+    run.info.sample = Sample("d/000001_*.png", "a.mp4", "What?", "one")
     (found,) = observe([run], lambda _: 1.0, "old.evprof")
     assert (found.scene, found.sample, found.session) == ("d", ("one", "What?"), "old.evprof")
     run.info.environment = {"engine_session": "7f"}

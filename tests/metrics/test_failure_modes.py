@@ -77,7 +77,7 @@ def run_with(answer: str, *rounds: tuple[str, int, int], knows_rounds: bool = Tr
     Ids are places in a vocabulary of all pieces.
     """
     words = list(dict.fromkeys([*pieces(answer), *(piece for text, _, _ in rounds for piece in pieces(text))]))
-    run = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    run = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     of_place = [-1]
     for index, (_, _, emitted) in enumerate(rounds):
         of_place += [index] * emitted

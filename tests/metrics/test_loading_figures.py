@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.run_info import LoadingFacts, RunInfo
-from evprof.export.tables import tables
 from evprof.export.trace_slices import slices_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.loading import Loading, loading_of
+from exported import tables
 
 
 def with_load(script, parts, facts: LoadingFacts | None):

@@ -8,11 +8,13 @@ import pytest
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation import payoff
 from evprof.metrics.speculation.outcome import preparation_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
+from told import told
 
 TOKENS = 10
 STEP = 10.0
@@ -47,7 +49,7 @@ def hidden(
         group_id=2,
         repeat=run_id,
         speculation=SpeculationFacts("drafter", "model", transfer_bytes=48, transfer_ms=0.2),
-        settings={"max_new_tokens": 16, "temperature": 0.0, "gamma": 3},
+        **told({"max_new_tokens": 16, "temperature": 0.0, "gamma": 3}),
     )
     for name, start, end in (
         ("load", 0, 20),
@@ -197,7 +199,7 @@ def test_the_drafts_own_contention(script: Callable, plain_run: RunLog) -> None:
     log.info.models = {"draft": facts}
     listed[1].info.models = {**listed[1].info.models, "draft": facts}
     for run in (log, listed[1]):
-        run.info.sample = {"events": {"path": "a.npy"}, "video": {"path": "a.mp4"}, "prompt": "What?"}
+        run.info.sample = Sample("a.npy", "a.mp4", "What?")
     found = window_of(listed[1], [*listed, log])
     assert found is not None
     assert found.draft_contention_ms == 15

@@ -15,7 +15,6 @@ def test_vicuna_7b_has_its_published_size() -> None:
     assert VICUNA.parameters == 6_738_415_616
     assert roofline.weight_bytes_per_token(VICUNA, 2) == 13_214_687_232
     assert roofline.kv_bytes_per_position(VICUNA, 2) == 512 * 1024
-    assert roofline.decode_bytes(VICUNA, 4643, 2, 2) == 13_214_687_232 + 4643 * 524_288
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_clip_l14_at_336_is_near_its_published_operations() -> None:
 def test_shares_of_the_limit() -> None:
     assert roofline.bandwidth_share(13.2e9, 0.010, 2000e9) == pytest.approx(0.66)
     assert roofline.compute_share(9e12, 0.030, 600e12) == pytest.approx(0.5)
-    per_token = roofline.decode_bytes(VICUNA, 640, 2, 2)
+    per_token = roofline.weight_bytes_per_token(VICUNA, 2) + 640 * roofline.kv_bytes_per_position(VICUNA, 2)
     at_the_ceiling_s = 1 / roofline.decode_ceiling_tok_s(2039e9, per_token)
     assert roofline.bandwidth_share(per_token, at_the_ceiling_s, 2039e9) == pytest.approx(1)
 

@@ -7,6 +7,7 @@ import json
 import evprof
 from evprof.core.run_info import SetupFacts
 from evprof.metrics.document import run_document, session_document
+from told import told
 
 
 def names(text: str) -> list[str]:
@@ -66,7 +67,7 @@ def test_a_plain_run(plain_run) -> None:
     assert document["setup"] == {"import_ms": None, "weights_ms": 12.0, "compile_ms": None}
     assert document["draft"] is None
     assert document["speculation"] is None
-    assert document["sample"]["video"] == {"path": "a.mp4"}
+    assert document["sample"]["video"] == {"path": "a.mp4", "offset_ms": 0.0}
     assert document["sample"]["events"] is None
     assert document["token_ids"] == [7, 8, 9, 2]
     assert document["text"] == "t7 t8 t9"
@@ -101,7 +102,7 @@ def test_a_run_that_just_began(script) -> None:
 
 
 def test_bare_paths_stand_in_for_an_undescribed_sample(script) -> None:
-    run = script().begin(sample={"events_path": "e.npy", "video_path": None, "prompt": "?"})
+    run = script().begin(**told(sample={"events_path": "e.npy", "video_path": None, "prompt": "?"}))
     assert run_document(run.log())["sample"]["events"] == {"path": "e.npy"}
     assert run_document(run.log())["sample"]["video"] is None
 

@@ -25,7 +25,7 @@ CEILING = {
 
 
 def model(**changes: Any) -> ModelFacts:
-    values = {
+    values: dict[str, Any] = {
         "name": "tiny",
         "family": "eventgpt",
         "model_type": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_session_weighs_its_runs_against_each_other(script, plain_writer, spec
     known = session_document([run], others=[plain, run])["runs"]
     assert len(known) == 1
     assert known[0]["speculation"] == found
-    run.info.sample["name"] = "another"
+    run.info.sample = replace(run.info.sample, name="another")
     assert session_document([plain, run])["runs"][1]["speculation"]["prediction"] is None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from evprof.core.records import RoundRecord
 from evprof.core.run_info import RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
+from evprof.core.run_settings import settings_from_json
+from evprof.core.sample import Sample
 from evprof.metrics.configurations.baselines import baseline_of
 from evprof.metrics.speculation import outcome as speculation
 from evprof.metrics.speculation.payoff import payoff_of, step_ms_of
@@ -24,7 +28,7 @@ ROUNDS = st.lists(
 
 
 def run_of(rounds: list[tuple[int, int, bool, bool]]) -> RunLog:
-    log = RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    log = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     for index, (drafted, accepted, clipped, hidden) in enumerate(rounds):
         last = index == len(rounds) - 1
         emitted = accepted if clipped and last and accepted else accepted + 1
@@ -75,7 +79,6 @@ def test_counts_of_a_run(speculative_run) -> None:
     assert counts.per_position == (3, 2, 1)
     assert counts.draft_acceptance_rate == 0.5
     assert counts.mean_acceptance_length == 2.5
-    assert counts.tokens_per_round == 2.25
     assert counts.token_acceptance_rate == 6 / 8
     assert len(speculative_run.tokens) == 1 + counts.emitted
     assert len(speculative_run.rejected) == 2
@@ -109,7 +112,7 @@ def test_repeats_of_one_greedy_answer_are_one_observation() -> None:
     assert len(speculation.distinct_answers(repeats)) == 1
     assert speculation.ceiling_of(repeats) is None  # three rejections, however often they were timed
     other = run_of([(3, 1, False, False)] * 3)
-    other.info.sample = {"name": "another scene"}
+    other.info.sample = Sample(name="another scene")
     assert len(speculation.distinct_answers([*repeats, other])) == 2
     shorter = run_of([(2, 2, False, False)] * 3)  # a shorter window for the same answer adds nothing
     assert speculation.distinct_answers([shorter, *repeats]) == repeats[:1]
@@ -205,7 +208,7 @@ def test_the_baseline_is_a_measured_plain_run(script, plain_writer, speculative_
 def test_another_question_is_no_baseline(script, plain_writer, speculative_writer) -> None:
     plain = plain_writer(script(1))
     run = speculative_writer(script(2, mode="speculative"))
-    plain.info.sample["prompt"] = "Another?"
+    plain.info.sample = replace(plain.info.sample, prompt="Another?")
     assert run_ids(run, [plain]) == ()
 
 
@@ -227,7 +230,7 @@ def test_a_run_with_other_settings_of_the_target_is_no_baseline(
 ) -> None:
     plain = plain_writer(script(1))
     run = speculative_writer(script(2, mode="speculative"))
-    plain.info.settings = run.info.settings | settings
+    plain.info.settings = settings_from_json(run.info.settings.to_json() | settings)[0]
     assert run_ids(run, [plain]) == ((1,) if is_same else ())
 
 

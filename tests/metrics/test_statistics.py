@@ -123,7 +123,7 @@ def test_ratio_intervals_cover_the_truth(count: int, sigma: float, paired: bool)
         shared = chance.lognormal(0, 0.3, count) if paired else 1.0
         base = 20 * shared * chance.lognormal(0, sigma, count)
         sample = 32 * shared * chance.lognormal(0, sigma, count)
-        found = ratio_interval(base, sample, paired=paired)
+        found = ratio_interval(base.tolist(), sample.tolist(), paired=paired)
         assert found is not None
         covered += found[0] <= 1.6 <= found[1]
     assert 930 <= covered <= 970
@@ -136,7 +136,7 @@ def test_intervals_of_few_samples_cover_too(count: int) -> None:
     for _ in range(1000):
         base, sample = chance.lognormal(0, 0.2, count), 2 * chance.lognormal(0, 0.2, count)
         for paired in covered:
-            found = ratio_interval(base, sample, paired=paired)
+            found = ratio_interval(base.tolist(), sample.tolist(), paired=paired)
             assert found is not None
             covered[paired] += found[0] <= 2 <= found[1]
     assert all(930 <= times <= 975 for times in covered.values())

@@ -60,8 +60,6 @@ def test_token_f1_by_hand() -> None:
     score = token_f1("The cat sat on a mat.", "cat on the mat")
     assert score is not None
     assert (score.matched, score.candidate, score.reference) == (3, 4, 3)
-    assert score.precision == pytest.approx(3 / 4)
-    assert score.recall == 1
     assert score.f1 == pytest.approx(6 / 7)
     twice = token_f1("bus bus bus", "bus bus road")
     assert twice is not None
@@ -92,7 +90,7 @@ def test_nothing_is_none_and_an_empty_answer_scores_nothing() -> None:
         assert score("road", " ... ") is None
         empty = score("", "road")
         assert empty is not None
-        assert (empty.f1, empty.precision, empty.recall) == (0, 0, 0)
+        assert empty.f1 == 0
 
 
 def slow_subsequence(one: list[str], other: list[str]) -> int:

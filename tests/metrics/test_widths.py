@@ -10,6 +10,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.widths import FEWEST_ROUNDS, fastest, measured_widths, width_sentence
+from told import told
 
 STEP = 10.0
 WOBBLE = (1.0, 1.03, 0.97, 1.02, 0.98)
@@ -33,7 +34,7 @@ def drafted(
         group_id=run_id,
         setup={},
         speculation=SpeculationFacts("draft", "model"),
-        settings={"max_new_tokens": 16, "temperature": 0.0, "gamma": gamma},
+        **told({"max_new_tokens": 16, "temperature": 0.0, "gamma": gamma}),
     )
     spent, place = round_ms * WOBBLE[run_id % 5], 1
     run.token(0, 0)

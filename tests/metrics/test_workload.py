@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,9 @@ from evprof.metrics.speculation.what_if import Pace
 
 EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, VISION_7B["eventgpt"])
 LLAVA = ModelSizes("llava", "llava", VICUNA_7B, VISION_7B["llava"])
+
+approx: Any = pytest.approx
+"""Stands in for a number."""
 
 
 def test_a_decode_step_reads_weights_and_cache_once(cell_runs: ModuleType) -> None:
@@ -91,11 +95,11 @@ def test_what_was_not_measured_has_no_work(cell_runs: ModuleType) -> None:
 
 def test_paces(cell_runs: ModuleType) -> None:
     """002 counts steps as tokens; an answer of ours has its first token from the prefill; a piece has no pace."""
-    assert pace_of(cell_runs.TARGET_002.column()) == Pace(pytest.approx(568.1 + 29.5), pytest.approx(143.9 / 5), 0)
+    assert pace_of(cell_runs.TARGET_002.column()) == Pace(approx(568.1 + 29.5), approx(143.9 / 5), 0)
     ours = cell_runs.Cell(is_imported=False).column()
-    assert pace_of(ours) == Pace(pytest.approx(530.0), pytest.approx(140.0 / 5), 1)
+    assert pace_of(ours) == Pace(approx(530.0), approx(140.0 / 5), 1)
     told = cell_runs.Cell(stages={"vision+prefill": 300.0, "decode": 98.0}, tokens=(), output=50).column()
-    assert pace_of(told) == Pace(pytest.approx(300.0), pytest.approx(2.0), 1)
+    assert pace_of(told) == Pace(approx(300.0), approx(2.0), 1)
     assert pace_of(cell_runs.Cell(stages={"vision+prefill+decode": 900.0}).column()) is None
     assert pace_of(cell_runs.Cell(mode="speculative").column()) is None
 

@@ -14,7 +14,7 @@ from ui.columns.answer import AnswerFlow
 
 
 def empty_run() -> RunLog:
-    return RunLog(RunInfo(1, 1, 0, "target", "speculative", {}, {}))
+    return RunLog(RunInfo(1, 1, 0, "target", "speculative"))
 
 
 def token(position: int, piece: str, origin: str = "target", round_index: int = -1) -> TokenRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -15,11 +14,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.engine_process import EngineProcess
-
-
-def engine_argv(words: str) -> list[str]:
-    """The hidden command with an engine that needs no models."""
-    return [sys.executable, "-m", "evprof", "_engine", "--synthetic", words]
+from scripted_process import engine_argv
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import os
 import threading
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import h5py
@@ -29,25 +27,14 @@ from evprof.run.conversion.converting import OutputFullError, convert
 from evprof.run.conversion.recipe import TARGETS, Recipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import Task, Written
+from painted_videos import number_of, write_video
 
 
 @pytest.fixture(scope="session")
-def painted() -> ModuleType:
-    """The painter of numbered videos that the loaders' tests use."""
-    place = Path(__file__).resolve().parents[1] / "loaders" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("painted_videos", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def video(painted: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 numbered frames at a variable rate, 0 to 1.99 s."""
     folder = tmp_path_factory.mktemp("video")
-    return painted.write_video(folder / "vfr.mp4", 60, gop=30, ticks=lambda n: n * 33 + (n % 7) * 4)
+    return write_video(folder / "vfr.mp4", 60, gop=30, ticks=lambda n: n * 33 + (n % 7) * 4)
 
 
 def some_events(count: int = 20_000, seed: int = 1) -> EventArray:
@@ -234,7 +221,7 @@ def test_a_rendered_video_is_in_real_time_unless_told(recording: Path, tmp_path:
     assert slow.notes == ("The video plays at 0.25 times the speed of the recording.",)
 
 
-def test_frames_of_a_video(video: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_frames_of_a_video(video: Path, tmp_path: Path) -> None:
     wanted = [n * 33 + (n % 7) * 4 for n in range(60)]
     ways: list[tuple[dict[str, Any], list[int]]] = [
         ({}, list(range(60))),
@@ -246,24 +233,24 @@ def test_frames_of_a_video(video: Path, painted: ModuleType, tmp_path: Path) -> 
         folder = tmp_path / str(number)
         assert carried_out(video, folder, "frames", **given).frames == len(indices)
         pictures = sorted(folder.glob("*.png"))
-        assert [painted.number_of(read_png(path)) for path in pictures] == indices
+        assert [number_of(read_png(path)) for path in pictures] == indices
         times = [int(line) for line in (folder / "times.txt").read_text().split()]
         assert times == [1000 * wanted[index] for index in indices]
 
 
-def test_a_fixed_rate_shows_what_was_on_show(video: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_a_fixed_rate_shows_what_was_on_show(video: Path, tmp_path: Path) -> None:
     shown = [n * 33 + (n % 7) * 4 for n in range(60)]
     found = carried_out(video, tmp_path / "a.mp4", "mp4", fps="50", gop=5)
     assert found.frames == -(-1992 // 20)
     with VideoFile(tmp_path / "a.mp4") as made:
         made.index()
-        numbers = [painted.number_of(picture) for picture in made.read_uniform(len(made.table)).frames]
+        numbers = [number_of(picture) for picture in made.read_uniform(len(made.table)).frames]
         assert made.table.is_key.nonzero()[0].tolist() == list(range(0, len(numbers), 5))
     assert numbers == [sum(time_ms <= 20 * place for time_ms in shown) - 1 for place in range(len(numbers))]
 
 
 @pytest.mark.parametrize("clip", [None, (500_000, 1_000_000)])
-def test_a_video_keeps_its_times_and_numbers(clip, video: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_a_video_keeps_its_times_and_numbers(clip, video: Path, tmp_path: Path) -> None:
     shown = [n * 33_000 + (n % 7) * 4_000 for n in range(60)]
     found = carried_out(video, tmp_path / "a.mp4", "mp4", gop=8, b_frames=0, clip=clip)
     first, last = 0, 59
@@ -275,11 +262,11 @@ def test_a_video_keeps_its_times_and_numbers(clip, video: Path, painted: ModuleT
     with VideoFile(tmp_path / "a.mp4") as made:
         made.index()
         read = made.read_uniform(len(made.table))
-    assert [painted.number_of(picture) for picture in read.frames] == list(range(first, last + 1))
+    assert [number_of(picture) for picture in read.frames] == list(range(first, last + 1))
     assert read.times_us == [time_us - shown[first] for time_us in shown[first : last + 1]]
 
 
-def test_pictures_become_a_video(video: Path, painted: ModuleType, tmp_path: Path) -> None:
+def test_pictures_become_a_video(video: Path, tmp_path: Path) -> None:
     carried_out(video, tmp_path / "f", "frames")
     assert carried_out(tmp_path / "f", tmp_path / "timed.mp4", "mp4").notes == ()
     (tmp_path / "f" / "times.txt").rename(tmp_path / "elsewhere.txt")
@@ -289,7 +276,7 @@ def test_pictures_become_a_video(video: Path, painted: ModuleType, tmp_path: Pat
     for name in ("timed.mp4", "named.mp4"):
         with VideoFile(tmp_path / name) as made:
             assert made.table.time_us(10) == 342_000
-            assert [painted.number_of(made.to_rgb(frame)) for _, frame in made.walk(0)] == [0]
+            assert [number_of(made.to_rgb(frame)) for _, frame in made.walk(0)] == [0]
     guessed = carried_out(tmp_path / "f", tmp_path / "guessed.mp4", "mp4")
     assert "25 per second are assumed" in guessed.notes[0]
     paced = carried_out(tmp_path / "f", tmp_path / "paced.mp4", "mp4", fps="30000/1001")
@@ -299,10 +286,10 @@ def test_pictures_become_a_video(video: Path, painted: ModuleType, tmp_path: Pat
         assert made.table.time_us(30) == round(30 * Fraction(1001, 30000) * 1_000_000)
 
 
-def test_rotation_is_applied(painted: ModuleType, tmp_path: Path) -> None:
+def test_rotation_is_applied(tmp_path: Path) -> None:
     import av
 
-    plain = painted.write_video(tmp_path / "plain.mp4", 10, b_frames=0)
+    plain = write_video(tmp_path / "plain.mp4", 10, b_frames=0)
     with av.open(str(plain)) as source, av.open(str(tmp_path / "turned.mp4"), "w") as target:
         stream = target.add_stream_from_template(source.streams.video[0])
         if not hasattr(stream, "set_display_rotation"):
@@ -355,8 +342,8 @@ def test_simulated_events_add_up_to_the_change_of_brightness(video: Path, tmp_pa
     assert np.abs(change - total).max() <= threshold + 0.1
 
 
-def test_a_single_frame_has_no_events(painted: ModuleType, tmp_path: Path) -> None:
-    one = painted.write_video(tmp_path / "one.mp4", 1)
+def test_a_single_frame_has_no_events(tmp_path: Path) -> None:
+    one = write_video(tmp_path / "one.mp4", 1)
     with pytest.raises(UserError, match="single frame"):
         carried_out(one, tmp_path / "a.npy", "npy")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,31 +19,20 @@ from evprof.run.conversion.converting import convert
 from evprof.run.conversion.plan import converted, plan_rows
 from evprof.run.conversion.recipe import Recipe
 from evprof.run.conversion.step import Step
+from painted_videos import number_of, write_video
 
 BEGAN_US = 3_000_000_000
 
 
 @pytest.fixture(scope="module")
-def painted() -> ModuleType:
-    """The painter of numbered videos that the loaders' tests use."""
-    place = Path(__file__).resolve().parents[1] / "loaders" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("painted_videos", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def pair(painted: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two seconds of events, and 60 frames at a variable rate."""
     folder = tmp_path_factory.mktemp("pair")
     random = np.random.default_rng(5)
     times = np.sort(random.integers(0, 2_000_000, 30_000)) + BEGAN_US
     columns = [random.integers(0, limit, 30_000) for limit in (64, 48, 2)]
     write_npy(folder / "e.npy", iter([EventArray.from_columns(columns[0], columns[1], times, columns[2])]))
-    return folder / "e.npy", painted.write_video(folder / "v.mp4", 60, gop=12, ticks=lambda n: n * 33 + (n % 7) * 4)
+    return folder / "e.npy", write_video(folder / "v.mp4", 60, gop=12, ticks=lambda n: n * 33 + (n % 7) * 4)
 
 
 def sample_of(pair: tuple[Path, Path], clip: tuple[int | None, int | None, int]) -> Sample:
@@ -71,7 +58,7 @@ CLIPS = [
 
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("way", [("npy", None), ("h5", "events"), ("mp4", None), ("frames", "video")])
-def test_the_same_moments(way: tuple[str, str | None], clip, pair, painted: ModuleType, tmp_path: Path) -> None:
+def test_the_same_moments(way: tuple[str, str | None], clip, pair, tmp_path: Path) -> None:
     to, only = way
     sample = sample_of(pair, clip)
     plan = plan_rows([sample], tmp_path / "out", Recipe(to), only)
@@ -81,11 +68,11 @@ def test_the_same_moments(way: tuple[str, str | None], clip, pair, painted: Modu
 
     before, after = read_clip(sample), read_clip(result)
     assert all(np.array_equal(getattr(before, name), getattr(after, name)) for name in ("x", "y", "t_us", "p"))
-    shown_before, shown_after = shown(sample, painted), shown(result, painted)
+    shown_before, shown_after = shown(sample), shown(result)
     assert shown_before == shown_after
 
 
-def shown(sample: Sample, painted: ModuleType) -> list[tuple[int, int]]:
+def shown(sample: Sample) -> list[tuple[int, int]]:
     """(number, time on the events' own clock) of 10 frames of the clip."""
     with open_recording(str(sample.events_path)) as recording:
         zero_us = recording.origin_us()
@@ -93,18 +80,18 @@ def shown(sample: Sample, painted: ModuleType) -> list[tuple[int, int]]:
         video.index()
         found = clip_frames(video, sample, 10)
     times = [zero_us + sample.video_offset_us + time_us for time_us in found.times_us]
-    return list(zip(map(painted.number_of, found.frames), times, strict=True))
+    return list(zip(map(number_of, found.frames), times, strict=True))
 
 
 @pytest.mark.parametrize("clip", CLIPS)
-def test_simulated_events_lie_on_the_videos_clock(clip, pair, painted: ModuleType, tmp_path: Path) -> None:
+def test_simulated_events_lie_on_the_videos_clock(clip, pair, tmp_path: Path) -> None:
     sample = sample_of(pair, clip)
     plan = plan_rows([sample], tmp_path, Recipe("npy", threshold=0.3, simulate_width=80), "video")
     written = {output: convert(task, Step()) for output, task in plan.tasks.items()}
     result = converted(plan.rows[0], plan, written)
     (tmp_path / "clip").mkdir(exist_ok=True)
     events = read_clip(result)
-    frames = shown(result, painted)
+    frames = shown(result)
     # Events carry the video's own times, so frame n is shown at the time it was painted for.
     assert [time_us for _, time_us in frames] == [n * 33_000 + (n % 7) * 4_000 for n, _ in frames]
     assert frames[0][1] <= events.t_us[0] <= events.t_us[-1] <= 1_996_000

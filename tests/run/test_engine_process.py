@@ -20,6 +20,7 @@ from evprof.core.run_log import RunBook
 from evprof.run.processes.channel import ListeningChannel, connect_to_host
 from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
 from evprof.run.processes.wire import Stop, Submit, apply_part
+from scripted_process import engine_argv
 
 RATE, SECONDS, PAUSE_S = 10_000, 6.0, 5.0
 
@@ -103,8 +104,9 @@ time.sleep(3600)
 
 
 def test_a_killed_host_leaves_no_orphan(wait_until):
-    engine_argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "deaf:1000:3600"]
-    host = subprocess.Popen([sys.executable, "-c", _HOST, *engine_argv], stdout=subprocess.PIPE, text=True)
+    host = subprocess.Popen(
+        [sys.executable, "-c", _HOST, *engine_argv("deaf:1000:3600")], stdout=subprocess.PIPE, text=True
+    )
     engine = psutil.Process(int(host.stdout.readline()))
     assert engine.is_running()
     host.kill()

@@ -13,8 +13,10 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
 from evprof.core.recording import Recording
 from evprof.core.run_info import RunInfo
+from evprof.run.benches.synthetic_engine import SyntheticEngine
 from evprof.run.processes.runner import LocalRunner
-from evprof.run.synthetic import ScriptedEngine, SyntheticEngine
+from scripted_engine import ScriptedEngine
+from scripted_process import DeafEngine
 
 
 def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_until, book_of):
@@ -75,7 +77,7 @@ def test_the_first_ctrl_c_stops_and_keeps_what_was_measured(request_for, book_of
 
 def test_the_second_ctrl_c_breaks_off_and_the_run_says_so(request_for, book_of):
     recording = Recording()
-    runner = LocalRunner(lambda: SyntheticEngine(400, 1.5, is_deaf=True), recording)
+    runner = LocalRunner(lambda: DeafEngine(400, 1.5), recording)
     sender = interrupt_when(recording, 50, 2)
     with pytest.raises(KeyboardInterrupt):
         runner.run(request_for())
@@ -93,7 +95,7 @@ class FaultyEngine(SyntheticEngine):
         self.error = error
 
     def run(self, request, sink, stop):
-        sink.post(RunStarted(request.first_run_id, RunInfo(request.first_run_id, 1, 0, "draft", "draft", {}, {})))
+        sink.post(RunStarted(request.first_run_id, RunInfo(request.first_run_id, 1, 0, "draft", "draft")))
         if self.error is not None:
             raise self.error
 

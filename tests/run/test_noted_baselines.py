@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
 from evprof.metrics.document import run_document
 from evprof.run.noted_baselines import note_baselines
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
+from scripted_engine import ScriptedEngine
 
 
 def play(path: Path, *modes: str, engine: ScriptedEngine, **changes: Any) -> None:
@@ -26,8 +27,8 @@ def play(path: Path, *modes: str, engine: ScriptedEngine, **changes: Any) -> Non
     with SessionWriter(recording, path) as writer:
         for mode in modes:
             sample = Sample("e.npy", "v.mp4", prompt="What?", name=changes.pop("name", "scene"))
-            numbers = {"first_run_id": writer.next_run_id, "group_id": writer.next_group_id}
-            request = RunRequest(mode, sample, ModelChoice("d"), ModelChoice("t"), warmup=None, repeat=2, **numbers)
+            request = RunRequest(mode, sample, ModelChoice("d"), ModelChoice("t"), warmup=None, repeat=2)
+            request = replace(request, first_run_id=writer.next_run_id, group_id=writer.next_group_id)
             engine.run(request, recording, threading.Event())
             writer.flush()
 

@@ -8,7 +8,7 @@ from evprof.run.processes.open_runs import OpenRuns
 
 
 def started(run_id: int) -> RunStarted:
-    return RunStarted(run_id, RunInfo(run_id, 1, 0, "draft", "side-by-side", {}, {}))
+    return RunStarted(run_id, RunInfo(run_id, 1, 0, "draft", "side-by-side"))
 
 
 def test_only_runs_that_began_and_did_not_end_are_closed(request_for):
@@ -27,8 +27,8 @@ def test_an_attempt_that_never_became_a_run_is_put_on_record(request_for):
     runs.begin(request_for(mode="speculative", first_run_id=5, group_id=3))
     start, end, last = runs.close("failed", "why")
     assert (start.run_id, start.info.group_id, start.info.role, start.info.mode) == (5, 3, "target", "speculative")
-    assert start.info.sample["video"]["path"] == "absent.mp4"
-    assert start.info.settings["max_new_tokens"] == 128
+    assert start.info.sample.video_path == "absent.mp4"
+    assert start.info.settings.max_new_tokens == 128
     assert end == RunEnded(5, "failed", "why")
     assert last == RequestEnded(5)
 

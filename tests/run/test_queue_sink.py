@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,10 @@ def token(serial: int) -> TokenRecord:
     return TokenRecord(1, TARGET, serial, 5, "target", -1, serial, "a")
 
 
+def row_count(parts: Sequence[Any]) -> int:
+    return sum(len(rows) for _, rows in parts)
+
+
 @given(st.lists(st.sampled_from("ktm"), max_size=60))
 def test_order_is_kept_within_streams_and_around_messages(kinds):
     sink = QueueSink()
@@ -28,7 +34,7 @@ def test_order_is_kept_within_streams_and_around_messages(kinds):
             sink.post(RunWarned(1, str(serial)))
         else:
             sink.append(kv(serial) if kind == "k" else token(serial))
-    seen = {"k": [], "t": [], "m": []}
+    seen: dict[str, list[int]] = {"k": [], "t": [], "m": []}
     for part in sink.take():
         if isinstance(part, RunWarned):
             # Every row appended before the message is there.
@@ -37,6 +43,7 @@ def test_order_is_kept_within_streams_and_around_messages(kinds):
             assert len(seen["t"]) == kinds[:place].count("t")
             seen["m"].append(place)
         else:
+            assert isinstance(part, tuple)
             stream, rows = part
             seen[stream[0]] += [row[2] for row in rows]
     assert seen == {kind: [place for place, each in enumerate(kinds) if each == kind] for kind in "ktm"}
@@ -47,7 +54,7 @@ def test_what_piled_up_comes_in_pieces():
     sink = QueueSink()
     for serial in range(2 * LARGEST_BATCH + 1):
         sink.append(kv(serial))
-    sizes = [sum(len(rows) for _, rows in sink.take()) for _ in range(4)]
+    sizes = [row_count(sink.take()) for _ in range(4)]
     assert sizes == [LARGEST_BATCH, LARGEST_BATCH, 1, 0]
 
 
@@ -88,5 +95,5 @@ def test_appending_never_waits_for_the_reader():
     assert done.wait(300)
     count = 0
     while parts := sink.take():
-        count += sum(len(rows) for _, rows in parts)
+        count += row_count(parts)
     assert count == 200_000

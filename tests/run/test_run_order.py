@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -11,7 +13,7 @@ from evprof.run.run_order import run_order
 def order(mode: str, loaded: set[str], *, room: int = 2, **changes: int | None) -> list[str]:
     """The runs as words, made by an engine that has room for so many models: a capital letter is a warm-up."""
     request = RunRequest(mode, Sample(), ModelChoice("a"), ModelChoice("b"), **changes)  # type: ignore[arg-type]
-    held = [role for role in ("draft", "target") if role in loaded]
+    held: list[Any] = [role for role in ("draft", "target") if role in loaded]
     said = []
     for role, repeat in run_order(request, held.__contains__):
         held[:] = [*(other for other in held if other != role), role][-room:]

@@ -15,7 +15,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.failure_modes import CONTENT, SHIFTED, SURFACE, first_rejections
-from evprof.run.scripted_engine import ScriptedEngine
+from scripted_engine import ScriptedEngine
 
 
 def play(mode: str, stop: threading.Event | None = None, speed: float = 2000, **asked: Any) -> RunLog:

@@ -23,7 +23,7 @@ from evprof.session.reading import load_session, read_session
 
 
 def begin(recording: Recording, run_id: int = 1) -> None:
-    recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft")))
 
 
 def add(recording: Recording, first: int, count: int, run_id: int = 1) -> None:
@@ -248,7 +248,7 @@ from evprof.run.processes.runner import EngineHost
 from evprof.run.session_writer import SessionWriter
 recording = Recording()
 writer = SessionWriter(recording, Path(sys.argv[1]))
-host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "rate:4000:3600"], recording)
+host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "4000", "3600"], recording)
 host.submit(RunRequest("target", Sample(video_path="absent.mp4"), None, ModelChoice("m")))
 while host.pid is None:
     time.sleep(0.01)

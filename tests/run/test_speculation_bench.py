@@ -54,8 +54,7 @@ class KnownDrafts:
         request.validate()
         self.made.append(request.mode)
         run_id = request.first_run_id
-        settings, sample = request.settings.to_json(), request.sample.facts()
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, settings, sample)))
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, request.settings, request.sample)))
         if stop.is_set():
             sink.post(RunEnded(run_id, CANCELLED))
         elif self.refuses == request.settings.speculation.drafter and request.mode == "speculative":

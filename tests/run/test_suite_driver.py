@@ -17,6 +17,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.protocols import Sink, StopFlag
+from evprof.core.recording import Recording
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
@@ -71,15 +72,13 @@ class InstantEngine:
 
     def _answer(self, request: RunRequest, sink: Sink, stop: StopFlag, *, run: tuple[int, str, int]) -> str:
         run_id, role, repeat = run
-        sample = {"name": request.sample.name, "prompt": request.sample.prompt}
         info = RunInfo(
             run_id,
             request.group_id,
             max(repeat, 0) + request.first_repeat,
             role,
             request.mode,
-            {},
-            sample,
+            sample=request.sample,
             warmup=repeat < 0,
             cell=request.cell,
         )
@@ -145,7 +144,7 @@ def outcome(path: Path) -> set[tuple[Any, ...]]:
     return {
         (
             run.info.cell,
-            run.info.sample.get("name"),
+            run.info.sample.name,
             run.info.repeat,
             run.info.role,
             run.info.status,
@@ -172,7 +171,7 @@ def test_two_halves_of_a_row_share_a_group(tmp_path: Path) -> None:
     groups: dict[tuple[Any, ...], set[int]] = {}
     for info in infos_of(tmp_path / "s.evprof"):
         if info.cell != "reference" and not info.warmup:
-            groups.setdefault((info.cell, info.sample["name"], info.repeat), set()).add(info.group_id)
+            groups.setdefault((info.cell, info.sample.name, info.repeat), set()).add(info.group_id)
     assert all(len(found) == 1 for found in groups.values())
     assert len(set.union(*groups.values())) == len(groups)
 
@@ -188,7 +187,7 @@ def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
 
 def test_memory_is_let_go_of_and_the_engine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings: list[Any] = []
-    whole = suite_module.Recording
+    whole = Recording
 
     def counted() -> Any:
         recordings.append(whole())
@@ -243,8 +242,8 @@ def test_a_warm_up_that_fails_leaves_a_row_that_says_so(tmp_path: Path) -> None:
 def test_a_hopeless_cell_is_passed_over_and_said_once(tmp_path: Path) -> None:
     plan, watcher = plan_of(repeat=8), Listening()
     engine = InstantEngine(lambda request, _: "No such model." if request.cell == "draft" else None)
-    end = drive(plan, tmp_path / "s.evprof", engine, watcher)
-    assert end.passed_over == watcher.skipped == 16 - PATIENCE
+    drive(plan, tmp_path / "s.evprof", engine, watcher)
+    assert watcher.skipped == 16 - PATIENCE
     assert len(watcher.said) == 1
     assert "'draft'" in watcher.said[0]
     problems = load_session(tmp_path / "s.evprof").facts[SUITE]["problems"]
@@ -253,7 +252,7 @@ def test_a_hopeless_cell_is_passed_over_and_said_once(tmp_path: Path) -> None:
     assert sum(info.cell == "draft" and not info.warmup for info in infos_of(tmp_path / "s.evprof")) == PATIENCE
 
     again = drive(plan, tmp_path / "s.evprof", InstantEngine(), retry_failed=True)
-    assert (again.measured, again.passed_over) == (16, 0)
+    assert again.measured == 16
     assert outcome(tmp_path / "s.evprof") == outcome_of_whole(tmp_path, plan)
     assert load_session(tmp_path / "s.evprof").facts[SUITE]["problems"] == []
 

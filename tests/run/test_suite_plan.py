@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
 from evprof.run.suites.record import PATIENCE, Progress, check_same, suite_fact
@@ -42,15 +42,13 @@ def info_of(
     row: Row, role: str, run_id: int, status: str = FINISHED, error: str | None = None, *, group: int = 1
 ) -> RunInfo:
     request = row.request(0)
-    sample = {"name": row.sample.name, "prompt": row.sample.prompt}
     return RunInfo(
         run_id,
         group,
         row.repeat,
         role,
         request.mode,
-        {},
-        sample,
+        sample=row.sample,
         status=status,
         error=error,
         cell=row.cell.label,
@@ -70,7 +68,7 @@ plans = st.builds(
 def test_every_run_is_planned_exactly_once(plan: SuitePlan) -> None:
     found = Counter(key for row in plan.rows for key in row.keys if key.cell != REFERENCE)
     wanted = {
-        (cell.label, sample.name, sample.prompt, repeat, role)
+        RowKey(cell.label, sample.name, sample.prompt, repeat, role)
         for cell in plan.spec.cells
         for sample in plan.samples
         for repeat in range(plan.spec.repeat)
@@ -219,6 +217,13 @@ def test_only_the_last_attempt_counts() -> None:
     failed = info_of(row, "draft", 1, FAILED, "Out of memory.")
     assert not Progress([failed]).is_done(row, retry_failed=True)
     assert Progress([failed, info_of(row, "draft", 2)]).is_done(row, retry_failed=True)
+
+
+def test_what_becomes_of_a_warm_up_says_nothing_of_its_row() -> None:
+    (row,) = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=1), samples_of(1)).rows
+    progress = Progress([info_of(row, "draft", 1)])
+    progress.note([replace(info_of(row, "draft", 2, FAILED, "Out of memory."), warmup=True)])
+    assert progress.is_done(row, retry_failed=True)
 
 
 def test_a_cell_is_given_up_after_the_same_error_again_and_again() -> None:

@@ -72,7 +72,7 @@ class KnownEngine:
         request.validate()
         self.made.append(request)
         run_id, role = request.first_run_id, request.roles[-1]
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings.to_json(), {})))
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings)))
         problem = self.refuses(request)
         if problem is not None or stop.is_set():
             sink.post(RunEnded(run_id, FAILED if problem else CANCELLED, problem))
@@ -360,18 +360,7 @@ def test_only_names_switches_and_values():
 
 
 def test_every_switch_there_is_has_a_row():
-    from evprof.core.switches import (
-        ATTENTIONS,
-        CACHES,
-        FRAME_CACHES,
-        PREFETCHES,
-        PRUNINGS,
-        QUANTIZATIONS,
-        STEPS,
-        VIDEO_DECODERS,
-        VISION_CACHES,
-    )
-
+    from evprof.core.vocabulary.settings import choices_of
     from evprof.core.vocabulary.switches import Switches
 
     varied = {name for variant in VARIANTS for name in (*variant.on.switches, *variant.off.switches)}
@@ -383,9 +372,8 @@ def test_every_switch_there_is_has_a_row():
 
     plain = {"attention": "sdpa", "cache": "static", "step": "eager"}
     plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off", "video_decoder": "pyav"}
-    known = {"attention": ATTENTIONS, "cache": CACHES, "step": STEPS, "vision_cache": VISION_CACHES}
-    known |= {"frame_cache": FRAME_CACHES, "prefetch": PREFETCHES, "video_decoder": VIDEO_DECODERS}
+    known = {name: choices_of(name) for name in plain}
     for name, choices in known.items():
         assert values(name) | {plain[name], "auto"} == {*choices, "auto"}
-    assert values("prune_by") == set(PRUNINGS)
-    assert {variant.on.choice.get("quantization") for variant in VARIANTS} - {None} == set(QUANTIZATIONS)
+    assert values("prune_by") == set(choices_of("prune_by"))
+    assert {variant.on.choice.get("quantization") for variant in VARIANTS} - {None} == set(choices_of("quantization"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_turns_are_interleaved_and_the_first_counts_for_nobody(monkeypatch: pyte
     readers = tuple(recording(reader) for reader in video_readers.READERS[:3])
     monkeypatch.setattr(video_bench, "READERS", readers)
     times = iter(range(1000))
-    monkeypatch.setattr(video_bench.time, "perf_counter", lambda: next(times) ** 2 / 1000)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(times) ** 2 / 1000)
     rows = measure_video(2, clips=SMALL[:1])["rows"]
     names = [reader.name for reader in readers]
     assert order == [names[2], *names[:2], *names, *names[1:], names[0]]
@@ -142,8 +143,8 @@ def test_one_slice_for_each_frame(tmp_path: Path) -> None:
 
 def test_which_clips_are_measured() -> None:
     assert {clip.gop for clip in CLIPS if clip.width == 1280} == {12, 30, 250} == {clip.gop for clip in CLIPS}
-    assert [clip.name for clip in video_bench._chosen(CLIPS, ["mkv"], True)] == ["480p 10 s gop 30 mkv"]
-    assert all(clip.width == 640 for clip in video_bench._chosen(CLIPS, [], False))
+    assert [clip.name for clip in video_bench._asked(CLIPS, ["mkv"], True)] == ["480p 10 s gop 30 mkv"]
+    assert all(clip.width == 640 for clip in video_bench._asked(CLIPS, [], False))
     with pytest.raises(UserError, match="no clip 'webm'; choose among 480p"):
         measure_video(1, only=["webm"])
     with pytest.raises(UserError, match="at least 1, not 0"):

@@ -23,6 +23,7 @@ from evprof.core.records import (
 )
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.run.session_writer import SessionWriter
+from told import told
 
 ENVIRONMENT = {"device": "AMD Ryzen", "torch": "2.13.0", "gpu": None, "threads": 2}
 PIECES = ["▁A", " caf", "é", "<0xE2>", "<0x82>", "<0xAC>", " naïve 道路", ""]
@@ -43,8 +44,10 @@ def known_info(run_id: int = 1, group_id: int = 1) -> RunInfo:
         repeat=0,
         role="draft",
         mode="draft",
-        settings={"max_new_tokens": 8, "temperature": 0.0},
-        sample={"events": {"path": "/gone/événements.npy"}, "video": None, "prompt": "What is\nin the “scene”?"},
+        **told(
+            {"max_new_tokens": 8, "temperature": 0.0},
+            {"events": {"path": "/gone/événements.npy"}, "prompt": "What is\nin the “scene”?"},
+        ),
         started_at="2026-01-02T03:04:05+00:00",
         environment=ENVIRONMENT,
     )

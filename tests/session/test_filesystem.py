@@ -51,7 +51,7 @@ def test_on_a_network_file_system_there_is_no_log_and_the_run_says_so(tmp_path, 
     monkeypatch.setattr(store, "network_kind", lambda path: "nfs4")
     path, recording = tmp_path / "s.evprof", Recording()
     with SessionWriter(recording, path) as writer:
-        recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+        recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
         recording.extend("kv", [(1, "draft", 1, 2, 3)])
         writer.flush()
         names = {entry.name for entry in tmp_path.iterdir()}

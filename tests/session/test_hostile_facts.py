@@ -18,9 +18,9 @@ from evprof.core.recording import Recording
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.script import Script
-from evprof.run.scripted_engine import ScriptedEngine
 from evprof.run.session_writer import SessionWriter
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 CONTROL = "\x00\x1b[31mred\x07\u202e"

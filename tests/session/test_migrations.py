@@ -50,8 +50,11 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(database):
         connection.execute("INSERT INTO facts VALUES ('half')")
         connection.execute("INSERT INTO nowhere VALUES (1)")
 
+    def add(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO facts VALUES ('whole')")
+
     with pytest.raises(sqlite3.OperationalError):
-        migrate(database, {1: lambda c: c.execute("INSERT INTO facts VALUES ('whole')"), 2: spoil}, 3)
+        migrate(database, {1: add, 2: spoil}, 3)
     assert database.execute("SELECT count(*) FROM facts").fetchone() == (0,)
     assert format_of(database) == 1
 

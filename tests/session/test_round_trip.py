@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,9 @@ from evprof.core.recording import Recording
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.session_writer import SessionWriter
 from evprof.session import reading
 from evprof.session.reading import load_session, read_session
@@ -104,7 +108,7 @@ ROWS = st.fixed_dictionaries(
 @settings(max_examples=25)
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     for name, content in rows.items():
         recording.extend(name, content)
     recording.post(RunEnded(1, "finished"))
@@ -121,7 +125,7 @@ def test_a_continued_session_keeps_the_first_runs_and_numbers_go_on(write_sessio
     more = Recording()
     with SessionWriter(more, path) as writer:
         assert (writer.next_run_id, writer.next_group_id) == (2, 2)
-        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
         more.post(RunEnded(2, "finished", facts={"text": "second"}))
         more.post(RequestEnded(2))
         writer.flush()
@@ -136,7 +140,7 @@ def test_a_session_that_was_read_and_goes_on_is_not_written_twice(write_session)
     recording = read_session(path)
     with SessionWriter(recording, path, skips_existing=True) as writer:
         assert writer.next_run_id == 2
-        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", {}, {})))
+        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
         recording.extend("kv", [(2, "target", 5, 6, 7)])
         recording.post(RunEnded(2, "finished"))
     again = read_session(path)
@@ -186,20 +190,20 @@ def test_samples_that_are_there_are_known_by_their_content(tmp_path):
     sample = tmp_path / "events.npy"
     sample.write_bytes(b"some events")
     recording = Recording()
-    info = RunInfo(1, 1, 0, "draft", "draft", {}, {"events": {"path": str(sample)}, "video": None, "prompt": "?"})
+    info = RunInfo(1, 1, 0, "draft", "draft", sample=Sample(str(sample), prompt="?"))
     recording.post(RunStarted(1, info))
     recording.post(RunEnded(1, "finished"))
     recording.post(RequestEnded(1))
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
     sample.unlink()
-    events = runs_of(read_session(tmp_path / "s.evprof"))[1].info.sample["events"]
-    assert events["content_hash"] == f"sha256:{hashlib.sha256(b'some events').hexdigest()}"
+    known = runs_of(read_session(tmp_path / "s.evprof"))[1].info.sample
+    assert known.events_hash == f"sha256:{hashlib.sha256(b'some events').hexdigest()}"
 
 
 def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
     recording = Recording()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", {}, {})))
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     recording.extend("kv", [(1, "draft", serial * 100, serial, serial * 4096) for serial in range(100_000)])
     recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(4)])
     recording.post(RunEnded(1, "finished"))
@@ -211,11 +215,22 @@ def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
 
 
 def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, tmp_path):
-    recording.post(RunDescribed(1, {"memory": MemoryFacts(peak_rss_bytes="much"), "settings": {"folder": Path("/x")}}))
+    much: Any = "much"
+    folder: Any = Path("/x")
+    recording.post(
+        RunDescribed(
+            1,
+            {
+                "memory": MemoryFacts(peak_rss_bytes=much),
+                "given": None,
+                "settings": GenerationSettings(speculation=SpeculationSettings(adapter=folder)),
+            },
+        )
+    )
     with SessionWriter(recording, tmp_path / "s.evprof"):
         pass
     [run] = runs_of(read_session(tmp_path / "s.evprof")).values()
     assert run.info.text == "A café€ naïve 道路"
     assert run.info.memory == MemoryFacts()
-    assert run.info.settings == {"folder": "/x"}
+    assert run.info.settings.speculation.adapter == "/x"
     assert run.info.warnings == ["Not saved, because it was not reported as expected: memory."]

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 
+from color_vision import BLINDNESS, distance, seen_with
 from evprof.view import colors
 
 THEMES = {
@@ -20,10 +21,10 @@ def test_contrast_is_that_of_wcag() -> None:
 
 
 def test_simulation_leaves_greys_and_confuses_red_with_green() -> None:
-    for blindness in colors.BLINDNESS:
-        assert colors.distance(colors.seen_with(blindness, "#808080"), "#808080") < 0.01
-    red, green = (colors.seen_with("deuteranopia", color) for color in ("#b05050", "#7a7a2e"))
-    assert colors.distance(red, green) < 0.5 * colors.distance("#b05050", "#7a7a2e")
+    for blindness in BLINDNESS:
+        assert distance(seen_with(blindness, "#808080"), "#808080") < 0.01
+    red, green = (seen_with("deuteranopia", color) for color in ("#b05050", "#7a7a2e"))
+    assert distance(red, green) < 0.5 * distance("#b05050", "#7a7a2e")
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -50,14 +51,12 @@ def test_bars_stand_out_and_carry_readable_labels(theme: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("blindness", ["none", *colors.BLINDNESS])
+@pytest.mark.parametrize("blindness", ["none", *BLINDNESS])
 def test_stages_are_told_apart(theme: str, blindness: str) -> None:
     _, stages = THEMES[theme]
-    seen = {
-        name: color if blindness == "none" else colors.seen_with(blindness, color) for name, color in stages.items()
-    }
+    seen = {name: color if blindness == "none" else seen_with(blindness, color) for name, color in stages.items()}
     for (one, a), (other, b) in combinations(seen.items(), 2):
-        assert colors.distance(a, b) >= 0.08, (one, other)
+        assert distance(a, b) >= 0.08, (one, other)
 
 
 def test_both_themes_name_the_same_stages() -> None:

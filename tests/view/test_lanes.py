@@ -25,11 +25,11 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.synthetic import ScriptedEngine
 from evprof.view.columns import Column, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, Track
 from evprof.view.lanes import SETTLED as SETTLED_STATE
+from scripted_engine import ScriptedEngine
 
 MS = 1_000_000
 
@@ -37,7 +37,7 @@ MS = 1_000_000
 @pytest.fixture
 def recording() -> Recording:
     made = Recording()
-    made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", {}, {})))
+    made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
     return made
 
 

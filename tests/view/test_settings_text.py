@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from evprof.core.run_info import ModelFacts, RunInfo
+from evprof.core.run_info import ImportedFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import SETTINGS, flat
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.configurations.settings_text import (
@@ -20,9 +20,11 @@ from evprof.metrics.configurations.settings_text import (
     differences,
     run_label,
     settings_of,
+    told_settings,
 )
-from evprof.run.script import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from evprof.view.columns import Column
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from told import told
 
 FACTS = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
 
@@ -34,7 +36,7 @@ def run(
     facts: dict[str, ModelFacts] | None = None,
     run_id: int = 1,
 ) -> RunLog:
-    made = RunInfo(run_id, run_id, 0, role, mode, (settings or GenerationSettings()).to_json(), {})
+    made = RunInfo(run_id, run_id, 0, role, mode, settings or GenerationSettings())
     roles = ("draft", "target") if mode == "speculative" else (role,)
     made.models = {name: (facts or FACTS)[name] for name in roles}
     return RunLog(made)
@@ -119,7 +121,7 @@ def test_every_field_of_the_switches_can_be_told_apart() -> None:
         "video_decoder": "torchcodec",
     }
     assert set(changed) == set(Switches().to_json())
-    enabling = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
+    enabling: dict[str, dict[str, Any]] = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}
     for name, value in changed.items():
         base = enabling.get(name, {})
         texts = []
@@ -168,10 +170,17 @@ def test_draft_and_target_differ_by_their_settings_alone() -> None:
 
 
 def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
-    values = flat({"temperature": 0.5, "input": None, "switches": {"cache": "paged"}})
-    assert (values["temperature"], values["cache"], values["prompt_style"]) == (0.5, "paged", "released")
-    made = RunLog(RunInfo(1, 1, 0, "target", "target", {"temperature": "warm", "visual_keep": 1}, {}))
-    assert run_label([made]) == "temperature warm"
+    read = {"temperature": 0.5, "gamma": "many", "input": None, "switches": {"cache": "paged", "newer": 1}, "newer": {}}
+    made = RunInfo(1, 1, 0, "target", "target", **told(read))
+    assert (made.settings.temperature, made.settings.gamma) == (0.5, 5)
+    assert made.given_settings == {"temperature": 0.5, "cache": "paged"}
+    assert run_label([RunLog(made)]) == "paged · temperature 0.5"
+
+
+def test_an_imported_run_says_all_its_file_gives_however_deep() -> None:
+    given = told({"event_frames": 1, "input": {"pooling": "none"}})
+    made = RunInfo(1, 1, 0, "draft", "draft", **given, imported=ImportedFacts("f.json", "one-vs-eight", 0))
+    assert "pooling" in {setting.key for setting in told_settings(RunLog(made), "draft")}
 
 
 def test_what_may_change_the_text() -> None:
@@ -238,6 +247,8 @@ def test_drafting_that_is_not_as_ever_is_in_the_label(mode: str, asked: dict[str
 
 def test_sessions_from_before_drafters_read_as_the_draft_model() -> None:
     made = run(mode="speculative")
-    del made.info.settings["speculation"]
+    values = made.info.to_json()
+    del values["settings"]["speculation"]
+    made = RunLog(RunInfo.from_json(values))
     assert {setting.text for setting in settings_of(made, "target") if setting.key == "drafter"} == {"model"}
-    assert flat(made.info.settings)["length"] == "fixed"
+    assert made.info.settings.speculation.length == "fixed"

@@ -54,7 +54,7 @@ def measure_many_runs(application: QApplication, window: MainWindow, folder: Pat
 
 def measure_long_text(themes: ThemeHolder) -> dict[str, float]:
     """Median time in ms in which an answer of 5,000 tokens takes in one more."""
-    run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, {}, {}, start_ns=0))
+    run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0))
 
     def grow(place: int) -> None:
         run.absorb(TokenRecord(1, TARGET, place, 1, ORIGIN_TARGET, -1, place * 5_000_000, " token"))

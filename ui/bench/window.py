@@ -70,7 +70,8 @@ def measure_window(
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
         for trial in range(trials):
             path = Path(folder) / f"trial{trial}.evprof"
-            row = _trial(application, [*engine_argv, "--synthetic", f"rate:{RECORDS_PER_S}:{seconds:g}"], path, seconds)
+            argv = [*engine_argv, "--synthetic", str(RECORDS_PER_S), f"{seconds:g}"]
+            row = _trial(application, argv, path, seconds)
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")

@@ -9,44 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtGui import QColor, QFontMetricsF
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from evprof.metrics.speculation.break_even import GAMMAS
 from evprof.metrics.speculation.clinic import Position
 from evprof.metrics.speculation.payoff import Measured
-from ui.style.theme import SMALL_PX, ThemeHolder
-from ui.widgets.plots import Plot
-
-_AROUND_PX = 60
-"""What axis and margins take of a plot's width."""
-
-
-class BarPlot(Plot):
-    """Bars at whole numbers with words above them, where there is room for those."""
-
-    def resizeEvent(self, event: object) -> None:
-        """Words are written only where there is room for them."""
-        super().resizeEvent(event)
-        # pyqtgraph's own constructor resizes before there is anything to draw.
-        if hasattr(self, "bottom"):
-            self.draw()
-
-    def _bars(self, places: Sequence[float], heights: Sequence[float], width: float, color: QColor) -> None:
-        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
-        bars = pg.BarGraphItem(x=places, height=heights, width=width, pen=pg.mkPen(None), brush=pg.mkBrush(color))
-        self.box.addItem(bars)
-
-    def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
-        room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
-        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
-        if not words or max(map(metrics.horizontalAdvance, words)) > room:
-            return
-        for place, height, word in zip(places, heights, words, strict=True):
-            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
-
-    def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
-        self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
+from ui.style.theme import ThemeHolder
+from ui.widgets.plots import BarPlot, Plot
 
 
 class PlacePlot(BarPlot):

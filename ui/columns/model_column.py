@@ -11,11 +11,11 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QStackedLayout, QWidget
 
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
-from evprof.core.vocabulary.drafters import EAGLE, LOOKUP, NGRAM, SELF
+from evprof.core.vocabulary.drafters import KINDS
+from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
@@ -31,9 +31,10 @@ from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
 from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
-from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, short_chips, stage_now
+from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
 from ui.widgets.counter_row import CounterRow
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import ToneLabel
@@ -46,22 +47,11 @@ LOSSY = "This answer need not be the target's own: its cache was made of the dra
 _STATE_WIDTH = 96
 _LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
 _LONGEST_ERROR = 240
-_ROLE_NAMES = {"draft": "event model", "target": "video model"}
-_KINDS = {DRAFT: "events", TARGET: "video"}
 _EMPTY = {
     "draft": "The event model's answer appears here, token by token, while it runs.",
     "target": "The video model's answer appears here. In speculative runs accepted tokens are underlined, "
     "rejected ones struck through, the target's own dotted.",
 }
-
-
-_ABSENT = {
-    LOOKUP: "The drafts were taken from the prompt and from what the target had said before.",
-    SELF: "The target drafted for itself: every draft is accepted, and nothing can be saved.",
-    NGRAM: "The drafts came from counts of the target's own answers.",
-    EAGLE: "A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
-}
-"""Who drafted where no event model takes part."""
 
 _MAPPED = (
     "No drafts in this run",
@@ -94,14 +84,10 @@ class ModelHead(QWidget):
         super().__init__(parent)
         self._side = side
         self._model: ModelFacts | None = None
-        self._name = QLabel()
-        self._name.setProperty("role", "title")
-        self._chips = QLabel()
-        self._chips.setProperty("role", "chip")
-        self._part = QLabel()
-        self._part.setProperty("role", "chip")
-        self._lossy = QLabel("lossy")
-        self._lossy.setProperty("role", "warn-chip")
+        self._name = in_role(QLabel(), "title")
+        self._chips = in_role(QLabel(), "chip")
+        self._part = in_role(QLabel(), "chip")
+        self._lossy = in_role(QLabel("lossy"), "warn-chip")
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -145,7 +131,7 @@ class ModelHead(QWidget):
     def _fit(self) -> None:
         """Chooses what to leave out, then shortens the name."""
         model = self._model
-        name = model.name if model else _ROLE_NAMES[self._side].capitalize()
+        name = model.name if model else mode_name(self._side)
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
         room = self.width() - _STATE_WIDTH - GRID
@@ -174,7 +160,7 @@ class ModelColumn:
             "events": EventPlayer(themes, clock, look),
             "video": VideoPlayer(themes, clock),
         }
-        self._kind = _KINDS[side]
+        self._kind = READ_BY[side]
         for kind, player in self._players.items():
             player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
@@ -183,8 +169,7 @@ class ModelColumn:
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)
-        self.failure = QLabel()
-        self.failure.setProperty("role", "bad")
+        self.failure = in_role(QLabel(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()
         self.answer = QWidget()
@@ -230,7 +215,8 @@ class ModelColumn:
         if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
             self.empty.say("No answer yet", _EMPTY[self.side])
         else:
-            self.empty.say("No event model in this run", _ABSENT.get(drafter_kind(other.run), _ABSENT[EAGLE]))
+            kind = drafter_kind(other.run)
+            self.empty.say("No event model in this run", KINDS[kind].absence if kind in KINDS else "")
 
     def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
@@ -244,9 +230,9 @@ class ModelColumn:
             self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
             self.text.show_column(column)
-        self._show_player(kind_read(column.run, column.role) if column else _KINDS[self.side])
+        self._show_player(kind_read(column.run, column.role) if column else READ_BY[self.side])
         if column is not None:
-            sample = Sample.from_facts(column.run.info.sample)
+            sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
         self.refresh()
 
@@ -346,9 +332,5 @@ def _pace_text(tokens_per_s: float | None) -> str:
 
 def _row(*widgets: QWidget) -> QWidget:
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(GRID)
-    for widget in widgets:
-        row.addWidget(widget)
+    beside(*widgets, on=holder, spacing=GRID)
     return holder

@@ -14,6 +14,7 @@ from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role
 
 
 class ModelPair(QWidget):
@@ -50,11 +51,9 @@ class ModelPair(QWidget):
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(GRID)
-        divider = QFrame()
-        divider.setProperty("role", "vrule")
+        divider = in_role(QFrame(), "vrule")
         grid.addWidget(divider, 0, 1, 2, 1)
-        lower = QFrame()
-        lower.setProperty("role", "vrule")
+        lower = in_role(QFrame(), "vrule")
         grid.addWidget(lower, 3, 1, 4, 1)
         for place, column in ((0, self.left), (2, self.right)):
             grid.addWidget(column.head, 0, place)
@@ -89,7 +88,7 @@ class ModelPair(QWidget):
     def shown_sample(self) -> Sample | None:
         """Whose inputs are on show: a run's, or those of the sample to run next."""
         column = self.left.column or self.right.column
-        return self._sample if column is None else Sample.from_facts(column.run.info.sample)
+        return self._sample if column is None else column.run.info.sample
 
     def keep_sample(self, sample: Sample) -> None:
         """The sample to run next changed, and its files did not."""
@@ -97,7 +96,7 @@ class ModelPair(QWidget):
 
     def _sample_beside(self, other: Column | None) -> Sample | None:
         """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
-        return self._sample if other is None else Sample.from_facts(other.run.info.sample)
+        return self._sample if other is None else other.run.info.sample
 
     @property
     def is_idle(self) -> bool:

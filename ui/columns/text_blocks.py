@@ -51,11 +51,6 @@ class TextBlocks:
         """Height of everything in px."""
         return self.blocks[-1].top + self.blocks[-1].height if self.blocks else 0.0
 
-    @property
-    def line_height(self) -> float:
-        """Distance of two base lines in px."""
-        return self._line_height
-
     def set_geometry(self, font: QFont, width: float, line_height: float) -> None:
         """Lays everything out again for another font or width."""
         self._font, self._width, self._line_height = font, max(24.0, width), line_height

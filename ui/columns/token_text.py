@@ -12,7 +12,6 @@ from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
     QGuiApplication,
-    QHelpEvent,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -23,7 +22,7 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextLayout,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
 from evprof.core.units import ms_from_ns, ms_text
@@ -32,6 +31,7 @@ from ui.columns.answer import AnswerFlow, Mark
 from ui.columns.text_blocks import Block, TextBlocks
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
+from ui.widgets.drawn import show_tip
 
 TEXT_PX = ANSWER_PX
 LINE_PX = 24.0
@@ -207,14 +207,11 @@ class TokenText(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            mark = self.mark_at(event.pos())
-            if mark is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), self.describe(mark), self.viewport())
-            return True
-        return super().viewportEvent(event)
+        return show_tip(event, self.viewport(), self._tip) or super().viewportEvent(event)
+
+    def _tip(self, point: QPoint) -> str:
+        mark = self.mark_at(point)
+        return "" if mark is None else self.describe(mark)
 
     # Layout and colours
 

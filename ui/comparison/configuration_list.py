@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.comparison.book import OPEN_SESSION, ComparisonBook, OpenSession, Place
 from ui.comparison.sheet import title_parts
 from ui.style.theme import ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.line_list import Line, LineList
 
 _SESSION = "session"
@@ -30,9 +31,7 @@ class ConfigurationList(QWidget):
         self._closed: set[str] = set()
         self.list = LineList(themes)
         self.list.setAccessibleName("Configurations to compare")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.list)
+        stacked(self.list, on=self)
         self.list.ticked.connect(self.toggled)
         self.list.fold_asked.connect(self._fold)
         self.list.menu_asked.connect(self._offer)

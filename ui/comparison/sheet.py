@@ -11,6 +11,7 @@ from math import log2
 from pathlib import Path
 
 from evprof.core.units import ms_text
+from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     Column,
     Row,
@@ -24,22 +25,11 @@ from evprof.metrics.configurations.settings_text import run_label
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.labels import stage_title, stages_in
 from ui.comparison.book import OpenSession
-from ui.run_facts.figures import NOTHING, figure_name, figure_text, ratio_text
+from ui.run_facts.figures import NOTHING, figure_text, ratio_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, run_title
 
 GOOD, BAD = "good", "bad"
-
-_GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Time", ("_ms",)),
-    ("Rates", ("_tok_s",)),
-    ("Lengths", ("_tokens", "_length")),
-    ("Memory", ("_bytes",)),
-    ("Speculation", ("_rate",)),
-)
-"""Heads over the figures, and how the names of the metrics below them end."""
-
-_SPECULATION = ("draft_acceptance_rate", "mean_acceptance_length")
 
 
 @dataclass(frozen=True)
@@ -106,7 +96,6 @@ class Contribution:
     parts: tuple[Part, ...]
     total: str
     generation: str
-    is_slower: bool
 
 
 @dataclass(frozen=True)
@@ -214,30 +203,24 @@ def _head(column: Column, title: str, session: OpenSession, *, is_baseline: bool
 
 def _figure_rows(rows: Sequence[Row], listed: Sequence[Column], baseline: int) -> list[SheetRow]:
     lines: list[SheetRow] = []
-    for head, endings in _GROUPS:
-        inside = [row for row in rows if _group_of(row.metric) == endings]
+    for head in SECTIONS:
+        inside = [row for row in rows if figure_of(row.metric).head == head]
         if inside:
             lines.append(SheetRow(head, is_head=True))
             lines += [_figure_row(row, listed, baseline) for row in inside]
     return lines
 
 
-def _group_of(metric: str) -> tuple[str, ...]:
-    if metric in _SPECULATION:
-        return _GROUPS[-1][1]
-    return next((endings for _, endings in _GROUPS if metric.endswith(endings)), _GROUPS[0][1])
-
-
 def _figure_row(row: Row, listed: Sequence[Column], baseline: int) -> SheetRow:
-    name, tip = figure_name(row.metric)
+    figure = figure_of(row.metric)
     stage = row.metric.removesuffix("_ms")
     unit = "MiB" if row.unit == "bytes" else "" if row.unit == "tokens" else row.unit
     return SheetRow(
-        name,
+        figure.title,
         unit,
         tuple(_cell(row, index, column, is_baseline=index == baseline) for index, column in enumerate(listed)),
         stage if stages_in(stage) else "",
-        "\n".join((tip, *row.notes)).strip(),
+        "\n".join((figure.tip, *row.notes)).strip(),
     )
 
 
@@ -266,20 +249,13 @@ def _cell(row: Row, index: int, column: Column, *, is_baseline: bool) -> FigureC
         exact.append(f"{times} of it" + (f", 95 % interval {ends}" if ends else ""))
     if paired is not None:
         exact.append(f"in pairs over the {paired:,} samples that both have")
-    judgement = _judgement(row, index)
+    judgement = judge(ratio, interval, row.lower_is_better)
     if judgement:
         exact.append("better" if judgement == GOOD else "worse")
     elif interval is not None and not row.differs(index):
         exact.append("no difference: the interval holds 1")
     strength = 0.0 if not ratio or ratio <= 0 else min(1.0, abs(log2(ratio)))
     return FigureCell(shown, told, tuple(dict.fromkeys(wordings)), judgement, strength, "\n".join(exact))
-
-
-def _judgement(row: Row, index: int) -> str:
-    ratio = row.ratio[index]
-    if ratio is None or row.lower_is_better is None or not row.differs(index):
-        return ""
-    return GOOD if (ratio < 1) == row.lower_is_better else BAD
 
 
 def value_text(value: float, unit: str) -> str:
@@ -304,7 +280,7 @@ def _contribution(
     parts = tuple(Part(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
     whole = sum(part.delta_ms for part in parts)
     total = _signed_ms(whole) if parts else "no time that both measured"
-    return Contribution(title, parts, total, _generation_sentence(base, other, basis), whole > 0)
+    return Contribution(title, parts, total, _generation_sentence(base, other, basis))
 
 
 def _part_tip(entry: Mapping[str, object]) -> str:

@@ -11,7 +11,6 @@ from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFontMetricsF,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -20,11 +19,12 @@ from PySide6.QtGui import (
     QResizeEvent,
     QTextOption,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from ui.comparison.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, paint_figure
 from ui.comparison.sheet import Head, Sheet, SheetRow
 from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.widgets.drawn import show_tip
 from ui.widgets.stage_fill import paint_swatch
 
 NAME_PX = 144.0
@@ -330,16 +330,10 @@ class ComparisonTable(QAbstractScrollArea):
             self.menu_asked.emit(spot.column, event.globalPos())
 
     def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            tip = self._tip(self.spot_at(event.pos()))
-            if tip:
-                QToolTip.showText(event.globalPos(), tip, self.viewport())
-            else:
-                QToolTip.hideText()
-            return True
-        return super().viewportEvent(event)
+        return show_tip(event, self.viewport(), self._tip) or super().viewportEvent(event)
 
-    def _tip(self, spot: _Spot) -> str:
+    def _tip(self, point: QPoint) -> str:
+        spot = self.spot_at(point)
         if spot.row is None:
             return "" if spot.column is None else self._sheet.heads[spot.column].tip
         row = self._sheet.rows[spot.row]

@@ -18,11 +18,9 @@ from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
     QFrame,
-    QHBoxLayout,
     QInputDialog,
     QMenu,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -41,6 +39,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import section_head
@@ -103,52 +102,26 @@ class ComparisonDialog(QDialog):
             "Add session…",
         )
         self.empty.activated.connect(self.browse)
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(0, 0, 0, 0)
-        ground.setSpacing(0)
-        ground.addWidget(self.bar)
-        ground.addWidget(self.messages)
-        row = QHBoxLayout()
-        row.setSpacing(0)
-        row.addWidget(self._left())
-        divider = QFrame()
-        divider.setProperty("role", "vrule")
-        row.addWidget(divider)
-        row.addWidget(self._right(), 1)
-        ground.addLayout(row, 1)
+        row = beside(self._left(), in_role(QFrame(), "vrule"), (self._right(), 1), spacing=0)
+        stacked(self.bar, self.messages, (row, 1), on=self, spacing=0)
 
     def _left(self) -> QWidget:
-        side = QFrame()
-        side.setProperty("role", "panel")
+        side = in_role(QFrame(), "panel")
         side.setFixedWidth(LIST_PX)
-        column = QVBoxLayout(side)
-        column.setContentsMargins(0, GRID, 0, GRID)
-        column.setSpacing(GRID // 2)
         head = section_head("Configurations")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        self.add = QPushButton("Add session…")
-        self.add.setProperty("role", "link")
+        self.add = in_role(QPushButton("Add session…"), "link")
         self.add.setToolTip("Compare with another session, or with results of earlier scripts (.json)")
         self.add.setContentsMargins(2 * GRID, 0, 0, 0)
         self.add.clicked.connect(self.browse)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        foot.addWidget(self.add)
-        foot.addStretch(1)
-        column.addWidget(head)
-        column.addWidget(self.configurations, 1)
-        column.addLayout(foot)
+        foot = beside(self.add, None, margins=(2 * GRID, 0, 2 * GRID, 0))
+        stacked(head, (self.configurations, 1), foot, on=side, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
         return side
 
     def _right(self) -> QWidget:
-        right = QFrame()
-        right.setProperty("role", "panel")
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, GRID)
-        column.setSpacing(0)
+        right = in_role(QFrame(), "panel")
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
-        column.addWidget(self.empty)
-        column.addWidget(self.body, 1)
+        stacked(self.empty, (self.body, 1), on=right, margins=(0, 0, 0, GRID), spacing=0)
         return right
 
     def _connect(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtGui import QImage
 
 from evprof.core.records import FrameRecord
-from evprof.core.sample import Sample
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.view.columns import Column
 
@@ -17,7 +16,7 @@ class FramePictures:
         self.column = column
         self.records: list[FrameRecord] = []
         self.images: list[QImage] = []
-        self._sample = Sample.from_facts(column.run.info.sample)
+        self._sample = column.run.info.sample
         self._is_video = kind_read(column.run, column.role) == "video"
 
     def update(self) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evprof.core.records import STAGES
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S
-from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures.decoding import decode_throughput_tok_s
@@ -41,6 +39,11 @@ def mode_name(mode: str) -> str:
     return mode_of(mode).title
 
 
+def role_name(role: str) -> str:
+    """`Event model (draft)`: what a role's model is called."""
+    return f"{mode_name(role)} ({role})"
+
+
 def run_title(run: RunLog) -> str:
     """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
     parts = mode_name(run.info.mode)
@@ -52,21 +55,15 @@ def run_title(run: RunLog) -> str:
 
 def _drafting(run: RunLog) -> str:
     """` γ=5`: how much is drafted per round, where rounds have one number for it; who drafts, the run's label says."""
-    asked, gamma = asked_of(run), run.info.settings.get("gamma")
-    has_rounds = not mode_of(run.info.mode).is_parallel or asked.get("afterwards") == "rounds"
-    return f" γ={gamma}" if gamma and has_rounds and not asked.get("tree") else ""
-
-
-def asked_of(run: RunLog) -> dict[str, Any]:
-    """What was set about a run's speculation; empty where its settings hold nothing of the kind."""
-    asked = run.info.settings.get("speculation")
-    return asked if isinstance(asked, dict) else {}
+    asked, gamma = run.info.settings.speculation, run.info.given_settings.get("gamma")
+    has_rounds = not mode_of(run.info.mode).is_parallel or asked.afterwards == "rounds"
+    return f" γ={gamma}" if gamma and has_rounds and not asked.tree else ""
 
 
 def drafter_kind(run: RunLog) -> str:
     """One of DRAFTERS, or KV: who drafted in a run, or was asked to."""
     facts = run.info.speculation
-    return facts.kind if facts is not None else str(asked_of(run).get("drafter") or MODEL)
+    return facts.kind if facts is not None else run.info.settings.speculation.drafter
 
 
 def is_lossy(run: RunLog) -> bool:

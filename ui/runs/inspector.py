@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QElapsedTimer, QTimer
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.view.columns import columns_of
 from ui.runs.run_details import Section, range_sections, span_sections, token_sections
@@ -11,6 +11,7 @@ from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import section_head, sentence
@@ -36,17 +37,13 @@ class Inspector(QWidget):
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._fill)
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID // 2)
         self._head = section_head("Selection")
         self._empty = EmptyState(
             "Nothing selected",
             "Click a stage, a part of one or a token to see its times, shapes and bytes here; drag over the time "
             "axis for a range.",
         )
-        self._column.addWidget(self._head)
-        self._column.addWidget(self._empty)
+        self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.span_changed.connect(self._note_span)
         selection.token_changed.connect(self._note_token)
         selection.time_range_changed.connect(self._note_range)

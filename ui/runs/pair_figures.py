@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.metrics.configurations.settings_text import difference_sentence
 from evprof.view.columns import Column
@@ -13,6 +13,7 @@ from evprof.view.labels import stages_in
 from ui.run_facts import figures
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
@@ -59,23 +60,13 @@ class ComparisonPanel(QWidget):
             "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
             "a run on the left.",
         )
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        self.more = QPushButton("More…")
-        self.more.setProperty("role", "link")
+        self.more = in_role(QPushButton("More…"), "link")
         self.more.setCursor(Qt.CursorShape.PointingHandCursor)
         self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
         self.more.clicked.connect(self.more_asked)
-        head = QHBoxLayout()
-        head.addWidget(section_head("Comparison"))
-        head.addStretch(1)
-        head.addWidget(self.more)
-        column.addLayout(head)
+        head = beside(section_head("Comparison"), None, self.more)
         lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
-        parts = (self.basis, self._empty, *lines)
-        for widget in parts:
-            column.addWidget(widget)
+        stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
     def show_columns(self, a: Column | None, b: Column | None, cells: figures.Cells = figures.NO_CELLS) -> None:

@@ -158,11 +158,6 @@ class RunEntries:
         return entry
 
 
-def entries(runs: Mapping[int, RunLog]) -> list[RunEntry]:
-    """Lines, newest first. The two runs of one side-by-side repetition are one line."""
-    return RunEntries().lines(runs)
-
-
 def _group_key(run: RunLog) -> object:
     info = run.info
     if mode_of(info.mode).is_side_by_side:
@@ -197,7 +192,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
 
 def _inner_title(run: RunLog, title: str) -> str:
     """`interlaken_00_c · repeat 2 · warm-up`: within a cell the sample tells runs apart, neither number nor mode."""
-    parts = [str(run.info.sample.get("name") or "") or title]
+    parts = [run.info.sample.name or title]
     parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
     parts += run.info.marks
     return " · ".join(parts)
@@ -216,7 +211,7 @@ def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str]:
 def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
-    sample = run.info.sample.get("name") or ""
+    sample = run.info.sample.name
     numbers = " and ".join(str(entry.run_id) for entry in group)
     lines = [f"{mode_name(run.info.mode)} · run {numbers}" + (f" · {sample}" if sample else "")]
     lines += dict.fromkeys(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, RunEntries, RunEntry
@@ -13,6 +13,7 @@ from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import Line, LineList
 from ui.widgets.panel_parts import section_head
@@ -49,12 +50,7 @@ class RunList(QWidget):
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Runs in this session")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(head)
-        column.addWidget(self._empty)
-        column.addWidget(self.list, 1)
+        stacked(head, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         self.list.menu_asked.connect(self._offer)
         self.list.fold_asked.connect(self._fold)

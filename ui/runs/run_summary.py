@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
 from evprof.core.units import bytes_text
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
 from evprof.metrics.figures import kv_cache
@@ -73,7 +72,7 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
 def _models(columns: Sequence[Column]) -> list[Detail]:
     """Weights and what computed, then every setting that is not at its default in one of the columns."""
     settings = [{setting.key: setting for setting in told_settings(*column)} for column in columns]
-    parts = [clip_of(Sample.from_facts(column.run.info.sample), 0) for column in columns]
+    parts = [clip_of(column.run.info.sample, 0) for column in columns]
     taken = [_beside("part", ["" if part.is_all else part.words for part in parts], tip=_PART)]
     details = [
         *(taken if not all(part.is_all for part in parts) else []),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from ui.samples.clip_choice import clip_of, identity, sample_name
 from ui.samples.durations import Durations
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import Line, LineList
 from ui.widgets.panel_parts import section_head
@@ -43,11 +44,7 @@ class SampleList(QWidget):
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Samples")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID // 2)
-        for widget in (head, self._empty, self.list):
-            column.addWidget(widget)
+        stacked(head, self._empty, self.list, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         for sample in samples:
             if all(identity(sample) != identity(entry) for entry in self._samples):

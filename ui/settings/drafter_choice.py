@@ -9,62 +9,61 @@ from functools import lru_cache
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS, EAGLE, HIDDEN, KV, LOOKUP, LORA, MODEL, NGRAM, SELF
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KINDS, KV, MODEL
+from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters, read_adapter
 
-Drafter = tuple[str, str | None]
-"""One of DRAFTERS, or KV for a map of caches; and the adapter's folder or bundled name, None for what needs none."""
+DrafterChoice = tuple[str, str | None]
+"""A kind, and the folder or bundled name of the adapter; None for what needs none."""
 
-UNTRAINED: tuple[tuple[Drafter, str], ...] = (
-    ((MODEL, None), "event model"),
-    ((LOOKUP, None), "prompt lookup"),
-    ((SELF, None), "target itself"),
+UNTRAINED: tuple[tuple[DrafterChoice, str], ...] = tuple(
+    ((key, None), drafter.word) for key, drafter in KINDS.items() if not drafter.is_trained
 )
 """What can draft without having been trained for it, and what the list calls it."""
-
-KIND_WORDS = {EAGLE: "EAGLE", HIDDEN: "hidden", LORA: "LoRA", NGRAM: "n-gram", KV: "KV map"}
-"""Kinds of adapters in a word."""
 
 _KEPT = 64
 
 
-def chosen(settings: SpeculationSettings) -> Drafter:
+def chosen(settings: SpeculationSettings) -> DrafterChoice:
     """The choice that settings stand for. A map of caches is an adapter beside a drafter that needs none."""
     if settings.adapter and settings.drafter not in ADAPTER_KINDS:
         return KV, settings.adapter
     return settings.drafter, settings.adapter
 
 
-def settings_of(choice: Drafter) -> dict[str, str | None]:
+def settings_of(choice: DrafterChoice) -> dict[str, str | None]:
     """The two settings of a choice."""
     kind, adapter = choice
-    return {"drafter": MODEL if kind == KV else kind, "adapter": adapter}
+    return {"drafter": kind if kind in DRAFTERS else MODEL, "adapter": adapter}
 
 
-def bundled_choices() -> list[tuple[Drafter, str]]:
+def bundled_choices() -> list[tuple[DrafterChoice, str]]:
     """The adapters that come along and their words, by name; none where one of them is damaged."""
     return [(choice_of(info, info.folder.name), words_of(info)) for info in _bundled()]
 
 
-def choice_of(info: AdapterInfo, name: str) -> Drafter:
+def choice_of(info: AdapterInfo, name: str) -> DrafterChoice:
     """What choosing an adapter by that name means."""
     return info.kind, name
 
 
 def words_of(info: AdapterInfo) -> str:
     """`EAGLE · tiny-eagle`: kind and name."""
-    return f"{KIND_WORDS[info.kind]} · {info.name}"
+    return adapter_words(info.kind, info.name)
 
 
-def choice_words(choice: Drafter) -> str:
+def adapter_words(kind: str, name: str) -> str:
+    """The same of a kind that perhaps nobody knows."""
+    return f"{KINDS[kind].word if kind in KINDS else kind} · {name}"
+
+
+def choice_words(choice: DrafterChoice) -> str:
     """A choice in words, whatever became of its folder."""
-    for known, words in UNTRAINED:
-        if known == choice:
-            return words
     kind, adapter = choice
     info = adapter_of(adapter)
-    return words_of(info) if info is not None else f"{KIND_WORDS.get(kind, kind)} · {Path(adapter or '').name}"
+    known = adapter_words(kind, Path(adapter or "").name) if info is None else words_of(info)
+    return dict(UNTRAINED).get(choice, known)
 
 
 @lru_cache(_KEPT)
@@ -99,12 +98,18 @@ def _bundled() -> tuple[AdapterInfo, ...]:
         return ()
 
 
-def mismatch(name: str | None, draft: str, target: str) -> str:
-    """Why an adapter cannot be used with two models, in a sentence; empty when it can or nobody knows."""
-    info = adapter_of(name)
-    if info is None:
-        return ""
-    for trained, asked in ((info.target, target), (info.draft, draft)):
+def refusal_of(choice: DrafterChoice, mode: str, draft: str, target: str) -> str:
+    """Why a choice cannot be taken in a mode with two models, in a sentence; empty when it can or nobody knows."""
+    kind, adapter = choice
+    maps_cache = kind in KINDS and KINDS[kind].maps_cache
+    if mode_of(mode).maps_cache and not maps_cache:
+        return "The mode KV-adapted takes a trained map of caches."
+    if maps_cache and not mode_of(mode).maps_cache:
+        return "A map of caches changes the answer: choose the mode KV-adapted for it."
+    if mode_of(mode).is_parallel and not (kind in KINDS and KINDS[kind].takes_draft):
+        return "Parallel prefill drafts with the event model."
+    info = adapter_of(adapter)
+    for trained, asked in () if info is None else ((info.target, target), (info.draft, draft)):
         if trained and asked and Path(trained).name != Path(asked).name:
             return f"It was trained for {Path(trained).name}, not for {Path(asked).name}."
     return ""

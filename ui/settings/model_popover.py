@@ -12,27 +12,27 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from evprof.core.errors import UserError
-from evprof.core.records import DRAFT, TARGET
-from evprof.core.vocabulary.generation import ModelChoice
-from evprof.core.vocabulary.settings import SETTINGS
-from ui.run_facts.run_text import input_name
+from evprof.core.records import DRAFT
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
+from evprof.core.vocabulary.setting import Setting
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from ui.run_facts.run_text import input_name, role_name
 from ui.settings.checkpoint_folder import clip_problem, family_of
 from ui.settings.examiner import Examiner
 from ui.settings.model_facts import ModelFactsView
 from ui.settings.model_report import model_report, pending_report
-from ui.settings.request_form import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.line_list import Line, LineList
 from ui.widgets.panel_parts import say, section_head, sentence
@@ -45,23 +45,6 @@ Question = Callable[[], dict[str, Any]]
 
 FOLDER = "folder"
 OWN_CLIP = "CLIP tower: the checkpoint's own"
-
-DEVICES = ("auto", "cpu", "cuda", "cuda:0", "cuda:1")
-
-_OFFERED: dict[str, tuple[tuple[str, str], ...]] = {
-    DRAFT: (
-        (BUNDLED_DRAFT, "bundled"),
-        ("random:160m-eventgpt", "random weights"),
-        ("random:7b-eventgpt", "random weights"),
-    ),
-    TARGET: (
-        (BUNDLED_TARGET, "bundled"),
-        ("random:160m-video-llava", "random weights"),
-        ("random:160m-llava", "random weights"),
-        ("random:7b-video-llava", "random weights"),
-        ("random:7b-llava", "random weights"),
-    ),
-}
 
 
 class ModelPopover(QFrame):
@@ -92,7 +75,6 @@ class ModelPopover(QFrame):
         self._fill()
 
     def _make_boxes(self) -> None:
-        choice = self._choice
         self.list = LineList(self._themes, most_lines=10)
         self.list.setAccessibleName("Models")
         self.list.picked.connect(self._pick)
@@ -101,8 +83,7 @@ class ModelPopover(QFrame):
         self.browse.clicked.connect(self._browse)
         self.clip = _link("", self)
         self.clip.clicked.connect(self._browse_clip)
-        self.no_clip = QToolButton(self)
-        self.no_clip.setProperty("role", "quiet")
+        self.no_clip = in_role(QToolButton(self), "quiet")
         self.no_clip.setFixedSize(2 * GRID, self.clip.sizeHint().height())
         self.no_clip.setStyleSheet("QToolButton { padding: 0; min-height: 0 }")
         self.no_clip.setIcon(icon("close", self._themes.theme))
@@ -110,58 +91,46 @@ class ModelPopover(QFrame):
         self.no_clip.setToolTip("Take the checkpoint's own")
         self.no_clip.clicked.connect(self._drop_clip)
         self._themes.changed.connect(self._restyle)
-        self.device = ChoiceBox(self._themes)
-        self.device.addItems(DEVICES)
-        self.device.setEditable(True)
-        self.device.setCurrentText(choice.device)
-        self.device.currentTextChanged.connect(self._set_device)
-        self.dtype = ChoiceBox(self._themes)
-        for kind, text in SETTINGS["dtype"].choices:
-            self.dtype.addItem(text, kind)
-        self.dtype.setCurrentIndex(max(self.dtype.findData(choice.dtype), 0))
-        self.dtype.currentIndexChanged.connect(self._set_dtype)
-        self.quantization = ChoiceBox(self._themes)
-        for kind, text in SETTINGS["quantization"].choices:
-            self.quantization.addItem(text, kind)
-        self.quantization.setCurrentIndex(self.quantization.findData(choice.quantization))
-        self.quantization.currentIndexChanged.connect(self._set_quantization)
+        self.boxes = {entry.key: self._box(entry) for entry in OF_MODEL if entry.is_per_role}
         self.facts = ModelFactsView(self._themes)
 
+    def _box(self, entry: Setting) -> ChoiceBox:
+        box, value = ChoiceBox(self._themes), getattr(self._choice, entry.key)
+        for known, text in entry.choices:
+            box.addItem(text, known)
+        box.setToolTip(entry.sentence)
+        box.setAccessibleName(entry.name.capitalize())
+        box.setEditable(entry.is_free)
+        if entry.is_free:
+            box.setCurrentText(value)
+            box.currentTextChanged.connect(lambda text: self._set(entry, text.strip() or entry.default))
+        else:
+            box.setCurrentIndex(max(box.findData(value), 0))
+            box.currentIndexChanged.connect(lambda place: self._set(entry, box.itemData(place)))
+        return box
+
     def _lay_out(self) -> None:
-        column = self._rows = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, GRID)
-        column.setSpacing(GRID)
-        head = section_head("Event model (draft)" if self._role == DRAFT else "Video model (target)")
+        head = section_head(role_name(self._role))
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column.addWidget(head)
-        column.addWidget(self.list)
         lower = QGridLayout()
         lower.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
         lower.setSpacing(GRID)
         lower.addWidget(self.problem, 0, 0, 1, 2)
         lower.addWidget(self.browse, 1, 0, 1, 2)
         if self._role == DRAFT:
-            towers = QHBoxLayout()
-            towers.setSpacing(0)
-            towers.addWidget(self.clip)
-            towers.addStretch(1)
-            towers.addWidget(self.no_clip)
-            lower.addLayout(towers, 2, 0, 1, 2)
+            lower.addLayout(beside(self.clip, None, self.no_clip, spacing=0), 2, 0, 1, 2)
             self._show_clip()
         else:
             self.clip.hide()
             self.no_clip.hide()
-        named = (("Device", self.device), ("Arithmetic", self.dtype), ("Weights", self.quantization))
-        for row, (text, box) in enumerate(named, start=3):
-            label = QLabel(text)
-            label.setProperty("role", "dim")
+        for row, box in enumerate(self.boxes.values(), start=3):
+            label = in_role(QLabel(box.accessibleName()), "dim")
             label.setBuddy(box)
-            box.setAccessibleName(text)
             lower.addWidget(label, row, 0)
             lower.addWidget(box, row, 1)
-        lower.addWidget(self.facts, 6, 0, 1, 2)
+        lower.addWidget(self.facts, 3 + len(self.boxes), 0, 1, 2)
         lower.setColumnStretch(1, 1)
-        column.addLayout(lower)
+        self._rows = stacked(head, self.list, lower, on=self, margins=(0, GRID, 0, GRID), spacing=GRID)
         self.setFixedWidth(WIDTH)
 
     def examine_with(self, examiner: Examiner | None, question: Question) -> None:
@@ -221,7 +190,10 @@ class ModelPopover(QFrame):
         self._fit()
 
     def _fill(self) -> None:
-        offered = list(_OFFERED[self._role])
+        words = [family.word for family in FAMILIES.values() if family.role == self._role]
+        bundled = BUNDLED_DRAFT if self._role == DRAFT else BUNDLED_TARGET
+        offered = [(bundled, "bundled")]
+        offered += [(f"random:{size}-{word}", "random weights") for size in ("160m", "7b") for word in words]
         names = {name for name, _ in offered}
         for folder in (self._choice.name, *self._recent.models):
             if folder not in names and self._fits(folder):
@@ -262,14 +234,8 @@ class ModelPopover(QFrame):
     def _pick(self, name: object) -> None:
         self._take(replace(self._choice, name=str(name)))
 
-    def _set_device(self, device: str) -> None:
-        self._take(replace(self._choice, device=device.strip() or "auto"))
-
-    def _set_dtype(self, index: int) -> None:
-        self._take(replace(self._choice, dtype=self.dtype.itemData(index)))
-
-    def _set_quantization(self, index: int) -> None:
-        self._take(replace(self._choice, quantization=self.quantization.itemData(index)))
+    def _set(self, entry: Setting, value: Any) -> None:
+        self._take(replace(self._choice, **{entry.key: value}))
 
     def _set_clip(self, folder: str | None) -> None:
         self._take(replace(self._choice, clip=folder))
@@ -298,6 +264,4 @@ class ModelPopover(QFrame):
 
 
 def _link(text: str, parent: QWidget | None = None) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setProperty("role", "link")
-    return button
+    return in_role(QPushButton(text, parent), "link")

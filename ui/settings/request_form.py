@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import RunRequest, TraceSettings, input_of
+from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings, roles_of
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import KV
+from evprof.core.vocabulary.families import EVENTS, VIDEO
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES, mode_of
+from evprof.core.vocabulary.setting import Situation
 from evprof.loaders.pictures.frame_folder import is_there
-from ui.settings import setting_limits
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
-from ui.settings.controls import MEASURING, controls, default_of, value_of, with_value
-from ui.settings.drafter_choice import bundled_map, chosen
-from ui.settings.setting_limits import Circumstances
+from ui.settings.controls import DRAFTER, controls, value_of, with_choice
+from ui.settings.drafter_choice import bundled_map, chosen, refusal_of
 
-BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
-
-_WORDS = {"events": "events", "video": "a video"}
+_WORDS = {EVENTS: "events", VIDEO: "a video"}
 
 
 class RequestForm:
@@ -35,12 +34,12 @@ class RequestForm:
         self.draft = ModelChoice(BUNDLED_DRAFT)
         self.target = ModelChoice(BUNDLED_TARGET)
         self.settings = GenerationSettings()
-        self.warmup: int | None = None
-        self.repeat = 1
+        self.measuring: dict[str, Any] = {entry.key: entry.default for entry in OF_MEASURING}
+        self.controls = controls()
         self.trace_folder: Path | None = None
         self.environment: dict[str, Any] = {}
         self._wanted_mode = next(iter(MODES))
-        self._family: tuple[str, str | None] = ("", None)
+        self._families: dict[str, str | None] = {}
 
     @property
     def mode(self) -> str:
@@ -60,87 +59,94 @@ class RequestForm:
 
     def mode_problem(self, mode: str) -> str:
         """What a mode lacks: "needs events", "needs a video", "needs events and a video"; empty when it can run."""
-        paths = {"events": self.sample.events_path, "video": self.sample.video_path}
-        needed = {input_of(self.settings.input, role) for role in self._roles(mode)}
+        paths = {EVENTS: self.sample.events_path, VIDEO: self.sample.video_path}
+        here = self.situation(mode)
+        needed = {here.reads(role) for role in here.reading}
         lacking = [_WORDS[kind] for kind, path in paths.items() if kind in needed and path is None]
         if lacking:
             return f"needs {' and '.join(lacking)}"
         lacks_map = mode_of(mode).maps_cache and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
         return "needs a trained map of caches" if lacks_map else ""
 
-    def _roles(self, mode: str) -> tuple[str, ...]:
-        """The models that a mode would take with the drafter that it can use."""
-        return Circumstances(mode, self.settings, draft=self.draft.name, target=self.target.name).roles
-
     @property
     def roles(self) -> tuple[str, ...]:
         """The models that will run."""
-        return self._roles(self.mode)
+        return self.situation(self.mode).taking_part
 
     # Settings, by the names of their controls.
 
-    @property
-    def circumstances(self) -> Circumstances:
-        """What decides which settings make sense."""
-        mode = self.mode
-        names = self.draft.name, self.target.name
-        return Circumstances(mode, self.settings, self._target_family(), self._has_cuda(mode), *names)
-
-    def _target_family(self) -> str | None:
-        """Looked up once for each name: a folder's config lies on a disk."""
-        if self._family[0] != self.target.name:
-            self._family = (self.target.name, family_named(self.target.name))
-        return self._family[1]
-
-    def _has_cuda(self, mode: str) -> bool:
-        """False where the engine's PyTorch knows no CUDA, or every model that will run was put on the CPU."""
-        devices = {DRAFT: self.draft.device, TARGET: self.target.device}
+    def situation(self, mode: str) -> Situation:
+        """What decides which settings count in a mode, with the drafter that it can use."""
+        usable = self.settings
+        if self._drafter_refusal(mode, chosen(usable.speculation)):
+            usable = with_choice(usable, DRAFTER, self.controls[DRAFTER].default)
+        models = {DRAFT: self.draft, TARGET: self.target}
+        roles = roles_of(mode, usable.speculation)
+        families = {role: self._family(choice.name) for role, choice in models.items()}
         is_without = "cuda" in self.environment and self.environment["cuda"] is None
-        return not is_without and any(devices[role] != "cpu" for role in self._roles(mode))
+        has_cuda = not is_without and any(models[role].device != "cpu" for role in roles)
+        return Situation(mode, usable.flat(), families, roles, has_cuda, keeps_roles=True)
+
+    def _family(self, name: str) -> str | None:
+        """Looked up once for each name: a folder's config lies on a disk."""
+        if name not in self._families:
+            self._families[name] = family_named(name)
+        return self._families[name]
+
+    def _drafter_refusal(self, mode: str, choice: Any) -> str:
+        return refusal_of(choice, mode, self.draft.name, self.target.name)
 
     def value(self, key: str) -> Any:
         """A setting, or how often is measured."""
-        return getattr(self, key) if key in MEASURING else value_of(self.settings, key)
+        return self.measuring[key] if key in self.measuring else value_of(self.settings, key)
 
     def take(self, key: str, value: Any) -> None:
         """Sets one setting and nothing else."""
-        if key in MEASURING:
-            setattr(self, key, value)
+        if key in self.measuring:
+            self.measuring[key] = value
         else:
-            self.settings = with_value(self.settings, key, value)
+            self.settings = with_choice(self.settings, key, value)
 
     def reset(self) -> None:
         """Everything back to its default."""
-        for control in controls():
-            self.take(control.key, default_of(control.key))
+        for key, control in self.controls.items():
+            self.take(key, control.default)
 
     @property
     def settings_in_force(self) -> GenerationSettings:
-        """The settings that would run now."""
-        return setting_limits.in_force(self.circumstances)
+        """The settings that would run now: what changes nothing stands at its default. Without a map of one's own, the
+        bundled one runs in the mode that needs one."""
+        found = self.settings
+        for key in self.idle:
+            found = with_choice(found, key, self.controls[key].default)
+        name = bundled_map() if mode_of(self.mode).maps_cache and chosen(found.speculation)[0] != KV else None
+        return found if name is None else with_choice(found, DRAFTER, (KV, name))
 
     @property
     def changed(self) -> list[str]:
         """Settings that differ from their defaults and will run so."""
         idle = self.idle
-        return [
-            control.key
-            for control in controls()
-            if self.value(control.key) != default_of(control.key) and control.key not in idle
-        ]
-
-    def obstacle(self, key: str) -> str:
-        """Why a setting changes nothing now; empty when it counts."""
-        return setting_limits.obstacle(self.circumstances, key)
-
-    def refusal(self, key: str, value: Any) -> str:
-        """Why one of a setting's choices cannot be taken now; empty when it can."""
-        return setting_limits.refusal(self.circumstances, key, value)
+        return [key for key in self._touched if key not in idle]
 
     @property
     def idle(self) -> dict[str, str]:
-        """Settings that differ from their defaults but make no sense now, with the reason."""
-        return setting_limits.idle(self.circumstances)
+        """Settings that differ from their defaults but change nothing now, with the reason."""
+        reasons = {key: self.obstacle(key) or self.refusal(key, self.value(key)) for key in self._touched}
+        return {key: reason for key, reason in reasons.items() if reason}
+
+    @property
+    def _touched(self) -> list[str]:
+        return [key for key, control in self.controls.items() if self.value(key) != control.default]
+
+    def obstacle(self, key: str) -> str:
+        """Why a setting changes nothing now; empty when it counts."""
+        return self.controls[key].idle(self.situation(self.mode))
+
+    def refusal(self, key: str, value: Any) -> str:
+        """Why one of a setting's choices cannot be taken now; empty when it can."""
+        if key == DRAFTER:
+            return self._drafter_refusal(self.mode, value)
+        return self.controls[key].refuses(self.situation(self.mode), value)
 
     @property
     def problem(self) -> str:
@@ -185,8 +191,7 @@ class RequestForm:
             draft=self.draft if DRAFT in roles else None,
             target=self.target if TARGET in roles else None,
             settings=self.settings_in_force,
-            warmup=self.warmup,
-            repeat=self.repeat,
+            **self.measuring,
             trace=TraceSettings(str(self.trace_folder)) if self.trace_folder is not None else None,
         )
         made.validate()

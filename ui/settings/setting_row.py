@@ -9,9 +9,11 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QStandardItemModel
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QPushButton, QSpinBox, QWidget
 
-from ui.settings.controls import Control
+from evprof.core.vocabulary.setting import Setting
+from ui.settings.controls import highest, lowest, number_of, value_shown
 from ui.settings.drafter_choice import choice_words
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role
 from ui.widgets.choice_box import ChoiceBox
 
 FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
@@ -76,16 +78,15 @@ class SettingRow(QWidget):
 
     name_px, field_px = 14 * GRID, FIELD_PX
 
-    def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
         self.mark = Mark(themes)
-        self.name = QLabel(control.name)
-        self.name.setProperty("role", "dim")
+        self.name = in_role(QLabel(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
         self.field.setFixedSize(self.field_px, FIELD_HEIGHT)
         self.field.setAccessibleName(control.name)
-        self.field.setAccessibleDescription(control.tip)
+        self.field.setAccessibleDescription(control.sentence)
         self.name.setBuddy(self.field)
         if isinstance(self.field, ChoiceBox):
             if control.is_free:
@@ -115,9 +116,9 @@ class SettingRow(QWidget):
             index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
             self.field.setCurrentIndex(index)
         elif isinstance(self.field, QDoubleSpinBox):
-            self.field.setValue(self.control.number(value))
+            self.field.setValue(number_of(self.control, value))
         else:
-            self.field.setValue(round(self.control.number(value)))
+            self.field.setValue(round(number_of(self.control, value)))
         self.field.blockSignals(was_blocked)
 
     def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
@@ -128,7 +129,7 @@ class SettingRow(QWidget):
         self.mark.show_state(state)
         self.field.setEnabled(not obstacle)
         self.name.setEnabled(not obstacle)
-        tip = "\n".join(filter(None, (obstacle or reason, self.control.tip)))
+        tip = "\n".join(filter(None, (obstacle or reason, self.control.sentence)))
         for widget in (self.field, self.name):
             widget.setToolTip(tip)
         if isinstance(self.field, ChoiceBox) and not self.control.is_free:
@@ -147,7 +148,7 @@ class SettingRow(QWidget):
         self.changed.emit(self.control.key, meant)
 
     def _take_number(self, number: float) -> None:
-        self.changed.emit(self.control.key, self.control.value(number))
+        self.changed.emit(self.control.key, value_shown(self.control, number))
 
 
 class DrafterRow(SettingRow):
@@ -161,12 +162,11 @@ class DrafterRow(SettingRow):
 
     name_px, field_px = 9 * GRID, FIELD_PX + 5 * GRID
 
-    def __init__(self, control: Control, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(control, themes, parent)
         self._value: Any = None
         # A button and no line of the list: arrow keys and the wheel must not open a dialog in passing.
-        self.browse = QPushButton("Folder of an adapter…")
-        self.browse.setProperty("role", "link")
+        self.browse = in_role(QPushButton("Folder of an adapter…"), "link")
         self.browse.setToolTip(
             "Drafts with an adapter that you trained, or maps caches with one in the mode KV-adapted."
         )
@@ -203,7 +203,7 @@ def _words_of(box: QWidget) -> str:
     return box.currentText().strip().lower() if isinstance(box, ChoiceBox) else ""
 
 
-def _list(control: Control, themes: ThemeHolder) -> ChoiceBox:
+def _list(control: Setting, themes: ThemeHolder) -> ChoiceBox:
     box = ChoiceBox(themes)
     box.setEditable(control.is_free)
     for _, word in control.choices:
@@ -211,16 +211,16 @@ def _list(control: Control, themes: ThemeHolder) -> ChoiceBox:
     return box
 
 
-def _number(control: Control) -> QSpinBox | QDoubleSpinBox:
+def _number(control: Setting) -> QSpinBox | QDoubleSpinBox:
     box: QSpinBox | QDoubleSpinBox
     if control.decimals:
         box = QDoubleSpinBox()
         box.setDecimals(control.decimals)
-        box.setRange(control.least, control.most)
+        box.setRange(lowest(control), highest(control))
         box.setSingleStep(control.step)
     else:
         box = QSpinBox()
-        box.setRange(round(control.least), round(control.most))
+        box.setRange(round(lowest(control)), round(highest(control)))
         box.setSingleStep(round(control.step))
     box.setSpecialValueText(control.low)
     box.setSuffix(control.suffix)

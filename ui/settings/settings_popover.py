@@ -11,13 +11,15 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushBut
 
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
-from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.setting import Setting
 from evprof.loaders.adapters import read_adapter
-from ui.settings.controls import COLUMNS, DRAFTER, Control, Group
+from ui.settings.controls import DRAFTER, columns
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
 from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.layout import rule
 from ui.widgets.panel_parts import section_head
 
 _LEGEND = (
@@ -44,34 +46,25 @@ class SettingsPopover(QFrame):
         self.form = form
         self._themes = themes
         self.rows: dict[str, SettingRow] = {}
-        columns = QHBoxLayout()
-        columns.setSpacing(2 * GRID)
-        for place, groups in enumerate(COLUMNS):
+        across = beside(spacing=2 * GRID)
+        for place, heads in enumerate(columns()):
             if place:
-                line = QFrame()
-                line.setProperty("role", "vrule")
-                columns.addWidget(line)
-            columns.addLayout(self._column(groups))
-        line = QFrame()
-        line.setProperty("role", "rule")
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, GRID)
-        ground.setSpacing(GRID)
-        ground.addLayout(columns)
-        ground.addWidget(line)
-        ground.addLayout(self._footer())
+                line = in_role(QFrame(), "vrule")
+                across.addWidget(line)
+            across.addLayout(self._column(heads))
+        stacked(across, rule(), self._footer(), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()
 
-    def _column(self, groups: Sequence[Group]) -> QVBoxLayout:
-        column = QVBoxLayout()
-        column.setSpacing(GRID // 2)
-        for place, group in enumerate(groups):
+    def _column(self, heads: Sequence[str]) -> QVBoxLayout:
+        column = stacked(spacing=GRID // 2)
+        groups = ((head, [one for one in self.form.controls.values() if one.head == head]) for head in heads)
+        for place, (head, group) in enumerate((head, group) for head, group in groups if group):
             if place:
                 column.addSpacing(GRID)
-            head = section_head(group.head)
-            head.setContentsMargins(12, 0, 0, GRID // 2)
-            column.addWidget(head)
-            for control in group.controls:
+            title = section_head(head)
+            title.setContentsMargins(12, 0, 0, GRID // 2)
+            column.addWidget(title)
+            for control in group:
                 row = self._drafter_row(control) if control.key == DRAFTER else SettingRow(control, self._themes)
                 row.changed.connect(self._take)
                 self.rows[control.key] = row
@@ -79,7 +72,7 @@ class SettingsPopover(QFrame):
         column.addStretch(1)
         return column
 
-    def _drafter_row(self, control: Control) -> DrafterRow:
+    def _drafter_row(self, control: Setting) -> DrafterRow:
         row = self.drafter = DrafterRow(control, self._themes)
         for value, words in bundled_choices():
             row.add_choice(value, words)
@@ -87,22 +80,18 @@ class SettingsPopover(QFrame):
         return row
 
     def _footer(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(0)
+        row = beside(spacing=0)
         for state, meaning in _LEGEND:
             mark = Mark(self._themes)
             mark.show_state(state)
-            label = QLabel(meaning)
-            label.setProperty("role", "small")
+            label = in_role(QLabel(meaning), "small")
             row.addWidget(mark)
             row.addWidget(label)
             row.addSpacing(2 * GRID)
-        self.problem = QLabel()
-        self.problem.setProperty("role", "bad")
+        self.problem = in_role(QLabel(), "bad")
         self.problem.setWordWrap(True)
         row.addWidget(self.problem, 1)
-        self.reset = QPushButton("Reset to defaults")
-        self.reset.setProperty("role", "link")
+        self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
         row.addWidget(self.reset)
         return row
@@ -115,13 +104,13 @@ class SettingsPopover(QFrame):
             row.show_value(value)
             state = IDLE if key in idle else PLAIN
             if key in changed:
-                state = INEXACT if SETTINGS[key].may_change_answer(value) else CHANGED
+                state = INEXACT if row.control.may_change_answer(value) else CHANGED
             if key == DRAFTER and value[0] == KV and key in changed:
                 state = INEXACT
             row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
 
-    def _refusals(self, control: Control) -> dict[Any, str]:
+    def _refusals(self, control: Setting) -> dict[Any, str]:
         found = {value: self.form.refusal(control.key, value) for value, _ in control.choices}
         return {value: reason for value, reason in found.items() if reason}
 

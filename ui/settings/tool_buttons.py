@@ -6,11 +6,9 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
-from evprof.core.records import DRAFT
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import MODES
-from ui.run_facts.run_text import input_name, mode_name
-from ui.settings.controls import controls
+from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
 
 ICON = 14
@@ -50,7 +48,7 @@ class ModelButton(ToolButton):
     """Names the model of a role, with what was chosen for it; opens its picker."""
 
     def __init__(self, role: str, parent: QWidget | None = None) -> None:
-        self._side = "Event model (draft)" if role == DRAFT else "Video model (target)"
+        self._side = role_name(role)
         super().__init__("", self._side, parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
 
@@ -76,7 +74,7 @@ class SettingsButton(ToolButton):
 
     def show_form(self, form: RequestForm) -> None:
         """Counts again."""
-        names = {control.key: control.name for control in controls()}
+        names = {key: control.name for key, control in form.controls.items()}
         changed, idle = form.changed, form.idle
         style = Qt.ToolButtonStyle
         self.setText(str(len(changed)) if changed else "")
@@ -88,7 +86,16 @@ class SettingsButton(ToolButton):
         self.setToolTip("\n".join(lines))
 
 
-class ModeButton(ToolButton):
+class MenuButton(ToolButton):
+    """Opens a menu."""
+
+    def __init__(self, text: str, tip: str, parent: QWidget | None = None) -> None:
+        super().__init__(text, tip, parent)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setMenu(QMenu(self))
+
+
+class ModeButton(MenuButton):
     """Names what runs; its menu greys what lacks an input.
 
     Signals:
@@ -100,8 +107,7 @@ class ModeButton(ToolButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "What runs", parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
+        menu = self.menu()
         menu.setToolTipsVisible(True)
         self._actions: dict[str, QAction] = {}
         for mode in MODES:
@@ -110,7 +116,6 @@ class ModeButton(ToolButton):
             action.setData(mode)
             self._actions[mode] = action
         menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
-        self.setMenu(menu)
 
     def show_form(self, form: RequestForm) -> None:
         """Shows the mode that will run, and why others cannot."""
@@ -122,7 +127,7 @@ class ModeButton(ToolButton):
         self.setText(mode_name(form.mode))
 
 
-class ExportButton(ToolButton):
+class ExportButton(MenuButton):
     """What can be done with the results: exports, and the latest torch trace.
 
     Signals:
@@ -135,14 +140,12 @@ class ExportButton(ToolButton):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Export", "Export", parent)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
+        menu = self.menu()
         for key, text in EXPORTS:
             menu.addAction(text).setData(key)
         menu.addSeparator()
         self._tensorboard = menu.addAction("Open torch trace in TensorBoard")
         menu.triggered.connect(self._take)
-        self.setMenu(menu)
 
     def set_has_trace(self, has_trace: bool) -> None:
         """Whether there is a torch trace to open."""

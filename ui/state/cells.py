@@ -23,16 +23,8 @@ def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     for run in runs:
         info = run.info
         if (info.cell, info.mode, info.role) == same and info.status == FINISHED and is_comparable(run):
-            rows[row_key(run)] = run
+            rows[run.info.row] = run
     return tuple(warm_of(list(rows.values())))
-
-
-def row_key(run: RunLog) -> object:
-    """Which row of its suite a run is; runs of other origins are rows of their own."""
-    info = run.info
-    if not info.cell or info.imported is not None:
-        return info.run_id
-    return (info.cell, info.sample.get("name"), info.sample.get("prompt"), info.repeat, info.role, info.warmup)
 
 
 def cell_of(runs: Mapping[int, RunLog], column: Column | None) -> Repeats | None:
@@ -79,14 +71,14 @@ class CellCounts:
 
 def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
-    last = {row_key(run): run for run in runs}
+    last = {run.info.row: run for run in runs}
     samples: set[object] = set()
     repeats: set[int] = set()
     failed: set[object] = set()
     warmups = running = 0
     for run in last.values():
         info = run.info
-        sample = (info.sample.get("name"), info.sample.get("prompt"), info.group_id if info.imported else 0)
+        sample = (info.sample.name, info.sample.prompt, info.group_id if info.imported else 0)
         if info.status == RUNNING:
             running += 1
         elif info.status != FINISHED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.view.columns import columns_of
@@ -27,6 +27,7 @@ from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, Hit, Scene
 from ui.timeline.stage_lane import StageLane
+from ui.widgets.boxes import stacked
 
 MANY_ROWS = 5_000
 """From so many tokens and parts on, lanes take turns at being repainted live."""
@@ -96,12 +97,7 @@ class TimelineView(QWidget):
         self.scroll_area.setWidget(self.stack)
         self.empty = EmptyState(self.scene, self)
         self.empty.run_requested.connect(self.run_requested)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.head)
-        column.addWidget(self.scroll_area, 1)
-        column.addWidget(self.empty, 1)
+        stacked(self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
         self.stack.zoomed.connect(self.zoom)
         self.stack.panned.connect(self.pan)
         self.stack.pointer_moved.connect(self._point)
@@ -114,11 +110,6 @@ class TimelineView(QWidget):
     def lanes(self) -> list[Lane]:
         """All lanes, top to bottom, hidden ones too."""
         return self.stack.lanes
-
-    @property
-    def is_following(self) -> bool:
-        """Whether the view shows everything and grows with it."""
-        return self.selection.view_range is None
 
     # News.
 

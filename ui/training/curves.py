@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from evprof.session.training import MOST_TRAININGS, trainings
-from ui.settings.drafter_choice import KIND_WORDS
+from ui.settings.drafter_choice import adapter_words
 
 _MOST_POINTS = 200_000
 _LONGEST_NAME = 80
@@ -40,7 +40,7 @@ class TrainingCurve:
     @property
     def title(self) -> str:
         """`EAGLE · tiny-eagle`."""
-        return f"{KIND_WORDS.get(self.kind, self.kind)} · {self.adapter}" if self.kind else self.adapter
+        return adapter_words(self.kind, self.adapter) if self.kind else self.adapter
 
     @property
     def began(self) -> str:

@@ -17,6 +17,10 @@ class FollowingDialog(QDialog):
     or another session is there, and at most every INTERVAL_MS while rows arrive.
     """
 
+    heading = ""
+    least_px, first_px = (480, 420), (680, 660)
+    """Its least and its first size, in logical px."""
+
     def __init__(
         self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
@@ -30,14 +34,19 @@ class FollowingDialog(QDialog):
         self._later.setTimerType(Qt.TimerType.PreciseTimer)
         self._later.timeout.connect(self._fill)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-
-    def follow(self) -> None:
-        """Called once, when the views are made."""
+        self.setWindowTitle(self.heading)
+        self.setMinimumSize(*self.least_px)
+        self.resize(*self.first_px)
+        self.make_views(themes)
         self._selection.runs_changed.connect(self._fill)
         self._controller.runs_changed.connect(self._note)
         self._controller.session_replaced.connect(self._fill)
         self._themes.changed.connect(self._restyle)
         self._fill()
+
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Makes what it shows."""
+        raise NotImplementedError
 
     def show_runs(self) -> None:
         """Shows the runs as they are now; to be cheap when nothing happened to them."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -37,6 +37,7 @@ from ui.state.window_session import WindowSession
 from ui.style.icons import icon
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.widgets.boxes import stacked
 from ui.widgets.layout import Body, rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.actions import WindowActions
@@ -78,7 +79,6 @@ class MainWindow(QMainWindow):
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
-        self.dialogs = WindowDialogs(self)
         self._make_views()
         self._connect()
         self._show_title()
@@ -112,18 +112,20 @@ class MainWindow(QMainWindow):
             side_panel(self.comparison, self.speculation, self.inspector),
         )
         ground = QWidget()
-        column = QVBoxLayout(ground)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.toolbar)
-        column.addWidget(rule())
-        column.addWidget(self.messages)
-        column.addWidget(self.body, 1)
-        column.addWidget(self.status)
+        stacked(self.toolbar, rule(), self.messages, (self.body, 1), self.status, on=ground, spacing=0)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
-        self.opener = Opener(self)
-        self.clips = Clips(self)
+        self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
+        self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
+        self.dialogs = WindowDialogs(
+            self,
+            self.session,
+            self.controller,
+            self.selection,
+            self.holder,
+            toolbar=self.toolbar,
+            messages=self.messages,
+        )
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -166,6 +168,8 @@ class MainWindow(QMainWindow):
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
         self.opener.seen.connect(self.drop_overlay.show_opening)
+        self.opener.listed.connect(self.show_sample)
+        self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
@@ -192,8 +196,8 @@ class MainWindow(QMainWindow):
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
-            "keys": self.dialogs.show_keys,
-            "about": self.dialogs.show_about,
+            "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
+            "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
         for name, work in does.items():

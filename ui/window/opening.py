@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
 
 from evprof.core.errors import UserError
 from ui.samples.openings import MOST_LOOKED_AT, Finder, Opening, Search, look_at, opening_of
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.samples.sample_list import SampleList
+from ui.settings.toolbar import Toolbar
+from ui.state.window_session import WindowSession
+from ui.widgets.message_bar import MessageBar
+from ui.window.results import Results
 
 INTERVAL_MS = 20
 _SLOW_MS = 400
@@ -28,13 +29,21 @@ class Opener(QObject):
 
     Signals:
         seen(object): the Opening that would come of what is being dragged over the window.
+        listed(object): the Sample to show, the first of a list that was opened.
     """
 
     seen = Signal(object)
+    listed = Signal(object)
 
-    def __init__(self, window: MainWindow) -> None:
-        super().__init__(window)
-        self._window = window
+    def __init__(
+        self, session: WindowSession, toolbar: Toolbar, samples: SampleList, results: Results, messages: MessageBar
+    ) -> None:
+        super().__init__(toolbar)
+        self._session = session
+        self._toolbar = toolbar
+        self._samples = samples
+        self._results = results
+        self._messages = messages
         self._finder = Finder()
         self._wanted: deque[Search] = deque()
         self._looked_at: Search | None = None
@@ -57,7 +66,7 @@ class Opener(QObject):
         is_known = looked_at is not None and looked_at.paths == tuple(paths)
         self._wanted.append(looked_at if is_known and looked_at is not None else self._finder.search(paths))
         if len(paths) > MOST_LOOKED_AT:
-            self._window.messages.post(
+            self._messages.post(
                 f"{len(paths):,} files are more than the {MOST_LOOKED_AT} that are opened at once; put the rest into a "
                 "list of samples.",
                 "warn",
@@ -115,28 +124,27 @@ class Opener(QObject):
         if doing == self._doing:
             return
         if self._doing:
-            self._window.messages.retract(self._doing)
+            self._messages.retract(self._doing)
         self._doing = doing
         if doing:
-            self._window.messages.post(doing, "info")
+            self._messages.post(doing, "info")
 
     def _carry_out(self, opening: Opening, *, waits: bool) -> None:
-        window = self._window
         for sentence, kind in opening.problems:
-            window.messages.post(sentence, kind)
+            self._messages.post(sentence, kind)
         for path in opening.sessions:
             if waits:
-                window.session.read(Path(path))
+                self._session.read(Path(path))
             else:
-                window.session.open(Path(path))
+                self._session.open(Path(path))
         if opening.half is not None:
-            take = window.toolbar.open_events if opening.half.kind == "events" else window.toolbar.open_video
+            take = self._toolbar.open_events if opening.half.kind == "events" else self._toolbar.open_video
             take(opening.half.path)
         if opening.samples:
-            window.samples.add_all(opening.samples)
+            self._samples.add_all(opening.samples)
             if any(entry.kind == "manifest" for entry in opening.found):
-                window.show_sample(opening.samples[0])
+                self.listed.emit(opening.samples[0])
             else:
-                window.toolbar.open_sample(opening.samples[0])
+                self._toolbar.open_sample(opening.samples[0])
         if opening.results:
-            window.results.take([Path(path) for path in opening.results], waits=waits)
+            self._results.take([Path(path) for path in opening.results], waits=waits)

@@ -18,8 +18,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 def collect(options: argparse.Namespace, console: Console) -> int:
     """Collects what is not there yet; 1 when a row gave nothing, 130 when stopped."""
-    from evprof.run.processes.interrupts import first_interrupt
-
     samples, problems = samples_of(options.manifest, options)
     samples = asked(samples, options.prompt)
     settings = GenerationSettings(
@@ -28,15 +26,8 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     settings.validate()
     for sentence in problems:
         console.note(sentence)
-    stop = threading.Event()
-    with CollectProgress(console) as progress:
-
-        def stops() -> None:
-            stop.set()
-            progress.stopping()
-
-        with first_interrupt(stops):
-            end = _carry_out(samples, settings, options, progress, stop)
+    with CollectProgress(console) as progress, progress.until_stopped() as stop:
+        end = _carry_out(samples, settings, options, progress, stop)
     if not console.is_json:
         console.print(
             f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {end.shards} shard{'s' * (end.shards != 1)}, "

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.adapter.collect import lasting, samples_of
-from evprof.cli.adapter.progress import WorkProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
@@ -169,7 +169,7 @@ def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tup
     from engines.training.evaluating import evaluate_adapter
     from evprof.cli.run import recorded_session
 
-    with WorkProgress(console, "predicting answers", "samples") as progress:
+    with Progress(console, "predicting answers", "samples") as progress:
         progress.start(len(plan.samples))
 
         def predicted(done: int, total: int) -> None:

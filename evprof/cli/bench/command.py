@@ -155,8 +155,13 @@ def _add_switch_options(parser: argparse.ArgumentParser) -> None:
         "speculation", "also --draft, --target, --device, --dtype, --repeat, --max-new-tokens and --only with drafters"
     )
     group.add_argument(
-        "--scenes", type=int, metavar="N", default=8, help="held-out scenes; 0: the bundled samples (default: 8)"
+        "--scenes",
+        type=int,
+        metavar="N",
+        default=8,
+        help="held-out scenes, at most 8; 0: bundled samples (default: 8)",
     )
+    group.add_argument("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes")
     group.add_argument("--adapter", metavar="FOLDER", action="append", help="a trained adapter to take part as well")
 
 
@@ -387,7 +392,7 @@ def arrival_ms() -> float:
 
     recording = Recording()
     ages_ns: list[int] = []
-    process = EngineProcess([*engine_argv(), "--synthetic", "rate:200:2"])
+    process = EngineProcess([*engine_argv(), "--synthetic", "200", "2"])
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
         while not any(isinstance(message, RequestEnded) for message in recording.messages()):

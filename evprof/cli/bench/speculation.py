@@ -1,14 +1,11 @@
-"""What `evprof bench speculation` measures on: held-out scenes written for the occasion, and every drafter there is."""
+"""What `evprof bench speculation` measures: every drafter there is, on held-out scenes or a list of samples."""
 
 from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from evprof.cli.terminal.console import Console
@@ -16,9 +13,6 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.drafting import Contender, contenders
-
-QUESTION = "What are the key elements in this scene?"
-SEED = 7
 
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -32,16 +26,16 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
     from engines.speculation.differing_answers import FlipJudge
 
     stop = threading.Event()
-    with _samples(options.scenes, console) as samples, first_interrupt(stop.set):
-        plan = SpeculationPlan(
-            samples,
-            chosen,
-            ModelChoice(options.draft, options.device, options.dtype),
-            target,
-            repeat=3 if options.repeat is None else options.repeat,
-            max_new_tokens=options.max_new_tokens,
-            judge=FlipJudge(target),
-        )
+    plan = SpeculationPlan(
+        _samples(options),
+        chosen,
+        ModelChoice(options.draft, options.device, options.dtype),
+        target,
+        repeat=3 if options.repeat is None else options.repeat,
+        max_new_tokens=options.max_new_tokens,
+        judge=FlipJudge(target),
+    )
+    with first_interrupt(stop.set):
         return measure_speculation(make_engine(), plan, stop, console.note)
 
 
@@ -66,18 +60,20 @@ def _fits(trained_for: str, target: str) -> bool:
     return Path(trained_for).name == Path(target).name
 
 
-@contextmanager
-def _samples(count: int, console: Console) -> Iterator[Sequence[Sample]]:
-    """Held-out scenes as files, gone afterwards; the bundled samples where `count` is 0."""
-    from evprof.loaders.bundled import bundled_samples
+def _samples(options: argparse.Namespace) -> Sequence[Sample]:
+    """The samples of `--data`, or so many held-out scenes; the bundled samples where `--scenes` is 0."""
+    from evprof.loaders.bundled import bundled_samples, held_out_scenes
+    from evprof.loaders.manifests.manifest import read_manifest
 
-    if count == 0:
-        yield bundled_samples()
-        return
-    from engines.tiny.dataset import held_out_scenes
-    from engines.tiny.held_out import write_scenes
-
-    with TemporaryDirectory(prefix="evprof-bench-") as folder:
-        console.note(f"writing {count} held-out scenes")
-        written = write_scenes(Path(folder), held_out_scenes(count, SEED), workers=1)
-        yield [replace(sample, prompt=QUESTION, name=f"scene {number}") for number, sample in enumerate(written, 1)]
+    if options.data:
+        return read_manifest(options.data).samples
+    if options.scenes == 0:
+        return bundled_samples()
+    scenes = held_out_scenes()
+    if not 0 < options.scenes <= len(scenes):
+        raise UserError(
+            f"--scenes: {len(scenes)} held-out scenes are bundled, not {options.scenes}; "
+            "to measure on other samples, name a list of them with --data.",
+            exit_code=USAGE,
+        )
+    return scenes[: options.scenes]

@@ -33,7 +33,7 @@ def print_speculation(document: Mapping[str, Any], console: Console, *, is_markd
     settings, summary, rows = document["settings"], document["summary"], document["rows"]
     step = next((row["step_ms"] for row in rows if row.get("step_ms")), None)
     console.print(
-        f"{settings['target']} drafted for by {settings['draft']} and others: {settings['samples']} held-out samples, "
+        f"{settings['target']} drafted for by {settings['draft']} and others: {settings['samples']} samples, "
         f"{settings['repeat']} pairs each, {settings['dtype']}, a plain step takes {ms_text(step)}"
     )
     console.print()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,24 +116,16 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
     from evprof.cli.convert.progress import ConvertProgress
     from evprof.run.conversion.converting import check_place, refuse_itself
     from evprof.run.conversion.workers import Workers
-    from evprof.run.processes.interrupts import first_interrupt
 
     check_place(task.output)
     refuse_itself(task)
     _check_output(task.output, task.recipe, overwrite=options.overwrite)
-    stop = threading.Event()
     found: Outcome | None = None
-    with ConvertProgress(console, Path(task.path).name) as progress:
-
-        def stops() -> None:
-            stop.set()
-            progress.stopping()
-
+    with ConvertProgress(console, Path(task.path).name) as progress, progress.until_stopped() as stop:
         workers = Workers([task], 1, stop)
-        with first_interrupt(stops):
-            for outcome in workers.outcomes():
-                progress.look(workers.steps)
-                found = outcome or found
+        for outcome in workers.outcomes():
+            progress.look(workers.steps)
+            found = outcome or found
     if found is None or (found.written is None and found.error is None):
         console.note(f"stopped; {task.output} was not written")
         return CANCELLED

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from evprof.cli.run.sessions_option import add_sessions_option
 from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
-from evprof.cli.setting_options import choice_of, settings_of
+from evprof.cli.setting_options import add_setting, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import RunRequest, TraceSettings
+from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
@@ -52,13 +52,9 @@ def add_clip_options(parser: argparse.ArgumentParser) -> None:
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Adds where models run, how often, and what is traced."""
     group = parser.add_argument_group("machine")
-    group.add_argument(
-        "--warmup",
-        type=int,
-        metavar="N",
-        help="runs before the measured ones (default: 1 where a model was just loaded)",
-    )
-    group.add_argument("--repeat", type=int, metavar="N", default=1, help="measured runs (default: 1)")
+    for entry in OF_MEASURING:
+        add_setting(group, entry)
+    group.set_defaults(**{entry.key: entry.default for entry in OF_MEASURING})
     add_sessions_option(group)
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.run.progress import RunProgress
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.progress import RunProgress
 from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, UserError
@@ -117,7 +117,7 @@ class RecordedSession:
         def look() -> None:
             progress.update()
             if self._runner.is_stopping:
-                progress.tell_stopping()
+                progress.stopping()
 
         try:
             self._runner.run(numbered, look)

@@ -10,7 +10,6 @@ from evprof.cli.terminal.console import Console
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -54,7 +53,7 @@ def print_run(
         console.print(f"  warning: {warning}")
     if run.info.trace_path:
         console.print(f"  torch trace: {run.info.trace_path}")
-    sample = Sample.from_facts(run.info.sample)
+    sample = run.info.sample
     if sample.is_clip:
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
     if label := run_label([run]):

@@ -8,37 +8,57 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Drafter:
-    """A drafter. `takes_draft`: the draft model takes part. `is_trained`: it is an adapter, taught beforehand.
+    """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
-    `drafts_trees`: it proposes trees as well as chains. `maps_cache`: it drafts nothing but maps the draft's KV cache
-    to the target's (mode kv-adapted), which changes the answer. `ends_in_other_head`: the draft's steps end in another
-    head than its own, so that they are neither compiled nor captured. `word` is its name in a list.
+    `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
+    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
+    `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
+    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps end
+    in another head than its own, so that they are neither compiled nor captured.
 
     Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
     """
 
     key: str
     word: str
+    contender: str
     sentence: str
+    absence: str = ""
     takes_draft: bool = False
     is_trained: bool = False
     drafts_trees: bool = False
     maps_cache: bool = False
+    is_cheap: bool = False
     ends_in_other_head: bool = False
     card: str = ""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 _ALL = (
-    Drafter("model", "event model", "the draft model as it is", takes_draft=True),
-    Drafter("lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"),
-    Drafter("self", "target itself", "the target itself over a second cache: shows what a round costs"),
+    Drafter("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    Drafter(
+        "lookup",
+        "prompt lookup",
+        "prompt lookup",
+        "what followed the same words earlier in prompt and answer",
+        absence="The drafts were taken from the prompt and from what the target had said before.",
+    ),
+    Drafter(
+        "self",
+        "target itself",
+        "the target itself",
+        "the target itself over a second cache: shows what a round costs",
+        absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
+    ),
     Drafter(
         "eagle",
         "EAGLE",
+        "EAGLE-style head",
         "a head on the target's hidden states",
+        absence="A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
+        is_cheap=True,
         card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
         "the target's frozen embeddings and head. It needs no draft model.",
         sizes={"window": (1, 4096), "steps": (1, 8)},
@@ -46,6 +66,7 @@ _ALL = (
     Drafter(
         "hidden",
         "hidden",
+        "hidden-state adapter",
         "a map from the draft's hidden states to the target's head",
         takes_draft=True,
         is_trained=True,
@@ -57,6 +78,7 @@ _ALL = (
     Drafter(
         "lora",
         "LoRA",
+        "LoRA-tuned draft",
         "low-rank changes of the draft model",
         takes_draft=True,
         is_trained=True,
@@ -66,8 +88,11 @@ _ALL = (
     Drafter(
         "ngram",
         "n-gram",
+        "n-grams of its answers",
         "counts of the target's own answers",
+        absence="The drafts came from counts of the target's own answers.",
         is_trained=True,
+        is_cheap=True,
         card="Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no "
         "draft model.",
         sizes={"order": (1, 8)},
@@ -75,6 +100,7 @@ _ALL = (
     Drafter(
         "kv",
         "KV map",
+        "cache of the draft, mapped",
         "a map from the draft's KV cache to the target's; it changes the answer",
         takes_draft=True,
         is_trained=True,
@@ -91,9 +117,6 @@ DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() i
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What can be trained."""
-
-UNTRAINED = tuple(key for key, drafter in KINDS.items() if not drafter.is_trained)
-"""Drafters that need no adapter."""
 
 MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

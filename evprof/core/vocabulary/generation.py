@@ -169,14 +169,6 @@ class GenerationSettings(Plain):
     switches: Switches = field(default_factory=Switches)
     speculation: SpeculationSettings = field(default_factory=SpeculationSettings)
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> GenerationSettings:
-        """The inverse of `to_json`; what an older writer did not know keeps its default."""
-        parts = dict(values)
-        for name, kind in NESTED.items():
-            parts[name] = kind.from_json(values.get(name) or {})
-        return super().from_json(parts)
-
     def flat(self) -> dict[str, Any]:
         """All settings by name, one level deep."""
         return {entry.key: getattr(getattr(self, entry.group) if entry.group else self, entry.key) for entry in OF_RUN}
@@ -204,6 +196,8 @@ class ModelChoice(Plain):
         effect=ROUNDED,
         head=MODEL,
         follows="dtype",
+        choices=tuple((name, name) for name in ("auto", "cpu", "cuda", "cuda:0", "cuda:1")),
+        is_free=True,
         metavar="D",
         has_control=False,
         is_per_role=True,

@@ -185,7 +185,7 @@ class Setting:
         if self.least is not None and not self._is_within(value):
             return f"must {self._range}, not {value}."
         said = self.check(value)
-        return f"must be {said}, not {value!r}." if said else ""
+        return f"must be {said}, not {value}." if said else ""
 
     def validate(self, value: Any, flag: str = "") -> None:
         """Raises UserError (exit code 2) for a value that means nothing; `flag` is the option to name."""
@@ -216,10 +216,13 @@ def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:
         return str(value)  # of another program: not of the kind that the setting is
 
 
-def setting(default: T, name: str, tip: str, **described: Any) -> T:
-    """A field of a settings class, described: its default, and a Setting of it as the field's metadata."""
-    kind = described.pop("kind", type(default))
-    found: Any = field(default=default, metadata={KEY: Setting(name, tip, kind=kind, default=default, **described)})
+def setting(default: T, name: str, tip: str, /, **described: Any) -> T:
+    """A field of a settings class, described: its default, and a Setting of it as the field's metadata.
+
+    `described` may name another `default`, which people get who ask for nothing.
+    """
+    described = {"kind": type(default), "default": default, **described}
+    found: Any = field(default=default, metadata={KEY: Setting(name, tip, **described)})
     return found  # type: ignore[no-any-return]  # what a dataclass reads as a field, a type checker reads as its default
 
 

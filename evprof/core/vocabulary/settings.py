@@ -7,20 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.vocabulary.generation import MODEL as MODEL_HEAD
-from evprof.core.vocabulary.generation import NESTED, OF_MODEL, OF_RUN, SAMPLING, GenerationSettings
+from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, SAMPLING, GenerationSettings
 from evprof.core.vocabulary.inputs import OF_EVENTGPT, OF_IMAGES, READS
 from evprof.core.vocabulary.setting import Setting, Situation
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 
 HEADS = (READS, OF_EVENTGPT, OF_IMAGES, MODEL_HEAD, LANGUAGE_MODEL, VISION, SAMPLING, SPECULATION, PARALLEL)
-"""Sections of settings, in the order in which tables tell them."""
+"""Sections of settings, in the order in which tables tell them; any other comes last."""
 
 
 def _presented(described: Iterable[Setting]) -> Iterator[Setting]:
     """Section by section; a setting that follows another one comes right after it."""
     listed = list(described)
-    for head in HEADS:
+    for head in dict.fromkeys((*HEADS, *(entry.head for entry in listed))):
         waiting = [entry for entry in listed if entry.head == head and not entry.follows]
         while waiting:
             entry = waiting.pop(0)
@@ -38,15 +38,6 @@ DEFAULTS: dict[str, Any] = {entry.key: entry.default for entry in OF_RUN}
 def choices_of(key: str) -> tuple[str, ...]:
     """The words to choose from on a command line or in a file."""
     return tuple(str(value) for value in SETTINGS[key].known if value is not None)
-
-
-def flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as a session keeps them, one level deep; what is not known stands at its default."""
-    values = dict(DEFAULTS)
-    for group in (settings, *(settings.get(name) for name in NESTED)):
-        if isinstance(group, dict):
-            values |= {key: value for key, value in group.items() if key in DEFAULTS}
-    return values
 
 
 def with_value(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:

@@ -13,8 +13,6 @@ from evprof.metrics.configurations.settings_text import run_label
 SEPARATOR = " · "
 """Between the parts of a name."""
 
-SIDE_BY_SIDE = "side-by-side"
-
 
 def configuration_names(columns: Sequence[Column]) -> list[str]:
     """One name per column, in order; no two are equal.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evprof.core.units import bytes_text
+from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
 if TYPE_CHECKING:
@@ -116,14 +117,7 @@ def ratio_cell(
     if value is None:
         return not_available()
     text = f"{ratio_text(value)}{'' if interval is None else f' {interval_text(interval)}'}"
-    return Cell(text, badge, ratio_tone(value, interval, lower_is_better), note)
-
-
-def ratio_tone(value: float, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
-    """ "good", "bad" or "": whether a ratio is a difference at all, and which way; "" without an interval."""
-    if lower_is_better is None or interval is None or interval[0] <= 1.0 <= interval[1]:
-        return ""
-    return "good" if (value < 1.0) == lower_is_better else "bad"
+    return Cell(text, badge, judge(value, interval, lower_is_better), note)
 
 
 def number_text(value: float, decimals: int | None = None) -> str:

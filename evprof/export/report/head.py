@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from evprof.core.sample import UNKNOWN
 from evprof.export.report.data import ReportData
+from evprof.metrics.configurations.gathering import sample_key
 
 FEW_SESSIONS = 3
 """From as many on sessions are named without their folders; the commands at the end name them in full."""
@@ -45,13 +47,7 @@ def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
 
 def sample_count(data: ReportData) -> int:
     """How many different (sample, prompt) pairs the comparable runs took; 0 where nothing is known of them."""
-    return len(
-        {
-            (str(info.sample.get("name")), str(info.sample.get("prompt")))
-            for info in (run.info for run in data.runs)
-            if info.sample
-        }
-    )
+    return len({sample_key(run) for run in data.runs if run.info.sample != UNKNOWN})
 
 
 def dates(data: ReportData) -> str:

@@ -20,8 +20,6 @@ from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import filled
 from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
 
-MAGIC = b"Event Stream"
-
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
 _HEADER = 20

@@ -10,10 +10,6 @@ from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import Format, format_of, format_titles
 from evprof.loaders.events.recording import Recording
 from evprof.loaders.paths import readable_file, reason
-from evprof.loaders.pictures.frame_folder import EventFrames, is_frame_set, load_event_frames
-
-EventSource = EventArray | EventFrames
-"""Events, or event frames that somebody else rendered."""
 
 
 def first_bytes(path: str | Path, count: int = HEAD_BYTES) -> bytes:
@@ -43,10 +39,3 @@ def read_events(path: str | Path) -> EventArray:
     """All events of a file. Raises UserError."""
     with open_recording(path) as recording:
         return recording.read()
-
-
-def open_events(path: str | Path, count: int | None = None) -> EventSource:
-    """All events of a file, or the frames of a folder (with `count`, that many spread evenly). Raises UserError."""
-    if Path(path).is_dir() or is_frame_set(path):
-        return load_event_frames(path, count)
-    return read_events(path)

@@ -5,9 +5,11 @@ A value that fails a check is None from then on: nothing is mended by guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from evprof.loaders.legacy.rows import Interval
 
 MS_PER_S = 1000.0
 MIB = 1 << 20
@@ -135,6 +137,20 @@ class RowCheck:
             return None
         return duration_ms
 
+    def intervals(
+        self, covers: Mapping[str, Iterable[str]], role: str, unexpected: Collection[str] = ()
+    ) -> tuple[Interval, ...]:
+        """The times that were measured, of the keys with what they cover; those in `unexpected` may be missing."""
+        times = {key: self.duration_ms(key, is_expected=key not in unexpected) for key in covers}
+        return tuple(
+            Interval(key, tuple(covers[key]), duration, role) for key, duration in times.items() if duration is not None
+        )
+
+    def figures(self, names: Mapping[str, str], factor: float = 1.0) -> dict[str, float]:
+        """Numbers under our names for their keys, times `factor`; those that are missing are left out."""
+        found = {name: self.number(key, is_expected=False) for key, name in names.items()}
+        return {name: value * factor for name, value in found.items() if value is not None}
+
     def text(self, key: str) -> str | None:
         """A text, or None."""
         value = self.raw.get(key)
@@ -195,6 +211,12 @@ def finite(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENORMOUS:  # NaN is not below
         return float(value)
     return None
+
+
+def sample_name(value: object, number: int) -> str:
+    """`sample 7`: by its own number where the file tells one, else by its row's."""
+    index = finite(value)
+    return f"sample {number if index is None else int(index)}"
 
 
 def mib_bytes(value: float | None) -> int | None:

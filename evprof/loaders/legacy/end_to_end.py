@@ -14,7 +14,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
+from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
 
 _BASELINE = ("baseline_per_sample",)
@@ -34,32 +34,27 @@ _COVERS: Covers = {
 }
 
 
-class EndToEnd:
+class EndToEnd(AnswerReader):
     """The family."""
 
     name = "end to end"
     looks_for = "baseline_per_sample and sd_per_sample"
+    left_out = "a row is no run that is known and was left out"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its lists of rows."""
         return _BASELINE in preview.counts or any(place[:1] == (_SPECULATIVE,) for place in preview.counts)
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-class _Reader:
-    covers = _COVERS
-
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
-        self._preview = preview
+        super().__init__(preview, problems)
+        self.covers = _COVERS
         self._models = {DRAFT: eventgpt_model(_KIND), TARGET: video_llava_model(_KIND)}
-        self._settings: dict[str, object] = {}
-        for key in ("max_new_tokens", "gamma"):
-            if (value := finite(preview.config.get(key))) is not None:
-                self._settings[key] = int(value)
+        self._settings = {
+            name: value
+            for key in ("max_new_tokens", "gamma")
+            for name, value in preview.count_setting(key, key).items()
+        }
         self._adapters = [place[1] for place in preview.counts if place[:1] == (_SPECULATIVE,) and len(place) == 2]
         self._prefills: dict[int, set[float]] = {}
         self.published = Published(
@@ -76,11 +71,10 @@ class _Reader:
             over_nothing=frozenset(f"aggregate.{_PLAIN}.{key}_mean" for key in ("speedup", "accept_rate")),
         )
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """One question's run, plain or with one adapter."""
-        if not isinstance(raw, dict) or (place != _BASELINE and place[:1] != (_SPECULATIVE,)):
-            self._problems.of_row("a row is no run that is known and was left out", number)
-            return []
+    def _holds_answers(self, place: Place) -> bool:
+        return place == _BASELINE or place[:1] == (_SPECULATIVE,)
+
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         return [self._plain(number, raw) if place == _BASELINE else self._speculative(place[1], number, raw)]
 
     def _plain(self, number: int, raw: dict[str, Any]) -> LegacyRow:
@@ -139,9 +133,7 @@ class _Reader:
             figures["published_total_ms"] = total
         if total is not None and plain is not None:
             _check_ratio(check, "speedup", plain, total)
-        for key, name in (("parallel_prefill_ms", "prefill_section_ms"), ("speedup", "published_speedup")):
-            if (value := check.number(key, is_expected=False)) is not None:
-                figures[name] = value
+        figures |= check.figures({"parallel_prefill_ms": "prefill_section_ms", "speedup": "published_speedup"})
         per_turn, tokens = check.number("tokens_per_iter", is_expected=False), check.count("n_tokens")
         if per_turn and tokens:
             figures["rounds"] = round(tokens / per_turn)

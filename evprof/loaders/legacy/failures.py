@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite
-from evprof.loaders.legacy.rows import DEFAULT_PROMPT, LegacyModel, LegacyRow
+from evprof.loaders.legacy.checks import Problems, RowCheck, sample_name
+from evprof.loaders.legacy.rows import SIDE_BY_SIDE, LegacyModel, LegacyRow
 
 _ERRORS = {"egpt_error": DRAFT, "vl_error": TARGET}
 
@@ -29,7 +29,6 @@ def failed_rows(
     check = RowCheck(raw, number, problems, "errors")
     named = {role: text for key, role in _ERRORS.items() if (text := check.text(key))}
     by_role = named or {TARGET: check.text("error") or "the file says that this sample failed, and not why"}
-    index = finite(raw.get("sample_idx"))
     for text in by_role.values():
         problems.of_row(f"errors: failed samples: {error_kind(text)}", number)
     return [
@@ -38,10 +37,9 @@ def failed_rows(
             group=number,
             side="errors",
             role=role,
-            mode="side-by-side",
+            mode=SIDE_BY_SIDE,
             cell=cells[role][0] if named and role in cells else UNKNOWN_MODEL,
-            sample=f"sample {number if index is None else int(index)}",
-            prompt=DEFAULT_PROMPT,
+            sample=sample_name(raw.get("sample_idx"), number),
             models={role: cells[role][1]} if named and role in cells else {},
             error=text,
         )

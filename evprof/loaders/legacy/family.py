@@ -19,7 +19,7 @@ from evprof.loaders.legacy.matched_answers import MatchedAnswers
 from evprof.loaders.legacy.mock_steps import MockSteps
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
 from evprof.loaders.legacy.prefill_rows import PrefillRows
-from evprof.loaders.legacy.reading import Family, Preview, RowReader
+from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.sample_rows import SampleRows
 from evprof.loaders.legacy.similarity import FeatureSimilarity, PositionRows, StateSimilarity, TwoPhases
@@ -27,12 +27,12 @@ from evprof.loaders.legacy.trainings import TokenAdapterTraining, TrainingHistor
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
 from evprof.loaders.legacy.without_measurements import described
 
-FAMILIES: tuple[Family, ...] = (
-    *(OneVersusEight(), EndToEnd(), FiveStages(), FourStages(), MatchedAnswers(), VerifiedDrafts(), PrefillRows()),
-    *(SampleRows(), FeatureSimilarity(), StateSimilarity(), PositionRows(), TwoPhases()),
-    *(TrainingHistory(), TokenAdapterTraining(), MockSteps()),
+FAMILIES: tuple[type[RowReader], ...] = (
+    *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
+    *(SampleRows, FeatureSimilarity, StateSimilarity, PositionRows, TwoPhases),
+    *(TrainingHistory, TokenAdapterTraining, MockSteps),
 )
-"""In order of asking. Those behind `SampleRows` hold statistics and no runs."""
+"""In order of asking. Those after `SampleRows` hold statistics and no runs."""
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
@@ -52,12 +52,12 @@ class LegacyFile:
     """A result file whose family is known."""
 
     path: Path
-    family: Family
+    family: type[RowReader]
     preview: Preview
 
     def read(self, problems: Problems) -> tuple[RowReader, Iterator[LegacyRow]]:
         """A reader and its rows; what is wrong with the file is in `problems` when the rows are at their end."""
-        reader = self.family.reader(self.preview, problems)
+        reader = self.family(self.preview, problems)
         return reader, self._rows(reader, problems)
 
     def _rows(self, reader: RowReader, problems: Problems) -> Iterator[LegacyRow]:
@@ -73,7 +73,7 @@ class LegacyFile:
 
     def first_rows(self) -> list[LegacyRow]:
         """The first rows of each list, for a look ahead."""
-        reader = self.family.reader(self.preview, Problems())
+        reader = self.family(self.preview, Problems())
         return [
             row
             for place, raws in self.preview.first.items()

@@ -6,17 +6,25 @@ stage 3 takes no time its stage 4 is vision and prefill, and where it takes some
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping, mib_bytes
-from evprof.loaders.legacy.failures import failed_rows
+from evprof.loaders.legacy.checks import (
+    MS_PER_S,
+    SUM_TOLERANCE,
+    Problems,
+    RowCheck,
+    finite,
+    mapping,
+    mib_bytes,
+    sample_name,
+)
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
+from evprof.loaders.legacy.reading import AnswerReader, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
-    DEFAULT_PROMPT,
     EVENTGPT_PATCHES,
+    NO_TIME,
     SIDES,
     Interval,
     LegacyModel,
@@ -33,46 +41,41 @@ _POOLED = EVENTGPT_PATCHES + 1
 _FRAME_PATCHES = 256
 """What the script adds per video frame to a length that holds the frames already."""
 
-_ACCEPTANCE_PARTS = (("word_overlap", 0.5), ("char_similarity", 0.3), ("length_similarity", 0.2))
+_ACCEPTANCE_PARTS = {"word_overlap": 0.5, "char_similarity": 0.3, "length_similarity": 0.2}
+"""The weights of what the script mixes into an "acceptance rate"."""
+
+_PAIR_TIMES = {"overlap_window": "overlap_window_from_load_ms", "wall_clock_total": "modelled_wall_ms"}
 
 
-class FiveStages:
+class FiveStages(AnswerReader):
     """The family."""
 
     name = "five stages"
     looks_for = "results[].eventgpt.stage1_time"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By a row with a model that has a `stage4_time`."""
-        rows = [row for row in preview.first.get(("results",), []) if isinstance(row, dict)]
-        return any("stage4_time" in mapping(row.get(side)) for row in rows for side in SIDES)
+        return any("stage4_time" in mapping(row.get(side)) for row in preview.objects(("results",)) for side in SIDES)
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-class _Reader:
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
-        rows = [row for row in preview.first.get(("results",), []) if isinstance(row, dict)]
+        super().__init__(preview, problems)
+        rows = preview.objects(("results",))
         self._sides = [side for side in SIDES if any(isinstance(row.get(side), dict) for row in rows)]
-        config, memory = preview.config, mapping(preview.head.get("gpu_memory"))
-        told = config.get("quantization")
-        quantization = told if isinstance(told, str) and told not in ("bf16", "fp16", "none") else None
+        memory = mapping(preview.head.get("gpu_memory"))
         weights = {side: mib_bytes(finite(memory.get(f"{side}_model_mb"))) for side in self._sides}
         self._models = {
-            side: (eventgpt_model if SIDES[side] == DRAFT else video_llava_model)(quantization, weights[side])
+            side: (eventgpt_model if SIDES[side] == DRAFT else video_llava_model)(preview.quantization, weights[side])
             for side in self._sides
         }
-        steps = finite(config.get("max_new_tokens"))
+        steps = finite(preview.config.get("max_new_tokens"))
         self._settings: dict[str, object] = {"max_new_tokens": int(steps)} if steps else {}
         frames = next((int(told) for row in rows if (told := _frames(row)) is not None), None)
         self._cells = {
             SIDES[side]: (_cell(self._models[side], frames if SIDES[side] == TARGET else None), self._models[side])
             for side in self._sides
         }
-        self.covers: Covers = {
+        self.covers = {
             SIDES[side]: _covers(SIDES[side], [mapping(row.get(side)) for row in rows]) for side in self._sides
         }
         self.published = Published(
@@ -81,70 +84,50 @@ class _Reader:
             statistics=_statistics(self._sides),
         )
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """Both models' answers to one sample, or the sample's failure."""
-        if place == ("errors",):
-            return failed_rows(raw, number, self._problems, self._cells)
-        if place != ("results",) or not isinstance(raw, dict):
-            self._problems.of_row("a row is no object and was left out", number)
-            return []
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         return [self._row(side, number, raw) for side in self._sides]
 
     def _row(self, side: str, number: int, raw: dict[str, Any]) -> LegacyRow:
         role = SIDES[side]
         own = mapping(raw.get(side))
         check = RowCheck(own, number, self._problems, side)
-        error = _error(own, check)
+        error = check.text("error") if own else "the file holds nothing of this model for this sample"
         intervals = () if error else self._intervals(check, role)
         if not error and not intervals:
-            error = "the row holds no time that was measured"
+            error = NO_TIME
         text, ids = check.text("output_text"), check.ids("output_tokens")
         told = check.count("num_output_tokens")
         count = check.counts_agree(told, ids, text)
         length = check.count("prefill_length", is_expected=not error, most=1 << 24)
         frames = check.count("num_frames", most=10_000)
         figures = self._figures(check, role, frames, length)
-        if (rate := check.number("tokens_per_sec", is_expected=False)) is not None and not error:
-            figures["published_decode_tok_s"] = rate
+        if not error:
+            figures |= check.figures({"tokens_per_sec": "published_decode_tok_s"})
         if count is None and (told or ids):
             figures["published_output_tokens"] = float(told or len(ids))
         if role == TARGET:
             figures |= self._pair_figures(number, raw)
         check.adds_up("total_time", _KEYS, "total_time is not the sum of the five stages")
-        return LegacyRow(
-            row=number,
-            group=number,
-            side=side,
-            role=role,
-            mode=SIDE_BY_SIDE,
-            cell=_cell(self._models[side], frames),
-            sample=f"sample {_index(raw, number)}",
-            prompt=DEFAULT_PROMPT,
-            models={role: self._models[side]},
-            intervals=intervals,
+        model, sample = self._models[side], sample_name(raw.get("sample_idx"), number)
+        row = self._row_of(check, role, _cell(model, frames), model, intervals, sample=sample)
+        return replace(
+            row,
             token_ids=ids if count is not None else (),
             text=text,
             output_tokens=count,
             lengths=eventgpt_lengths(length, _POOLED) if role == DRAFT else None,
             peak_bytes=mib_bytes(finite(mapping(own.get("gpu_memory_mb")).get("peak"))),
             figures=figures,
-            values=check.numbers() | _nested(raw, own),
+            values=row.values | _nested(raw, own),
             settings={**self._settings, **({"event_frames": 1} if role == DRAFT else {"frames": frames or 8})},
             error=error,
         )
 
     def _intervals(self, check: RowCheck, role: str) -> tuple[Interval, ...]:
-        found = []
-        for key, stage in zip(_KEYS, STAGES, strict=True):
-            covers: tuple[str, ...] = (stage,)
-            if role == TARGET and stage == "prefill":
-                covers = ("vision", "prefill")
-            if role == TARGET and stage == "decode" and "tokens_per_sec" not in check.raw:
-                covers = ("vision", "prefill", "decode")
-            duration = check.duration_ms(key)
-            if duration is not None:
-                found.append(Interval(key, covers, duration, role))
-        return tuple(found)
+        covers = _stages(role)
+        if role == TARGET and "tokens_per_sec" not in check.raw:
+            covers[_KEYS[4]] = ["vision", "prefill", "decode"]
+        return check.intervals(covers, role)
 
     def _figures(self, check: RowCheck, role: str, frames: int | None, length: int | None) -> dict[str, float]:
         figures: dict[str, float] = {}
@@ -162,20 +145,13 @@ class _Reader:
 
     def _pair_figures(self, number: int, raw: dict[str, Any]) -> dict[str, float]:
         """What the file says of both models together, and the same window counted from prefill instead of load."""
-        figures: dict[str, float] = {}
         pair = RowCheck(mapping(raw.get("parallel")), number, self._problems, "parallel")
-        for key, name in (("overlap_window", "overlap_window_from_load_ms"), ("wall_clock_total", "modelled_wall_ms")):
-            if (value := pair.number(key, is_expected=False)) is not None:
-                figures[name] = value * 1000
-        if (hidden := pair.number("hidden_tokens", is_expected=False)) is not None:
-            figures["published_hidden_tokens"] = hidden
+        figures = pair.figures(_PAIR_TIMES, MS_PER_S) | pair.figures({"hidden_tokens": "published_hidden_tokens"})
         window = _window_ms(raw)
         if window is not None:
             figures["overlap_window_from_vision_ms"] = window
         match = RowCheck(mapping(raw.get("acceptance")), number, self._problems, "acceptance")
-        for key in ("acceptance_rate", "word_overlap", "char_similarity", "length_similarity"):
-            if (value := match.number(key, is_expected=False)) is not None:
-                figures[f"published_{key}"] = value
+        figures |= match.figures({key: f"published_{key}" for key in ("acceptance_rate", *_ACCEPTANCE_PARTS)})
         if figures.get("overlap_window_from_load_ms", 0) < 0:
             self._problems.of_row("parallel: overlap_window is negative: there was nothing to hide in", number)
         if _is_mixture(figures):
@@ -218,10 +194,14 @@ def _takes_no_time(own: dict[str, Any]) -> bool:
     return seconds is not None and seconds * 1000 < 0.05
 
 
-def _covers(role: str, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+def _stages(role: str) -> dict[str, list[str]]:
     covers = {key: [stage] for key, stage in zip(_KEYS, STAGES, strict=True)}
+    return covers | ({_KEYS[3]: ["vision", "prefill"]} if role == TARGET else {})
+
+
+def _covers(role: str, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+    covers = _stages(role)
     if role == TARGET:
-        covers[_KEYS[3]] = ["vision", "prefill"]
         measured = [row for row in rows if finite(row.get(_KEYS[2])) is not None]
         if measured and all(map(_takes_no_time, measured)):
             covers[_KEYS[2]] = []
@@ -233,17 +213,6 @@ def _cell(model: LegacyModel, frames: int | None) -> str:
     if model.family == "eventgpt":
         return f"EventGPT{kind}, 1 event frame"
     return f"Video-LLaVA{kind}, {frames or 8} video frames"
-
-
-def _error(own: dict[str, Any], check: RowCheck) -> str | None:
-    if not own:
-        return "the file holds nothing of this model for this sample"
-    return check.text("error")
-
-
-def _index(raw: dict[str, Any], number: int) -> int:
-    found = finite(raw.get("sample_idx"))
-    return number if found is None else int(found)
 
 
 def _window_ms(raw: dict[str, Any]) -> float | None:
@@ -259,11 +228,10 @@ def _window_ms(raw: dict[str, Any]) -> float | None:
 
 def _is_mixture(figures: dict[str, float]) -> bool:
     told = figures.get("published_acceptance_rate")
-    parts = [figures.get(f"published_{key}") for key, _ in _ACCEPTANCE_PARTS]
-    known = [part for part in parts if part is not None]
-    if told is None or len(known) < len(parts):
+    parts = {key: figures.get(f"published_{key}") for key in _ACCEPTANCE_PARTS}
+    if told is None or None in parts.values():
         return False
-    mixed = sum(part * weight for part, (_, weight) in zip(known, _ACCEPTANCE_PARTS, strict=True))
+    mixed = sum((part or 0.0) * _ACCEPTANCE_PARTS[key] for key, part in parts.items())
     return abs(mixed - told) <= SUM_TOLERANCE * max(told, 1e-9)
 
 
@@ -282,16 +250,16 @@ def _nested(raw: dict[str, Any], own: dict[str, Any]) -> dict[str, float]:
     return found if peak is None else found | {"gpu_peak_memory": peak}
 
 
+_AVERAGED = (
+    *("prefill_length", "tokens_per_sec", "total_time", "prefill_complete_time", "output_tokens", "gpu_peak_memory"),
+)
+
+
 def _statistics(sides: list[str]) -> dict[str, Statistic]:
     found: dict[str, Statistic] = {}
     for side in sides:
         head = f"statistics.{side}"
-        for key in _KEYS:
-            found[f"{head}.{key}_avg"] = Statistic(side, key, "avg")
-            found[f"{head}.{key}_std"] = Statistic(side, key, "std")
-        for name in ("prefill_length", "tokens_per_sec", "total_time", "prefill_complete_time", "output_tokens"):
-            found[f"{head}.{name}_avg"] = Statistic(side, name, "avg")
-        found[f"{head}.gpu_peak_memory_avg"] = Statistic(side, "gpu_peak_memory", "avg")
+        found |= averages(head, side, _KEYS, "avg", "std") | averages(head, side, _AVERAGED)
     if sides:
         last = sides[-1]
         found["statistics.n_samples"] = Statistic(last, "total_time", "count")

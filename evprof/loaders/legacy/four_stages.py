@@ -7,17 +7,23 @@ stage 4 is the rest. The target is LLaVA-1.5, shown the first picture of events:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, told_statistics
+from evprof.loaders.legacy.reading import (
+    NO_SAMPLE,
+    AnswerReader,
+    Preview,
+    Published,
+    Statistic,
+    told_statistics,
+)
 from evprof.loaders.legacy.rows import (
-    DEFAULT_PROMPT,
     LLAVA_PATCHES,
-    Interval,
+    SIDE_BY_SIDE,
     LegacyRow,
     Lengths,
     eventgpt_model,
@@ -42,30 +48,23 @@ _SCRIPT_TOKENS, _SCRIPT_TEMPERATURE = 512, 0.6
 """What the script asks of both models, whatever its files say of max_new_tokens."""
 
 
-class FourStages:
+class FourStages(AnswerReader):
     """The family."""
 
     name = "four stages"
     looks_for = "eventgpt_results[].stage4_time"
+    left_out = NO_SAMPLE
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the rows of either model."""
         return any("stage4_time" in preview.first_row((name,)) for name in _LISTS)
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-class _Reader:
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
-        self._preview = preview
+        super().__init__(preview, problems)
         self._sides = {name: role for name, role in _LISTS.items() if (name,) in preview.counts}
         self._models = {DRAFT: eventgpt_model(), TARGET: llava_model()}
-        self.covers: Covers = {
-            role: {key: list(stages) for key, stages in _KEYS.items()} for role in self._sides.values()
-        }
+        self.covers = {role: {key: list(stages) for key, stages in _KEYS.items()} for role in self._sides.values()}
         matching = mapping(preview.head.get("speculative_decoding"))
         parts = ("eventgpt_summary", "videollava_summary", "speculative_decoding")
         self.published = Published(
@@ -77,19 +76,14 @@ class _Reader:
         )
         self._rows_with_prompt = 0
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """One model's answer to one sample."""
-        role = self._sides.get(place[0]) if len(place) == 1 else None
-        if role is None or not isinstance(raw, dict):
-            self._problems.of_row("a row is no sample of a model that is known and was left out", number)
-            return []
+    def _holds_answers(self, place: Place) -> bool:
+        return len(place) == 1 and place[0] in self._sides
+
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
+        role = self._sides[place[0]]
         name = "eventgpt" if role == DRAFT else "videollava"
         check = RowCheck(raw, number, self._problems, name)
-        intervals = tuple(
-            Interval(key, stages, duration, role)
-            for key, stages in _KEYS.items()
-            if (duration := check.duration_ms(key)) is not None
-        )
+        intervals = check.intervals(_KEYS, role)
         check.adds_up("total_time", _KEYS, "total_time is not the sum of the four stages")
         text, all_ids = check.text("output"), check.ids("token_ids")
         prompt, ids = self._answer(check, all_ids)
@@ -97,30 +91,23 @@ class _Reader:
         count = check.counts_agree(None if prompt else told, ids, text)
         sample = check.count("sample")
         counted = float(told) if told and told != count else None
+        group = number if sample is None else sample
+        row = self._row_of(check, role, _CELLS[role], self._models[role], intervals, sample=f"sample {group}")
         return [
-            LegacyRow(
-                row=number,
-                group=number if sample is None else sample,
-                side=name,
-                role=role,
+            replace(
+                row,
+                group=group,
                 mode=SIDE_BY_SIDE if len(self._sides) > 1 else role,
-                cell=_CELLS[role],
-                sample=f"sample {number if sample is None else sample}",
-                prompt=DEFAULT_PROMPT,
-                models={role: self._models[role]},
-                intervals=intervals,
                 token_ids=ids if count is not None else (),
                 text=text,
                 output_tokens=count,
                 lengths=Lengths(prompt, prompt - LLAVA_PATCHES, LLAVA_PATCHES, (LLAVA_PATCHES,)) if prompt else None,
                 figures={} if counted is None else {"published_output_tokens": counted},
-                values=check.numbers(),
                 settings={
                     **({"event_frames": 1} if role == DRAFT else {"frames": 1}),
                     "temperature": _SCRIPT_TEMPERATURE,
                     "max_new_tokens": _SCRIPT_TOKENS,
                 },
-                error=None if intervals else "the row holds no time that was measured",
             )
         ]
 
@@ -192,8 +179,7 @@ def _statistics(sides: dict[str, str]) -> dict[str, Statistic]:
     for listed in sides:
         side = listed.removesuffix("_results")
         found[f"{side}_summary.samples"] = Statistic(side, "total_time", "count")
-        for key in _KEYS:
+        for key in (*_KEYS, "total_time"):
             found[f"{side}_summary.{key.removesuffix('_time')}_avg"] = Statistic(side, key, "avg")
-        found[f"{side}_summary.total_avg"] = Statistic(side, "total_time", "avg")
         found[f"{side}_summary.tokens_avg"] = Statistic(side, "tokens", "avg")
     return found

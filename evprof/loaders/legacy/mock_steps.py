@@ -7,9 +7,10 @@ Read in that script (class MockLLaVAModel): encoding sleeps 80 ms + 15 ms per fr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from evprof.loaders.legacy.checks import Problems, finite, mapping
+from evprof.loaders.legacy.checks import finite, mapping
 from evprof.loaders.legacy.reading import Preview, Published, flattened
 from evprof.loaders.legacy.summary import SummaryReader, known, series_of
 
@@ -20,18 +21,18 @@ _MOCK = (
 _PARTS = ("step_statistics", "total_execution_stats")
 
 
-class MockSteps:
+class MockSteps(SummaryReader):
     """The family: one video length, or several under names of their own."""
 
     name = "mock LLaVA steps"
     looks_for = "step_statistics with total_times or total_execution_stats"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its steps."""
         return bool(_benchmarks(preview.head))
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its statistics, those with single runs in the file worked out again."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         told: dict[str, float] = {}
         computed: dict[str, float | None] = {}
         empty: set[str] = set()
@@ -50,7 +51,7 @@ class MockSteps:
                 lists[f"{dot}total_times"] = own["total_times"]
         series = series_of("run", lists)
         published = Published(told=told, computed=known(computed), over_nothing=frozenset(empty), series=series)
-        return SummaryReader(problems, published, (_MOCK,))
+        return published, (_MOCK,)
 
 
 def _benchmarks(head: dict[str, Any]) -> dict[str, dict[str, Any]]:

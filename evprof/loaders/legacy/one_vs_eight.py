@@ -7,26 +7,24 @@ and the video model's pixels go into `s4_time` once more, so that its `s3_time` 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping, mib_bytes
+from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping, mib_bytes, sample_name
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
+from evprof.loaders.legacy.reading import NO_SAMPLE, AnswerReader, Covers, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
-    DEFAULT_PROMPT,
     EVENTGPT_PATCHES,
     LLAVA_PATCHES,
+    SIDE_BY_SIDE,
     SIDES,
-    Interval,
     LegacyRow,
     Lengths,
     eventgpt_lengths,
     eventgpt_model,
     llava_model,
 )
-
-SIDE_BY_SIDE = "side-by-side"
 
 _COVERS: Covers = {
     DRAFT: {"stage12_time": ["preprocess"], "s3_time": ["vision"], "s4_time": ["prefill"], "s5_time": ["decode"]},
@@ -48,36 +46,30 @@ _NAMES = {
 _MODEL_KEYS = ["s3_time", "s4_time", "s5_time"]
 
 
-class OneVersusEight:
+class OneVersusEight(AnswerReader):
     """The family."""
 
     name = "one-vs-eight"
     looks_for = "config.eventgpt_frames with eventgpt.samples"
+    left_out = NO_SAMPLE
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the frames in the settings and rows with `s4_time`."""
         places = [place for place in preview.counts if len(place) == 2 and place[1] == "samples" and place[0] in SIDES]
         has_times = any("s4_time" in preview.first_row(place) for place in places)
         return bool(places) and (has_times or "eventgpt_frames" in preview.config)
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-class _Reader:
-    covers = _COVERS
-
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
-        self._config = preview.config
+        super().__init__(preview, problems)
+        self.covers = _COVERS
         self._stats = {
             side: mapping(mapping(preview.head.get(side)).get("stats")) for side in SIDES if side in preview.head
         }
         self._counts = {place[0]: count for place, count in preview.counts.items() if len(place) == 2}
         self._frames = {
-            DRAFT: _count(self._config, "eventgpt_frames"),
-            TARGET: _count(self._config, "videollava_frames"),
+            DRAFT: _count(preview.config, "eventgpt_frames"),
+            TARGET: _count(preview.config, "videollava_frames"),
         }
         self._has_preprocessing = any("stage12_time" in preview.first_row(place) for place in preview.counts)
         self._steps = {side: _decode_steps(stats) for side, stats in self._stats.items()}
@@ -87,20 +79,14 @@ class _Reader:
             statistics=_statistics(self._stats),
         )
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """A sample of one model."""
-        side = place[0] if len(place) == 2 and place[1] == "samples" else ""
-        role = SIDES.get(side)
-        if role is None or not isinstance(raw, dict):
-            self._problems.of_row("a row is no sample of a model that is known and was left out", number)
-            return []
+    def _holds_answers(self, place: Place) -> bool:
+        return len(place) == 2 and place[0] in SIDES and place[1] == "samples"
+
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
+        side = place[0]
+        role = SIDES[side]
         check = RowCheck(raw, number, self._problems, side)
-        intervals = tuple(
-            Interval(key, tuple(stages), duration, role)
-            for key, stages in self.covers[role].items()
-            if (duration := check.duration_ms(key, is_expected=key != "stage12_time" or self._has_preprocessing))
-            is not None
-        )
+        intervals = check.intervals(self.covers[role], role, () if self._has_preprocessing else ("stage12_time",))
         check.adds_up(
             "total_time", self.covers[role], "total_time is not the sum of stage12_time, s3_time, s4_time and s5_time"
         )
@@ -108,18 +94,13 @@ class _Reader:
         length = check.count("prefill_len", is_expected=True, most=1 << 24)
         kv_bytes = mib_bytes(check.number("kv_cache_mb"))
         sample = check.count("sample")
+        model = eventgpt_model() if role == DRAFT else llava_model()
+        cell = f"{_name(role)}, {_frames_text(role, frames)}"
+        row = self._row_of(check, role, cell, model, intervals, sample=sample_name(sample, number))
         return [
-            LegacyRow(
-                row=number,
-                group=number,
-                side=side,
-                role=role,
+            replace(
+                row,
                 mode=SIDE_BY_SIDE if len(self._counts) > 1 else role,
-                cell=f"{_name(role)}, {_frames_text(role, frames)}",
-                sample=f"sample {number if sample is None else sample}",
-                prompt=DEFAULT_PROMPT,
-                models={role: eventgpt_model() if role == DRAFT else llava_model()},
-                intervals=intervals,
                 decode_steps=self._steps.get(side),
                 lengths=_lengths(role, length, frames),
                 figures={
@@ -128,6 +109,7 @@ class _Reader:
                 },
                 values=_values(check),
                 settings=_settings(role, frames),
+                error=None,  # lengths and caches are told without times, too
             )
         ]
 
@@ -213,9 +195,7 @@ def _statistics(sides: Iterable[str]) -> dict[str, Statistic]:
     for side in sides:
         head = f"{side}.stats"
         found[f"{head}.n_samples"] = Statistic(side, "prefill_len", "count")
-        for key in (*_MODEL_KEYS, "prefill_len", "kv_cache_mb"):
-            found[f"{head}.{key}_avg"] = Statistic(side, key, "avg")
-            found[f"{head}.{key}_std"] = Statistic(side, key, "std")
+        found |= averages(head, side, (*_MODEL_KEYS, "prefill_len", "kv_cache_mb"), "avg", "std")
         found[f"{head}.total_time_avg"] = Statistic(side, _PRINTED_TOTAL, "avg")
         found[f"{head}.prefill_throughput"] = Statistic(side, "prefill_len", "rate", "s4_time")
     return found

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping
-from evprof.loaders.legacy.failures import error_kind, failed_rows
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping, sample_name
+from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic
+from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
-    DEFAULT_PROMPT,
     EVENTGPT_PATCHES,
-    Interval,
     LegacyModel,
     LegacyRow,
     eventgpt_lengths,
@@ -71,13 +68,14 @@ _PER_MODEL = _Shape(
 )
 
 
-class PrefillRows:
+class PrefillRows(AnswerReader):
     """The family."""
 
     name = "prefill rows"
     looks_for = "results[].egpt_prefill_time or results[].eventgpt.prefill_time, or errors[] with nothing else"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the keys of its rows, or by errors where no row came about."""
         row = preview.first_row(("results",))
         if "egpt_prefill_time" in row or "vl_prefill_time" in row or _is_per_model(row):
@@ -89,33 +87,16 @@ class PrefillRows:
         )
         return not preview.counts.get(("results",)) and has_errors
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-def _is_per_model(row: dict[str, Any]) -> bool:
-    return any("prefill_time" in mapping(row.get(side)) for side in _NESTED.values())
-
-
-def _shape_of(row: dict[str, Any]) -> _Shape:
-    if _is_per_model(row):
-        return _PER_MODEL
-    return _APART if "prefill_time" in row else _TOGETHER
-
-
-class _Reader:
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
-        self._preview = preview
-        told = preview.config.get("quantization")
-        quantization = told if isinstance(told, str) and told not in ("bf16", "fp16", "none") else None
-        self._models = {DRAFT: eventgpt_model(quantization), TARGET: video_llava_model(quantization)}
+        super().__init__(preview, problems)
+        self._models = {
+            DRAFT: eventgpt_model(preview.quantization),
+            TARGET: video_llava_model(preview.quantization),
+        }
+        self._cells = {role: (_cell(model), model) for role, model in self._models.items()}
         first = preview.first_row(("results",))
         self._shape = _shape_of(first)
-        query = preview.config.get("query")
-        self._prompt = query if isinstance(query, str) and query else DEFAULT_PROMPT
-        self.covers: Covers = {
+        self.covers = {
             role: {key: stages for key, stages in keys.items() if key in _part(first, role, self._shape)}
             for role, keys in self._shape.covers.items()
         }
@@ -126,14 +107,7 @@ class _Reader:
         )
         self._succeeded = 0
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """Both models' parts of one sample, or the sample's failure."""
-        if place == ("errors",):
-            cells = {role: (_cell(model), model) for role, model in self._models.items()}
-            return failed_rows(raw, number, self._problems, cells)
-        if place != ("results",) or not isinstance(raw, dict):
-            self._problems.of_row("a row is no object and was left out", number)
-            return []
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         rows = [self._row(role, number, raw) for role in (DRAFT, TARGET)]
         self._succeeded += all(row.error is None for row in rows)
         self._check_pair(number, raw)
@@ -159,31 +133,15 @@ class _Reader:
         own = _part(raw, role, self._shape)
         check = RowCheck(own, number, self._problems, self._shape.sides[role])
         error = check.text("error" if self._shape.is_nested else "egpt_error" if role == DRAFT else "vl_error")
-        intervals = tuple(
-            Interval(key, tuple(stages), duration, role)
-            for key, stages in self.covers[role].items()
-            if (duration := check.duration_ms(key, is_expected=error is None)) is not None
-        )
+        intervals = check.intervals(self.covers[role], role, () if error is None else self.covers[role])
         if error is not None:
             intervals = ()
             self._problems.of_row(f"{check.name}: failed: {error_kind(error)}", number)
-        elif not intervals:
-            error = "the row holds no time that was measured"
-        row = LegacyRow(
-            row=number,
-            group=number,
-            side=check.name,
-            role=role,
-            mode=SIDE_BY_SIDE,
-            cell=_cell(self._models[role]),
-            sample=f"sample {_index(raw, number)}",
-            prompt=self._prompt,
-            models={role: self._models[role]},
-            intervals=intervals,
-            values=check.numbers() | _beside(raw, own, role),
-            error=error,
-        )
-        return row if error else self._with_answer(row, check)
+        model, sample = self._models[role], sample_name(raw.get("sample_idx"), number)
+        row = self._row_of(check, role, _cell(model), model, intervals, sample=sample)
+        values = row.values | _beside(raw, own, role)
+        row = replace(row, prompt=self._preview.prompt, values=values, error=row.error if error is None else error)
+        return row if row.error else self._with_answer(row, check)
 
     def _with_answer(self, row: LegacyRow, check: RowCheck) -> LegacyRow:
         """Its lengths, text and tokens; a flat row's text is the video model's."""
@@ -193,7 +151,6 @@ class _Reader:
         told = check.count("draft_tokens") if row.role == DRAFT else None
         count = check.counts_agree(told, ids, text)
         length = check.count(self._shape.lengths[row.role], most=1 << 24)
-        most = finite(self._preview.config.get("max_new_tokens", self._preview.config.get("max_draft_tokens")))
         return replace(
             row,
             text=text,
@@ -201,7 +158,7 @@ class _Reader:
             output_tokens=count,
             lengths=eventgpt_lengths(length, EVENTGPT_PATCHES + 1) if row.role == DRAFT else None,
             figures={"published_prefill_length": float(length)} if length else {},
-            settings={} if most is None else {"max_new_tokens": int(most)},
+            settings=self._preview.count_setting("max_new_tokens", "max_new_tokens", "max_draft_tokens"),
         )
 
     def finish(self) -> None:
@@ -252,11 +209,6 @@ def _beside(raw: dict[str, Any], own: dict[str, Any], role: str) -> dict[str, fl
     return found
 
 
-def _index(raw: dict[str, Any], number: int) -> int:
-    found = finite(raw.get("sample_idx"))
-    return number if found is None else int(found)
-
-
 def _name_of(key: str) -> str:
     words = key.removeprefix("egpt_").removeprefix("vl_").removesuffix("_time")
     return {"draft": "Drafting", "vision": "Vision encoding"}.get(words, words.capitalize())
@@ -276,19 +228,26 @@ def _statistics(shape: _Shape, covers: Covers) -> dict[str, Statistic]:
             short = key.removeprefix("egpt_").removeprefix("vl_")
             found[f"statistics.{name}.{short}_avg"] = Statistic(side, key, "avg")
             found[f"statistics.{name}.{short}_std"] = Statistic(side, key, "std")
-    for key in ("overlap_window", "draft_tokens", "draft_time", "total_time", "parallel_efficiency"):
-        found[f"statistics.parallel.{key}_avg"] = Statistic(draft, key, "avg")
+    of_pairs = ("overlap_window", "draft_tokens", "draft_time", "total_time", "parallel_efficiency")
+    found |= averages("statistics.parallel", draft, of_pairs)
     if shape.is_nested:
         found["statistics.eventgpt.prefill_complete_time"] = Statistic(draft, _COMPLETE, "avg")
         for role, name in _NESTED.items():
-            found[f"statistics.{name}.output_tokens_avg"] = Statistic(shape.sides[role], "output_tokens", "avg")
+            found |= averages(f"statistics.{name}", shape.sides[role], ("output_tokens",))
         for key in ("overlap_window", "theoretical_draft_tokens", "actual_draft_tokens"):
             found[f"statistics.parallel.{key}_avg"] = Statistic(draft, f"parallel.{key}", "avg")
     else:
         found["statistics.egpt_prefill_time_avg"] = Statistic(draft, "prefill_time", "avg")
-        for key in _FLAT_FIGURES:
-            found[f"statistics.{key}_avg"] = Statistic(draft, key, "avg")
+        found |= averages("statistics", draft, _FLAT_FIGURES)
     found["statistics.parallel.draft_tokens_max"] = Statistic(draft, "draft_tokens", "max")
-    for key in covers[TARGET] if not shape.is_nested else ():
-        found[f"statistics.{key}_avg"] = Statistic(target, key, "avg")
-    return found
+    return found if shape.is_nested else found | averages("statistics", target, covers[TARGET])
+
+
+def _is_per_model(row: dict[str, Any]) -> bool:
+    return any("prefill_time" in mapping(row.get(side)) for side in _NESTED.values())
+
+
+def _shape_of(row: dict[str, Any]) -> _Shape:
+    if _is_per_model(row):
+        return _PER_MODEL
+    return _APART if "prefill_time" in row else _TOGETHER

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import Problems, finite, mapping
+from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.failures import failed_rows
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, Interval, LegacyModel, LegacyRow
 
 Covers = dict[str, dict[str, list[str]]]
 """Role -> key in the file -> the stages it holds; an empty list: what the key says was not measured there."""
@@ -35,9 +36,30 @@ class Preview:
         """The file's own settings."""
         return mapping(self.head.get("config"))
 
+    @property
+    def prompt(self) -> str:
+        """What the file says was asked of all samples, or what the scripts ask by default."""
+        query = self.config.get("query")
+        return query if isinstance(query, str) and query else DEFAULT_PROMPT
+
+    @property
+    def quantization(self) -> str | None:
+        """How weights were quantized; None: not, or not told."""
+        told = self.config.get("quantization")
+        return told if isinstance(told, str) and told not in ("bf16", "fp16", "none") else None
+
+    def count_setting(self, name: str, *keys: str) -> dict[str, object]:
+        """The first of these keys that the settings hold, as a setting of ours."""
+        value = next((finite(self.config[key]) for key in keys if key in self.config), None)
+        return {} if value is None else {name: int(value)}
+
+    def objects(self, place: Place) -> list[dict[str, Any]]:
+        """The first rows of a list, those that are objects."""
+        return [row for row in self.first.get(place, []) if isinstance(row, dict)]
+
     def first_row(self, place: Place) -> dict[str, Any]:
         """The first row of a list that is an object; an empty one when there is none."""
-        return next((row for row in self.first.get(place, []) if isinstance(row, dict)), {})
+        return next(iter(self.objects(place)), {})
 
     @property
     def rows(self) -> int:
@@ -57,6 +79,11 @@ class Statistic:
     key: str
     kind: str
     over: str = ""
+
+
+def averages(head: str, side: str, keys: Iterable[str], *kinds: str) -> dict[str, Statistic]:
+    """`head.key_avg` for every key, or of other kinds."""
+    return {f"{head}.{key}_{kind}": Statistic(side, key, kind) for key in keys for kind in kinds or ("avg",)}
 
 
 @dataclass(frozen=True)
@@ -85,34 +112,80 @@ class Published:
     series: Series | None = None
 
 
-class RowReader(Protocol):
-    """Reads the rows of one file of one family."""
+class RowReader:
+    """One kind of result file, by `name`; an instance reads the rows of one file of it.
 
-    covers: Covers
-    published: Published
+    `looks_for` says by what such files are told. `covers` and `published` are complete from the start but for what is
+    `computed`, which is complete after `finish`.
+    """
+
+    name: ClassVar[str]
+    looks_for: ClassVar[str]
+
+    def __init__(self, preview: Preview, problems: Problems) -> None:
+        self._preview = preview
+        self._problems = problems
+        self.covers: Covers = {}
+        self.published = Published()
+
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
+        """Whether the file is of this kind, by its content."""
+        raise NotImplementedError
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
         """What one row says; tells problems on the way. Rows that say nothing give nothing."""
-        ...
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Tells what can be told of the whole file only."""
-        ...
+        raise NotImplementedError
 
 
-class Family(Protocol):
-    """One kind of result file."""
+NO_SAMPLE = "a row is no sample of a model that is known and was left out"
 
-    name: str
-    looks_for: str
 
-    def recognises(self, preview: Preview) -> bool:
-        """Whether the file is one of this family, by its content."""
-        ...
+class AnswerReader(RowReader):
+    """Reads files whose rows are answers of models, and lists of samples that failed."""
 
-    def reader(self, preview: Preview, problems: Problems) -> RowReader:
-        """For the rows of this file."""
-        ...
+    left_out: ClassVar[str] = "a row is no object and was left out"
+    _place: Place = ("results",)
+    _cells: Mapping[str, tuple[str, LegacyModel]] | None = None
+    """Role -> configuration and model; None where the files have no list of errors."""
+
+    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
+        """The answers in a row, or that its sample failed."""
+        if place == ("errors",) and self._cells is not None:
+            return failed_rows(raw, number, self._problems, self._cells)
+        if not isinstance(raw, dict) or not self._holds_answers(place):
+            self._problems.of_row(self.left_out, number)
+            return []
+        return self._answers(place, number, raw)
+
+    def _holds_answers(self, place: Place) -> bool:
+        return place == self._place
+
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _row_of(
+        check: RowCheck, role: str, cell: str, model: LegacyModel, intervals: tuple[Interval, ...], *, sample: str
+    ) -> LegacyRow:
+        """What every answer's row says: whose it is, of which sample, how long it took; without times it failed."""
+        return LegacyRow(
+            row=check.row,
+            group=check.row,
+            side=check.name,
+            role=role,
+            mode=SIDE_BY_SIDE,
+            cell=cell,
+            sample=sample,
+            models={role: model},
+            intervals=intervals,
+            values=check.numbers(),
+            error=None if intervals else NO_TIME,
+        )
 
 
 _STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")

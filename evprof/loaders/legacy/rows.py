@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 
 from evprof.core.records import DRAFT, TARGET
 
+DEFAULT_PROMPT = "What are the key elements in this scene?"
+"""What the scripts asked where their files do not say."""
+
+SIDE_BY_SIDE = "side-by-side"
+"""The mode of rows of both models."""
+
+NO_TIME = "the row holds no time that was measured"
+"""Why a row without any time failed."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -60,8 +69,8 @@ class LegacyRow:
     mode: str
     cell: str
     sample: str
-    prompt: str
     models: Mapping[str, LegacyModel]
+    prompt: str = DEFAULT_PROMPT
     intervals: tuple[Interval, ...] = ()
     is_warmup: bool = False
     events_path: str | None = None
@@ -78,9 +87,6 @@ class LegacyRow:
     notes: tuple[str, ...] = ()
     error: str | None = None
 
-
-DEFAULT_PROMPT = "What are the key elements in this scene?"
-"""What the scripts asked where their files do not say."""
 
 SIDES = {"eventgpt": DRAFT, "egpt": DRAFT, "videollava": TARGET, "vl": TARGET, "llava": TARGET}
 """How files call the two models."""

@@ -6,17 +6,18 @@ Three stages (load, preprocess, everything else) or four (vision apart from the 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.loaders.legacy.checks import Problems, RowCheck, mib_bytes
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.one_vs_eight import SIDE_BY_SIDE
-from evprof.loaders.legacy.reading import Covers, Preview, Published
+from evprof.loaders.legacy.reading import AnswerReader, Preview, Published
 from evprof.loaders.legacy.rows import (
     DEFAULT_PROMPT,
+    NO_TIME,
+    SIDE_BY_SIDE,
     SIDES,
-    Interval,
     LegacyModel,
     LegacyRow,
     eventgpt_model,
@@ -33,43 +34,26 @@ _SCRIPT_TOKENS, _SCRIPT_TEMPERATURE = 512, 0.6
 _NAMES = {"eventgpt": "EventGPT", "llava": "LLaVA-1.5", "video_llava": "Video-LLaVA"}
 
 
-class SampleRows:
+class SampleRows(AnswerReader):
     """The family."""
 
     name = "per-sample rows"
     looks_for = "a list of rows with egpt_stage1_time or egpt_token_ids"
+    _place = ()
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the keys of the rows."""
         return bool(_prefixes(preview))
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-def _prefixes(preview: Preview) -> list[str]:
-    """How the rows' keys call the models, EventGPT first."""
-    found: dict[str, None] = {}
-    for row in preview.first.get((), []):
-        for key in row if isinstance(row, dict) else ():
-            match = _STAGE_KEY.match(key)
-            prefix = match[1] if match else key.removesuffix("_token_ids") if key.endswith("_token_ids") else ""
-            if prefix in SIDES:
-                found[prefix] = None
-    return sorted(found, key=lambda prefix: SIDES[prefix] != DRAFT)
-
-
-class _Reader:
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
+        super().__init__(preview, problems)
         self._prefixes = _prefixes(preview)
-        rows = [row for row in preview.first.get((), []) if isinstance(row, dict)]
+        rows = preview.objects(())
         keys = {key for row in rows for key in row}
         self._stages = {prefix: _stage_keys(prefix, keys) for prefix in self._prefixes}
         self._texts = {prefix: _text_key(prefix, rows) for prefix in self._prefixes}
-        self._rows = preview.counts.get((), 0)
-        self.covers: Covers = {
+        self.covers = {
             SIDES[prefix]: {key: list(stages) for key, stages in found.items()}
             for prefix, found in self._stages.items()
         }
@@ -80,11 +64,7 @@ class _Reader:
             },
         )
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """Both models' answers to one sample."""
-        if not isinstance(raw, dict):
-            self._problems.of_row("a row is no object and was left out", number)
-            return []
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         return [self._row(prefix, number, raw) for prefix in self._prefixes if self._has(prefix, raw)]
 
     def _has(self, prefix: str, raw: dict[str, Any]) -> bool:
@@ -93,11 +73,7 @@ class _Reader:
     def _row(self, prefix: str, number: int, raw: dict[str, Any]) -> LegacyRow:
         role = SIDES[prefix]
         check = RowCheck(raw, number, self._problems, prefix)
-        intervals = tuple(
-            Interval(key, stages, duration, role)
-            for key, stages in self._stages[prefix].items()
-            if (duration := check.duration_ms(key)) is not None
-        )
+        intervals = check.intervals(self._stages[prefix], role)
         check.adds_up(f"{prefix}_time", self._stages[prefix], f"{prefix}_time is not the sum of its stages")
         text = check.text(self._texts[prefix])
         ids = check.ids(f"{prefix}_token_ids")
@@ -107,20 +83,14 @@ class _Reader:
         if weights is None or inference is None:
             self._problems.of_row(f"{prefix}: the memory fields are null or not there", number)
         sample = check.text("event_data") or check.text("id") or f"row {number}"
-        error = check.text(f"{prefix}_error")
+        error, model = check.text(f"{prefix}_error"), self._model(prefix, weights)
         if not intervals and not error:
-            error = "the row holds no time that was measured"
-        return LegacyRow(
-            row=number,
-            group=number,
-            side=prefix,
-            role=role,
+            error = NO_TIME
+        row = self._row_of(check, role, _NAMES[model.family], model, intervals, sample=sample)
+        return replace(
+            row,
             mode=SIDE_BY_SIDE if len(self._prefixes) > 1 else role,
-            cell=_NAMES[self._model(prefix, None).family],
-            sample=sample,
             prompt=check.text("query") or DEFAULT_PROMPT,
-            models={role: self._model(prefix, weights)},
-            intervals=intervals,
             events_path=check.text("event_data"),
             video_path=check.text("video_data"),
             token_ids=ids if count is not None else (),
@@ -130,7 +100,6 @@ class _Reader:
                 **({"inference_memory_bytes": float(inference)} if inference else {}),
                 **({"published_output_tokens": float(len(ids))} if ids and count is None else {}),
             },
-            values=check.numbers(),
             settings={"temperature": _SCRIPT_TEMPERATURE, "max_new_tokens": _SCRIPT_TOKENS} if role == DRAFT else {},
             error=error,
         )
@@ -176,3 +145,15 @@ def _text_key(prefix: str, rows: list[dict[str, Any]]) -> str:
             if isinstance(value, str) and (key == prefix or (key.startswith(f"{prefix}-") and "_" not in key)):
                 return key
     return prefix
+
+
+def _prefixes(preview: Preview) -> list[str]:
+    """How the rows' keys call the models, EventGPT first."""
+    found: dict[str, None] = {}
+    for row in preview.first.get((), []):
+        for key in row if isinstance(row, dict) else ():
+            match = _STAGE_KEY.match(key)
+            prefix = match[1] if match else key.removesuffix("_token_ids") if key.endswith("_token_ids") else ""
+            if prefix in SIDES:
+                found[prefix] = None
+    return sorted(found, key=lambda prefix: SIDES[prefix] != DRAFT)

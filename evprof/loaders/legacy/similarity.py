@@ -7,9 +7,10 @@ target 310 ms, 25 ms per token of either, 1.5 ms for the adapter), none was meas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from evprof.loaders.legacy.checks import Problems, finite, mapping
+from evprof.loaders.legacy.checks import finite, mapping
 from evprof.loaders.legacy.reading import Preview, Published, flattened
 from evprof.loaders.legacy.summary import Steps, SummaryReader, difference, known, ratio, series_of
 
@@ -28,18 +29,19 @@ _MODELLED = (
 _SETTINGS = ("batch_size", "max_seq_len", "hidden_dim", "feature_dim", "gamma_prefill", "gamma_decode")
 
 
-class FeatureSimilarity:
+class FeatureSimilarity(SummaryReader):
     """Features of both models before and after an adapter."""
 
     name = "feature similarity"
     looks_for = "before_adapter or before_alignment with mean_cosine_similarity"
+    _steps = Steps(("sample_results",), "sample", "id")
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its two halves."""
         return any("mean_cosine_similarity" in mapping(preview.head.get(f"before_{kind}")) for kind in _KINDS)
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its statistics."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         head = preview.head
         kind = next(kind for kind in _KINDS if f"before_{kind}" in head)
         before, after = mapping(head.get(f"before_{kind}")), mapping(head.get(f"after_{kind}"))
@@ -55,18 +57,16 @@ class FeatureSimilarity:
                 head.get("total_samples"), mapping(head.get("timing")).get("total_adapter_time")
             ),
         }
-        rows = [row for row in preview.first.get(("sample_results",), []) if isinstance(row, dict)]
         sentences = [_COSINE, _whole_vectors(head)]
         listed, samples = preview.counts.get(("sample_results",), 0), finite(head.get("total_samples"))
-        if rows and samples and samples > listed:
+        if preview.objects(("sample_results",)) and samples and samples > listed:
             sentences.append(
                 f"The statistics are of {samples:.0f} samples and the file lists {listed} of them, so its means cannot "
                 "be worked out again"
             )
         parts = ("total_samples", "test_samples", f"before_{kind}", f"after_{kind}", "percentiles_after")
         told = flattened({key: head[key] for key in (*parts, "improvement", "timing") if key in head})
-        steps = Steps(("sample_results",), "sample", "id")
-        return SummaryReader(problems, Published(told=told, computed=known(computed)), sentences, steps)
+        return Published(told=told, computed=known(computed)), sentences
 
 
 _KINDS = ("adapter", "alignment")
@@ -78,23 +78,23 @@ def _whole_vectors(head: dict[str, Any]) -> str:
     return f"A sample is one vector{told} for a whole picture; no language model took part"
 
 
-class StateSimilarity:
+class StateSimilarity(SummaryReader):
     """Hidden states of an adapter against the target's, over all positions."""
 
     name = "hidden-state acceptance"
     looks_for = "cos_sim_mean with total_valid_positions"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its keys."""
         return "cos_sim_mean" in preview.head and "total_valid_positions" in preview.head
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its statistics; lists of it are by position."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         head = preview.head
         told = flattened({key: value for key, value in head.items() if key not in _SETTINGS})
         series = series_of("position", {key: value for key, value in head.items() if key.startswith("position_")})
         published = Published(told=told, computed=known(_states(head)), series=series)
-        return SummaryReader(problems, published, (_COSINE, _MODELLED))
+        return published, (_COSINE, _MODELLED)
 
 
 def _states(head: dict[str, Any]) -> dict[str, float | None]:
@@ -158,33 +158,34 @@ def _modelled_ends(head: dict[str, Any]) -> dict[str, float | None]:
     return found
 
 
-class PositionRows:
+class PositionRows(SummaryReader):
     """The same shares, one row per position of the answer."""
 
     name = "position statistics"
     looks_for = "a list of rows with position, num_samples and accept_80"
+    _steps = Steps((), "position", "position")
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the keys of the rows."""
         return {"position", "num_samples", "accept_80"} <= set(preview.first_row(()))
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its columns, by position."""
-        return SummaryReader(problems, Published(told={}), (_COSINE,), Steps((), "position", "position"))
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
+        return Published(told={}), (_COSINE,)
 
 
-class TwoPhases:
+class TwoPhases(SummaryReader):
     """Tokens that an adapter guesses, and the speedup that follows by the script's model."""
 
     name = "two-phase estimate"
     looks_for = "phase2_shifted_top1"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its key."""
         return "phase2_shifted_top1" in preview.head
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its statistics; those of a first phase that was skipped are of nothing."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         head = preview.head
         told = flattened({key: value for key, value in head.items() if key not in _SETTINGS})
         skipped = frozenset(name for name in told if name.startswith("phase1_") and head.get("no_prefill") is True)
@@ -206,4 +207,4 @@ class TwoPhases:
             "A round is taken to cost one step of the target and an adapter's pass, so EventGPT's own drafting is left "
             "out of the speedup"
         )
-        return SummaryReader(problems, published, (_MODELLED, sentence))
+        return published, (_MODELLED, sentence)

@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.loaders.legacy.checks import Problems, finite
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Covers, Published, Series
+from evprof.loaders.legacy.reading import Preview, Published, RowReader, Series
 from evprof.loaders.legacy.rows import LegacyRow
 
 MOST_STEPS, MOST_SERIES = 5_000, 40
@@ -25,18 +25,19 @@ class Steps:
     counter: str = ""
 
 
-class SummaryReader:
+class SummaryReader(RowReader):
     """The reader of such a file: its statistics, some of them worked out again, and sentences about them."""
 
-    def __init__(
-        self, problems: Problems, published: Published, sentences: Sequence[str] = (), steps: Steps | None = None
-    ) -> None:
-        self.covers: Covers = {}
-        self.published = published
-        self._problems = problems
-        self._sentences = sentences
-        self._steps = steps
+    _steps: Steps | None = None
+
+    def __init__(self, preview: Preview, problems: Problems) -> None:
+        super().__init__(preview, problems)
+        self.published, self._sentences = self._summary(preview)
         self._rows: list[object] = []
+
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
+        """What the file publishes, and sentences about it."""
+        raise NotImplementedError
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
         """No runs; steps are kept for `finish`."""

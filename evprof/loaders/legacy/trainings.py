@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from evprof.loaders.legacy.checks import MS_PER_S, SHORTEST_MS, Problems, finite, mapping
+from evprof.loaders.legacy.checks import MS_PER_S, SHORTEST_MS, finite, mapping
 from evprof.loaders.legacy.reading import Preview, Published, Series, flattened
 from evprof.loaders.legacy.summary import SummaryReader, columns_of, difference, known, ratio, series_of
 
@@ -12,23 +13,23 @@ _MATCHES = "“acceptance” is the share of tokens guessed right at their place
 _LISTS = ("train_losses", "val_losses", "acceptance_rates")
 
 
-class TrainingHistory:
+class TrainingHistory(SummaryReader):
     """Losses and shares by epoch: lists side by side, or one list of epochs."""
 
     name = "training history"
     looks_for = "train_loss and val_loss by epoch, or final_stats.train_losses"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By lists of losses."""
         return isinstance(preview.head.get("train_loss"), list) or bool(_final_lists(preview))
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its lists, and the sizes of what was trained on."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         head = preview.head
         series = series_of("epoch", _final_lists(preview) or head)
         told = {name: value for name in ("train_size", "val_size") if (value := finite(head.get(name))) is not None}
         sentences = [] if series is None else _oddities(series)
-        return SummaryReader(problems, Published(told=told, series=series), sentences)
+        return Published(told=told, series=series), sentences
 
 
 def _final_lists(preview: Preview) -> dict[str, object]:
@@ -48,13 +49,14 @@ def _oddities(series: Series) -> list[str]:
     return found
 
 
-class TokenAdapterTraining:
+class TokenAdapterTraining(SummaryReader):
     """An adapter from EventGPT's tokens to the target's: epochs, and the shares guessed right before and after."""
 
     name = "token adapter training"
     looks_for = "training_history with baseline and final, or baseline_acceptance with final_acceptance"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By its history, or by its three shares."""
         head = preview.head
         return (
@@ -63,14 +65,13 @@ class TokenAdapterTraining:
             or ("best_val_acc" in head and "train_size" in head)
         )
 
-    def reader(self, preview: Preview, problems: Problems) -> SummaryReader:
-        """For its statistics and epochs."""
+    def _summary(self, preview: Preview) -> tuple[Published, Sequence[str]]:
         head = preview.head
         told = flattened({key: value for key, value in head.items() if key not in ("config", "model_params")})
         history = head.get("training_history")
         series = series_of("epoch", columns_of(history if isinstance(history, list) else [], "epoch"))
         published = Published(told=told, computed=_computed(head, series), over_nothing=_untimed(head), series=series)
-        return SummaryReader(problems, published, _sentences(head))
+        return published, _sentences(head)
 
 
 def _computed(head: dict[str, Any], series: Series | None) -> dict[str, float]:

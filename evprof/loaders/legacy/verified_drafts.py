@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Covers, Preview, Published, Statistic, told_statistics
+from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
 
 _WHOLE, _VERIFY, _DECODE = "vl_time_ms", "vl_verify_ms", "vl_decode_ms"
@@ -35,29 +35,22 @@ _NAMES = {
 _PLAIN, _DRAFTED = "Video-LLaVA 4bit, alone", "Video-LLaVA 4bit, EventGPT's draft through a token adapter"
 
 
-class VerifiedDrafts:
+class VerifiedDrafts(AnswerReader):
     """The family."""
 
     name = "verified drafts"
     looks_for = "results[].vl_verify_ms"
 
-    def recognises(self, preview: Preview) -> bool:
+    @staticmethod
+    def recognises(preview: Preview) -> bool:
         """By the time of the verifying pass."""
         return _VERIFY in preview.first_row(("results",))
 
-    def reader(self, preview: Preview, problems: Problems) -> _Reader:
-        """For its rows."""
-        return _Reader(preview, problems)
-
-
-class _Reader:
-    covers = _COVERS
-
     def __init__(self, preview: Preview, problems: Problems) -> None:
-        self._problems = problems
+        super().__init__(preview, problems)
+        self.covers = _COVERS
         self._models = {DRAFT: eventgpt_model("4bit"), TARGET: video_llava_model("4bit")}
-        most = finite(preview.config.get("max_tokens"))
-        self._settings: dict[str, object] = {} if most is None else {"max_new_tokens": int(most)}
+        self._settings = preview.count_setting("max_new_tokens", "max_tokens")
         side = _DRAFTED
         self.published = Published(
             totals={TARGET: [_WHOLE]},
@@ -71,17 +64,12 @@ class _Reader:
             told=told_statistics(preview.head, ("summary",)),
         )
 
-    def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """One question answered by the target alone, and with a draft."""
-        if place != ("results",) or not isinstance(raw, dict):
-            self._problems.of_row("a row is no object and was left out", number)
-            return []
+    def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         return [self._plain(number, raw), self._drafted(number, raw)]
 
     def _plain(self, number: int, raw: dict[str, Any]) -> LegacyRow:
         check = RowCheck(raw, number, self._problems, _PLAIN)
-        duration = check.duration_ms(_WHOLE)
-        intervals = () if duration is None else (Interval(_WHOLE, tuple(_COVERS[TARGET][_WHOLE]), duration, TARGET),)
+        intervals = check.intervals({_WHOLE: _COVERS[TARGET][_WHOLE]}, TARGET)
         return self._row(check, "target", intervals, "vl_output")
 
     def _drafted(self, number: int, raw: dict[str, Any]) -> LegacyRow:
@@ -114,10 +102,7 @@ class _Reader:
         figures: dict[str, float] = {}
         if drafted and accepted is not None and accepted <= len(drafted):
             figures = {"drafted_tokens": float(len(drafted)), "accepted_tokens": float(accepted)}
-        for key, name in (("sd_time_ms", "published_total_ms"), ("speedup", "published_speedup")):
-            if (value := check.number(key, is_expected=False)) is not None:
-                figures[name] = value
-        return figures
+        return figures | check.figures({"sd_time_ms": "published_total_ms", "speedup": "published_speedup"})
 
     def _row(self, check: RowCheck, mode: str, intervals: tuple[Interval, ...], answer: str) -> LegacyRow:
         text, ids = check.text(f"{answer}_text"), check.ids(f"{answer}_tokens")

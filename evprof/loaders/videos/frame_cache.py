@@ -37,11 +37,6 @@ class FrameCache:
         self._files = KeptFiles(self.folder, ".frames", limit_bytes)
         self._contents = ContentIndex(self.folder / "contents.json")
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes kept."""
-        return self._files.nbytes
-
     def key(
         self,
         path: str | Path,
@@ -94,10 +89,6 @@ class FrameCache:
         text = json.dumps(header).encode()
         length = len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little")
         self._files.put(key, (_MAGIC, length, text, pixels.data))
-
-    def clear(self) -> None:
-        """Forgets all frames."""
-        self._files.clear()
 
 
 def _default_folder() -> Path:

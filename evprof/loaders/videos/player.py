@@ -13,7 +13,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.source import VideoInfo, VideoSource
+from evprof.loaders.videos.source import VideoSource
 
 CACHE_BYTES = 64 << 20
 
@@ -46,11 +46,6 @@ class VideoPlayer:
         self._kept: OrderedDict[int, Picture] = OrderedDict()
         self._kept_bytes = 0
 
-    def info(self) -> VideoInfo:
-        """What the file holds."""
-        with self._lock:
-            return self._opened().info()
-
     @property
     def duration_us(self) -> int:
         """From the first frame's start to the last one's end."""
@@ -61,11 +56,6 @@ class VideoPlayer:
         """The frame on show `t_us` after the first one; the first or the last outside the video."""
         with self._lock:
             return self._show(self._opened().table.index_at(t_us))
-
-    def frame(self, index: int) -> ShownFrame:
-        """Frame `index` of the presentation order."""
-        with self._lock:
-            return self._show(index)
 
     def close(self) -> None:
         """Lets go of the file and the pictures; waits for a frame that is being decoded."""

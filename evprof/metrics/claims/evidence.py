@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import Column
 from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
 
@@ -36,10 +36,11 @@ class Evidence:
 
     def plain(self, family: str | None = None) -> list[Column]:
         """Configurations without speculation, of one family of models or of all."""
+        plain = (column for column in self.columns if not mode_of(column.runs[0].info.mode).is_paired)
         return [
             column
-            for column in self.columns
-            if not mode_of(column.runs[0].info.mode).is_paired and family in (None, family_of(column))
+            for column in plain
+            if family is None or ((model := answering_model(column)) is not None and model.family == family)
         ]
 
     def twins(self, key: str) -> Iterator[tuple[Column, Column]]:
@@ -135,18 +136,10 @@ def within(
     return nothing(f"{sentence} Too few samples to tell.")
 
 
-def model_name(column: Column) -> str:
-    """The answering model's name."""
+def answering_model(column: Column) -> ModelFacts | None:
+    """The model that answers; None where a file names none."""
     info = column.runs[0].info
-    model = info.models.get(info.role)
-    return model.name if model else info.role
-
-
-def family_of(column: Column) -> str | None:
-    """The answering model's family."""
-    info = column.runs[0].info
-    model = info.models.get(info.role)
-    return model.family if model else None
+    return info.models.get(info.role)
 
 
 def are_claims_models(*columns: Column, needs_text: bool = False, needs_times: bool = True) -> bool:
@@ -177,7 +170,8 @@ def are_claims_times(*columns: Column) -> bool:
 
 def models_text(*columns: Column) -> str:
     """`evprof-tiny-eventgpt and evprof-tiny-video-llava on cpu`."""
-    names = dict.fromkeys(model_name(column) for column in columns)
+    answering = ((answering_model(column), column.runs[0].info.role) for column in columns)
+    names = dict.fromkeys(model.name if model else role for model, role in answering)
     devices = dict.fromkeys(
         model.device
         for column in columns
@@ -195,7 +189,7 @@ def differing(one: Column, other: Column) -> set[str]:
 
 def _traits(column: Column) -> dict[str, Any]:
     info = column.runs[0].info
-    traits: dict[str, Any] = {**flat(info.settings), "role": info.role, "mode": info.mode}
+    traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
     for role, model in info.models.items():
         own = "" if role == info.role else f"{role} "
         for name in ("name", "dtype", "quantization", "device"):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.drafters import HIDDEN, MODEL
+from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
 from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
-from evprof.metrics.configurations.gathering import Column, SampleKey
+from evprof.metrics.configurations.gathering import Column, sample_key
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
@@ -117,10 +117,9 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     `is_adapter`: only those that draft, or answer, through something trained, or those that do not. `imported_only`:
     only those of other programs' files.
     """
-    others: dict[str, dict[SampleKey, list[RunLog]]] = {}
+    others: dict[str, list[RunLog]] = {}
     for column in evidence.columns:
-        for key, runs in column.samples().items():
-            others.setdefault(column.session, {}).setdefault(key, []).extend(runs)
+        others.setdefault(column.session, []).extend(column.runs)
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
@@ -131,17 +130,14 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     return rows
 
 
-def _speed(column: Column, others: Mapping[SampleKey, Sequence[RunLog]]) -> Speed | None:
-    own: list[RunLog] = []
-    base: dict[int, RunLog] = {}
-    for key, runs in column.samples().items():
-        kept = [run for run in runs if is_counted(run.info)]
-        chosen = baseline_over(kept, others[key]) if kept else None
-        if chosen is not None:
-            own += kept
-            base |= {run.run_id: run for run in chosen.runs}
-    estimate = ratio_of(observe(own, _whole_ms), observe(base.values(), _whole_ms))
-    return None if estimate is None else Speed(estimate, column, Column(tuple(base.values()), column.session))
+def _speed(column: Column, others: Sequence[RunLog]) -> Speed | None:
+    base = baseline_over((run for run in column.runs if is_counted(run.info)), others)
+    if base is None:
+        return None
+    asked = {sample_key(run) for run in base.runs}
+    own = (run for run in column.runs if is_counted(run.info) and sample_key(run) in asked)
+    estimate = ratio_of(observe(own, _whole_ms), observe(base.runs, _whole_ms))
+    return None if estimate is None else Speed(estimate, column, Column(base.runs, column.session))
 
 
 def _kind(run: RunLog) -> str:
@@ -308,7 +304,7 @@ def speculation_doubles(evidence: Evidence) -> Finding:
 def pruning_saves(evidence: Evidence) -> Finding:
     """A configuration with fewer visual tokens against the same with all."""
     for one, other in evidence.twins("visual_keep"):
-        kept = [column.runs[0].info.settings.get("switches", {}).get("visual_keep", 1.0) for column in (one, other)]
+        kept = [column.runs[0].info.settings.switches.visual_keep for column in (one, other)]
         if 1.0 not in kept:
             continue
         whole, pruned = (one, other) if kept[0] == 1.0 else (other, one)

@@ -13,6 +13,7 @@ from evprof.metrics.claims.evidence import (
     REFUTED,
     Evidence,
     Finding,
+    answering_model,
     are_claims_models,
     are_claims_times,
     first_judged,
@@ -46,8 +47,7 @@ ALL = 0.95
 
 
 def _sizes(evidence: Evidence, column: Column) -> ModelSizes | None:
-    info = column.runs[0].info
-    return sizes_of(info.models.get(info.role), evidence.models)
+    return sizes_of(answering_model(column), evidence.models)
 
 
 def _prefill(run: RunLog) -> float | None:
@@ -122,15 +122,13 @@ def _explained(sentence: str, parts: list[float], shorter: Column, longer: Colum
 
 
 def _cache_bytes(column: Column) -> float:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
+    model = answering_model(column)
     return (mean_of(column, input_length) or 0) * bytes_per_position(model) if model else 0.0
 
 
 def _cache_kind(column: Column) -> str | None:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
-    return None if model is None or run.info.imported is not None else model.cache
+    model = answering_model(column)
+    return None if model is None or column.runs[0].info.imported is not None else model.cache
 
 
 def memory_bound_prefill(evidence: Evidence) -> Finding:
@@ -174,17 +172,8 @@ def _longest_prefill(evidence: Evidence) -> tuple[Column, ModelSizes, Work] | No
     return None if best is None else best[1:]
 
 
-def prefill_of_000(evidence: Evidence) -> Finding:
-    """EventGPT's warm prefill at about 640 positions lies in 000's range."""
-    return _prefill_within(evidence, PREFILL_000)
-
-
-def prefill_of_002(evidence: Evidence) -> Finding:
-    """EventGPT's warm prefill at about 640 positions is 002's."""
-    return _prefill_within(evidence, PREFILL_002)
-
-
-def _prefill_within(evidence: Evidence, wanted: tuple[float, float]) -> Finding:
+def warm_prefill(wanted: tuple[float, float], evidence: Evidence) -> Finding:
+    """EventGPT's warm prefill at about 640 positions lies in a range of ms."""
     asked = [
         (spent, column)
         for column in evidence.plain("eventgpt")
@@ -266,7 +255,7 @@ def _fewer_tokens(draft: Column, target: Column) -> Finding | None:
     if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
         return None
     settings = [column.runs[0].info.settings for column in (draft, target)]
-    if any(entry.get("ignore_eos") for entry in settings) or told.tokens.before == told.tokens.after:
+    if any(entry.ignore_eos for entry in settings) or told.tokens.before == told.tokens.after:
         return None
     if any(map(is_mostly_cut_off, (draft, target))):
         return nothing("Most answers of one model are as long as allowed: their length is the limit's, not its own.")

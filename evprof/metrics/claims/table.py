@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from evprof.metrics.claims import memory, speculation, speed
 from evprof.metrics.claims.evidence import Answer, Claim, Evidence
 
@@ -89,13 +91,13 @@ CLAIMS: tuple[Claim, ...] = (
         "000",
         "EventGPT's prefill of ~641 positions takes 90-115 ms",
         "EventGPT-7B, warm and repeated, in 16 bit on a GPU, with its clocks",
-        speed.prefill_of_000,
+        partial(speed.warm_prefill, speed.PREFILL_000),
     ),
     Claim(
         "002",
         "EventGPT's prefill of ~636 positions takes 66 ms",
         "EventGPT-7B, warm and repeated, in 16 bit on a GPU, with its clocks",
-        speed.prefill_of_002,
+        partial(speed.warm_prefill, speed.PREFILL_002),
     ),
     Claim(
         "000",

@@ -1,4 +1,4 @@
-"""The figures that runs are compared by: their names, units, which side is better, and how each is read off a run."""
+"""How the figures that runs are compared by are read off a run."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from dataclasses import dataclass
 
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.partition import Block, Shape, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
 
-Reading = Callable[[RunLog, Shape], float | None]
+Reader = Callable[[RunLog, str, str], float | None]
+"""Reads a figure off a run for the model of a role, on a basis; None: not measured, or not this model's."""
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A comparable figure: name, unit, whether lower is better (None: neither), and how to read it off a run.
+class FigureReading:
+    """A figure as a comparison reads it; `stages` are those whose time it is, if it is that of stages."""
 
-    `stages` are those whose time it is, if it is that of stages. `is_counted`: the same whenever the same is asked.
-    """
-
-    metric: str
-    unit: str
-    lower_is_better: bool | None
-    read: Reading
+    figure: Figure
+    read: Callable[[RunLog, Shape], float | None]
     stages: Block = ()
-    is_counted: bool = False
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether it is a time, or something by time: engine processes differ in these."""
-        return self.unit in ("ms", "tok/s")
 
 
 def stages_of(basis: str) -> Block:
@@ -42,67 +33,84 @@ def stages_of(basis: str) -> Block:
     return STAGES[1:] if basis == WITHOUT_LOAD else STAGES
 
 
-def figures(basis: str, shapes: Iterable[Shape]) -> list[Figure]:
-    """All figures in order of presentation: a piece of several stages behind the last of them."""
+def on_basis(basis: str) -> list[str]:
+    """The keys of all figures that there are on a basis, in order."""
+    names = {f"{name}_ms" for name in STAGES if name not in stages_of(basis)}
+    return [key for key in FIGURES if key not in names and not (key == "unattributed_ms" and basis == MODEL_ONLY)]
+
+
+def compared_figures(basis: str, shapes: Iterable[Shape]) -> list[FigureReading]:
+    """All figures in order of presentation: a piece of several stages after the last of them."""
     names = stages_of(basis)
-    blocks: list[Block] = [(name,) for name in names]
+    found = [_of_answer(key, basis) for key in on_basis(basis)]
     for block in composites(shapes, names):
-        place = max(index for index, other in enumerate(blocks) if other[-1] == block[-1])
-        blocks.insert(place + 1, block)
-    found = [
-        Figure("total_ms", "ms", True, lambda run, _: stages.total_ms(run, basis)),
-        Figure("time_to_first_token_ms", "ms", True, lambda run, _: decoding.time_to_first_token_ms(run, basis)),
-        *(Figure(f"{name_of(block)}_ms", "ms", True, _stages_reading(block), block) for block in blocks),
-    ]
-    if basis != MODEL_ONLY:
-        found.append(Figure("unattributed_ms", "ms", True, lambda run, _: stages.unattributed_ms(run)))
-    return [*found, *_OTHERS]
+        place = max(index for index, entry in enumerate(found) if entry.stages and entry.stages[-1] == block[-1])
+        found.insert(place + 1, _of_stages(figure_of(f"{name_of(block)}_ms"), block))
+    return found
 
 
-def _stages_reading(block: Block) -> Reading:
-    return lambda run, shape: measured_ms(run, shape, block)
+def _of_answer(key: str, basis: str) -> FigureReading:
+    """A figure of a run's answering model; imported runs may bring it as a number of their file."""
+    figure, stage = FIGURES[key], key.removesuffix("_ms")
+    if stage in STAGES:
+        return _of_stages(figure, (stage,))
+
+    def read(run: RunLog, _: Shape) -> float | None:
+        value = READERS[key](run, run.info.role, basis)
+        is_told = value is None and run.info.imported is not None and key not in _BASED
+        return run.info.imported.figures.get(key) if is_told and run.info.imported else value
+
+    return FigureReading(figure, read)
 
 
-def _plain(
-    metric: str,
-    unit: str,
-    lower_is_better: bool | None,
-    read: Callable[[RunLog], float | None],
-    *,
-    is_counted: bool = False,
-) -> Figure:
-    """A figure that does not depend on the basis; imported runs may bring it as a number of their file."""
-
-    def reading(run: RunLog, _: Shape) -> float | None:
-        value = read(run)
-        if value is None and run.info.imported is not None:
-            return run.info.imported.figures.get(metric)
-        return value
-
-    return Figure(metric, unit, lower_is_better, reading, is_counted=is_counted)
+def _of_stages(figure: Figure, block: Block) -> FigureReading:
+    return FigureReading(figure, lambda run, shape: measured_ms(run, shape, block), block)
 
 
-def _acceptance_reading(name: str) -> Callable[[RunLog], float | None]:
-    def read(run: RunLog) -> float | None:
-        counts = acceptance(run)
-        found: float | None = getattr(counts, name) if counts else None
-        return found
-
-    return read
+def _whole(read: Callable[[RunLog], float | None]) -> Reader:
+    """A figure of the whole run, told of the model that answers."""
+    return lambda run, role, _: read(run) if role == run.info.role else None
 
 
-_OTHERS = (
-    _plain("inter_token_latency_ms", "ms", True, decoding.inter_token_latency_ms),
-    _plain("decode_ms_per_token", "ms", True, decoding.decode_ms_per_token),
-    _plain("prefill_throughput_tok_s", "tok/s", False, decoding.prefill_throughput_tok_s),
-    _plain("decode_throughput_tok_s", "tok/s", False, decoding.decode_throughput_tok_s),
-    _plain("input_sequence_length", "tokens", None, decoding.input_length, is_counted=True),
-    _plain("visual_tokens", "tokens", None, decoding.visual_tokens, is_counted=True),
-    _plain("output_sequence_length", "tokens", None, decoding.output_length),
-    _plain("kv_cache_bytes", "bytes", True, kv_cache.measured_bytes, is_counted=True),
-    _plain("weights_bytes", "bytes", True, lambda run: run.info.memory.weights_bytes, is_counted=True),
-    _plain("peak_allocated_bytes", "bytes", True, lambda run: run.info.memory.peak_allocated_bytes),
-    _plain("peak_rss_bytes", "bytes", True, lambda run: run.info.memory.peak_rss_bytes),
-    _plain("draft_acceptance_rate", "", False, _acceptance_reading("draft_acceptance_rate")),
-    _plain("mean_acceptance_length", "tokens", False, _acceptance_reading("mean_acceptance_length")),
-)
+def _based(read: Callable[[RunLog, str], float | None]) -> Reader:
+    return lambda run, role, basis: read(run, basis) if role == run.info.role else None
+
+
+def _of_model(read: Callable[[RunLog, str], float | None]) -> Reader:
+    return lambda run, role, _: read(run, role)
+
+
+def _of_stage(name: str) -> Reader:
+    return lambda run, role, _: stages.stage_ms(run, name, role)
+
+
+def _accepted(name: str) -> Reader:
+    return _whole(lambda run: getattr(acceptance(run), name, None))
+
+
+def _remembered(name: str) -> Reader:
+    return _whole(lambda run: getattr(run.info.memory, name))
+
+
+_BASED = ("total_ms", "time_to_first_token_ms", "unattributed_ms")
+"""Figures that depend on the basis, so that no file's number stands in for them."""
+
+READERS: dict[str, Reader] = {
+    "total_ms": _based(stages.total_ms),
+    "time_to_first_token_ms": _based(decoding.time_to_first_token_ms),
+    **{f"{name}_ms": _of_stage(name) for name in STAGES},
+    "unattributed_ms": _whole(stages.unattributed_ms),
+    "inter_token_latency_ms": _whole(decoding.inter_token_latency_ms),
+    "decode_ms_per_token": _whole(decoding.decode_ms_per_token),
+    "prefill_throughput_tok_s": _whole(decoding.prefill_throughput_tok_s),
+    "decode_throughput_tok_s": _whole(decoding.decode_throughput_tok_s),
+    "input_sequence_length": _of_model(decoding.input_length),
+    "visual_tokens": _of_model(decoding.visual_tokens),
+    "output_sequence_length": _whole(decoding.output_length),
+    "kv_cache_bytes": _of_model(kv_cache.live_bytes),
+    "weights_bytes": _remembered("weights_bytes"),
+    "peak_allocated_bytes": _remembered("peak_allocated_bytes"),
+    "peak_rss_bytes": _remembered("peak_rss_bytes"),
+    "draft_acceptance_rate": _accepted("draft_acceptance_rate"),
+    "mean_acceptance_length": _accepted("mean_acceptance_length"),
+}

@@ -12,7 +12,7 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic import statistics
-from evprof.metrics.comparison.figures import Figure, figures
+from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import Column
 from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread, difference_of, observe
 from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
@@ -77,13 +77,13 @@ def comparison_rows(
     shapes = {shape for runs in shaped for _, shape in runs}
     known = [_observations(column) for column in listed]
     rows = []
-    for figure in figures(basis, shapes):
-        measured = [_measured(*entry, figure) for entry in zip(listed, known, shaped, strict=True)]
+    for reading in compared_figures(basis, shapes):
+        measured = [_measured(*entry, reading) for entry in zip(listed, known, shaped, strict=True)]
         if any(measured):
-            notes = _notes(figure, listed, shaped)
-            if figure.metric == TOTAL:
+            notes = _notes(reading, listed, shaped)
+            if reading.figure.key == TOTAL:
                 notes += _warmup_notes(measured)
-            rows.append(_row(figure, measured, baseline, notes, processes))
+            rows.append(_row(reading, measured, baseline, notes, processes))
     return rows
 
 
@@ -131,20 +131,20 @@ def _observations(column: Column) -> list[Observation]:
 
 
 def _measured(
-    column: Column, known: Sequence[Observation], runs: Sequence[tuple[RunLog, Shape]], figure: Figure
+    column: Column, known: Sequence[Observation], runs: Sequence[tuple[RunLog, Shape]], reading: FigureReading
 ) -> _Measured:
     found, in_order = [], []
     for entry, (run, shape) in zip(known, runs, strict=True):
-        value = figure.read(run, shape)
+        value = reading.read(run, shape)
         if value is not None:
-            session = entry.session if figure.is_timed else ""
+            session = entry.session if reading.figure.is_timed else ""
             found.append(replace(entry, value=float(value), session=session))
             in_order.append(float(value))
     return _Measured(column, found, in_order)
 
 
 def _row(
-    figure: Figure,
+    reading: FigureReading,
     measured: Sequence[_Measured],
     baseline: int,
     notes: Sequence[str],
@@ -152,18 +152,18 @@ def _row(
 ) -> Row:
     base = measured[baseline]
     against = [
-        _itself(base) if index == baseline else _against(base, found, figure, processes)
+        _itself(base) if index == baseline else _against(base, found, reading, processes)
         for index, found in enumerate(measured)
     ]
     intervals = [found.ci95 for found in against]
     said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
     return Row(
-        figure.metric,
-        figure.unit,
+        reading.figure.key,
+        reading.figure.unit,
         [found.value for found in measured],
         [found.ratio for found in against],
         intervals if any(intervals) else None,
-        figure.lower_is_better,
+        reading.figure.lower_is_better,
         [found.delta for found in against],
         [found.count for found in measured],
         [found.paired for found in against],
@@ -175,13 +175,13 @@ def _itself(base: _Measured) -> _Against:
     return _Against(ratio_of(base.value, base.value), 0.0 if base else None)
 
 
-def _against(base: _Measured, other: _Measured, figure: Figure, processes: ProcessSpread | None) -> _Against:
+def _against(base: _Measured, other: _Measured, reading: FigureReading, processes: ProcessSpread | None) -> _Against:
     found = estimated_ratio(base.observations, other.observations, processes)
     if found is None:
         difference = difference_of(base.observations, other.observations, processes)
         return _Against(None, difference.value) if difference else _Against()
     interval = found.interval
-    if figure.is_counted and interval is None and _never_varies(base) and _never_varies(other):
+    if reading.figure.is_counted and interval is None and _never_varies(base) and _never_varies(other):
         interval, found = (found.value, found.value), replace(found, note="")
     return _Against(
         found.value,
@@ -202,12 +202,14 @@ def _never_varies(measured: _Measured) -> bool:
     )
 
 
-def _notes(figure: Figure, listed: Sequence[Column], shaped: Sequence[Sequence[tuple[RunLog, Shape]]]) -> list[str]:
+def _notes(
+    reading: FigureReading, listed: Sequence[Column], shaped: Sequence[Sequence[tuple[RunLog, Shape]]]
+) -> list[str]:
     notes = []
     for column, runs in zip(listed, shaped, strict=True):
         found = {entry for shape in {shape for _, shape in runs} for entry in shape.doubled}
         for stage, others in sorted(found):
-            if stage in (name_of(figure.stages), *figure.stages):
+            if stage in (name_of(reading.stages), *reading.stages):
                 notes.append(
                     f"{column.label}: what its file times as {stage} holds {' and '.join(others)} once more, "
                     f"which it also times apart."

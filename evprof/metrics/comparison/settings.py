@@ -47,7 +47,7 @@ def _settings(run: RunLog) -> dict[str, tuple[str, str]]:
         found["model"] = ("model", model.name)
     for setting in settings_of(run, info.role):
         # What a file does not say stands at our defaults, which nobody chose.
-        if info.imported is None or setting.key in info.settings or _is_told_by_model(setting.key, run):
+        if info.imported is None or setting.key in info.given_settings or _is_told_by_model(setting.key, run):
             found[setting.key] = (setting.name, setting.text)
     return found
 

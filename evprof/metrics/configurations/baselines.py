@@ -14,9 +14,7 @@ from typing import Any
 from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.gathering import by_sample
 from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
@@ -70,11 +68,11 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
     Just `run` where none counts, as of a single cold run.
     """
     mine = _configuration(run.info)
-    name = run.info.sample.get("name")
+    name = run.info.sample.name
     found = {
         other.run_id: other
         for other in (run, *others)
-        if is_counted(other.info) and other.info.sample.get("name") == name and _configuration(other.info) == mine
+        if is_counted(other.info) and other.info.sample.name == name and _configuration(other.info) == mine
     }
     return [found[number] for number in sorted(found)] or [run]
 
@@ -136,7 +134,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
     first = pool[0]
     if not _drafts(first):
         return []
-    name, question = first.sample.get("name"), _question(first)
+    name, question = first.sample.name, _question(first)
     plain = [
         other
         for other in others
@@ -144,7 +142,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         and not mode_of(other.mode).is_paired
         and other.cell != REFERENCE
         # Most runs of a data set are of another sample, which is told at once.
-        and other.sample.get("name") == name
+        and other.sample.name == name
         and _question(other) == question
     ]
     return _of_their_process(pool, plain)
@@ -157,11 +155,11 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
     """
     finished = [info for info in infos if info.status == FINISHED]
     asked = [info for info in finished if _drafts(info) and (made is None or info.run_id in made)]
-    names = {info.sample.get("name") for info in asked}
+    names = {info.sample.name for info in asked}
     plain: dict[Hashable, list[RunInfo]] = {}
     pools: dict[Hashable, list[RunInfo]] = {}
     for info in finished:
-        name = info.sample.get("name")
+        name = info.sample.name
         if name not in names:
             continue
         if _drafts(info):
@@ -170,7 +168,7 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
             plain.setdefault((name, _question(info)), []).append(info)
     found: dict[int, list[int]] = {}
     for pool in pools.values():
-        chosen = _of_their_process(pool, plain.get((pool[0].sample.get("name"), _question(pool[0])), []))
+        chosen = _of_their_process(pool, plain.get((pool[0].sample.name, _question(pool[0])), []))
         found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
     return {info.run_id: found[info.run_id] for info in asked}
 
@@ -186,7 +184,7 @@ def _of_their_process(pool: Sequence[RunInfo], plain: list[RunInfo]) -> list[Run
 
 def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
     """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
-    sample = Sample.from_facts(info.sample)
+    sample = info.sample
     asked = (sample.prompt, sample.start_us, sample.duration_us)
     if kind_read(RunLog(info), role) == "events":
         return (*asked, sample.events_path, sample.rectify_path)
@@ -203,14 +201,14 @@ def _question(info: RunInfo) -> tuple[Hashable, ...]:
         if setting.key not in (*SPECULATION_KEYS, "step")
     ]
     # What step a run took may depend on drafting; what was asked for does not.
-    asked = str(flat(info.settings)["step"])
+    asked = info.settings.switches.step
     return role, replace(model, step="") if model else None, asked, *asked_of(info, role), *settings
 
 
 def _configuration(info: RunInfo) -> tuple[Hashable, ...]:
     """What repeats have in common: the question, and how it was drafted for."""
-    draft = info.models.get(DRAFT) if mode_of(info.mode).is_paired else None
-    values = flat(info.settings)
-    drafting = tuple(str(values[key]) for key in SPECULATION_KEYS) if mode_of(info.mode).is_paired else ()
+    is_paired = mode_of(info.mode).is_paired
+    draft = info.models.get(DRAFT) if is_paired else None
+    drafting = (info.settings.gamma, info.settings.speculation) if is_paired else ()
     read = asked_of(info, DRAFT) if draft is not None else ()
     return info.cell, info.mode, *_question(info), draft, drafting, read

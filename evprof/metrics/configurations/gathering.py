@@ -77,11 +77,6 @@ class Column:
     def _samples(self) -> dict[SampleKey, list[RunLog]]:
         return by_sample(self.runs)
 
-    @cached_property
-    def keys(self) -> list[SampleKey]:
-        """Of every run what it looked at and was asked, in the order of `runs`."""
-        return [sample_key(run) for run in self.runs]
-
     def typical_runs(self, basis: str = END_TO_END) -> dict[SampleKey, RunLog]:
         """Of every sample the repeat whose total is the median; see `typical_of`."""
         return {key: typical_of(runs, basis) for key, runs in self._samples.items()}
@@ -94,7 +89,7 @@ def sample_key(run: RunLog) -> SampleKey:
 
 def sample_of(info: RunInfo) -> SampleKey:
     """The same of what is known of a run apart from its rows."""
-    return str(info.sample.get("name") or ""), str(info.sample.get("prompt") or "")
+    return info.sample.name, info.sample.prompt
 
 
 def by_sample(runs: Iterable[RunLog]) -> dict[SampleKey, list[RunLog]]:

@@ -6,17 +6,19 @@ Where the engine reported what it took, that is said, not what was asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES, READ_BY
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import OF_EVENTGPT, of_eventgpt
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.setting import Setting, Situation, said
-from evprof.core.vocabulary.settings import SETTINGS, flat
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.view.columns import Column
 
 _TAKEN = ("attention", "cache", "step")
@@ -55,7 +57,7 @@ def situation_of(run: RunLog, role: str) -> Situation:
     """What decides which settings count for one model of a run; one that is not known yet is of its role's family."""
     model = run.info.models.get(role)
     usual = next(family.key for family in FAMILIES.values() if family.role == role)
-    return Situation(run.info.mode, flat(run.info.settings), {role: model.family if model else usual}, (role,))
+    return Situation(run.info.mode, run.info.settings.flat(), {role: model.family if model else usual}, (role,))
 
 
 def settings_of(run: RunLog, role: str) -> tuple[ToldSetting, ...]:
@@ -77,13 +79,13 @@ def told_settings(run: RunLog, role: str) -> tuple[ToldSetting, ...]:
     if run.info.imported is None:
         return listed
     of_model = _OF_MODEL if role in run.info.models else ()
-    return tuple(setting for setting in listed if setting.key in run.info.settings or setting.key in of_model)
+    return tuple(setting for setting in listed if setting.key in run.info.given_settings or setting.key in of_model)
 
 
 class _Known(NamedTuple):
     """What was worked out for a run's settings: lists of runs ask for it many times a second, and it never changes."""
 
-    settings: dict[str, Any]
+    settings: GenerationSettings
     model: ModelFacts | None
     listed: tuple[ToldSetting, ...]
 
@@ -93,14 +95,19 @@ _MOST_KNOWN = 2000
 
 
 def _settings(run: RunLog, role: str) -> Iterator[ToldSetting]:
-    here, model = situation_of(run, role), run.info.models.get(role)
+    of_mode, model = situation_of(run, role), run.info.models.get(role)
+    # What a model is shown and how it computes is told in the same lines whatever else the mode does with it.
+    of_model = replace(of_mode, mode=role)
     for entry in SETTINGS.values():
+        here = of_mode if entry.head in (SPECULATION, PARALLEL) else of_model
         if entry.group == "model":
             if hasattr(model, entry.key):
                 own = getattr(model, entry.key)
                 yield ToldSetting(entry.key, entry.name, said(entry.text, own, {}), _label(entry, own, here))
         elif _has_line(entry, here) and not (entry.told_with and _has_line(SETTINGS[entry.told_with], here)):
-            yield _told(entry, here, role, model)
+            told = _told(entry, here, role, model)
+            if told.text:
+                yield told
 
 
 def _has_line(entry: Setting, here: Situation) -> bool:

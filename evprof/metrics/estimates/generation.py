@@ -98,8 +98,8 @@ def _count(run: RunLog, stages: Block) -> float | None:
 
 def is_mostly_cut_off(column: Column) -> bool:
     """Whether most answers are as long as allowed though they might have ended: their length is the limit's."""
-    if any(run.info.settings.get("ignore_eos") for run in column.runs):
+    if any(run.info.settings.ignore_eos for run in column.runs):
         return False
-    limits = [(output_length(run), run.info.settings.get("max_new_tokens")) for run in column.runs]
+    limits = [(output_length(run), run.info.given_settings.get("max_new_tokens")) for run in column.runs]
     cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
     return cut > len(limits) / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -47,18 +47,17 @@ def process_of(run: RunLog, file: str = "") -> str:
 
 def question_of(run: RunLog) -> Hashable:
     """What tells samples apart: name and prompt, and without a name the recording."""
-    return sample_key(run) if run.info.sample.get("name") else (scene_of(run), sample_key(run))
+    return sample_key(run) if run.info.sample.name else (scene_of(run), sample_key(run))
 
 
 def scene_of(run: RunLog) -> Hashable:
     """The recording that a run looked at, of which others may have seen another clip or been asked something else."""
-    for half in ("events", "video"):
-        facts = run.info.sample.get(half)
-        path = facts.get("path") if isinstance(facts, Mapping) else None
-        if isinstance(path, str) and path:
-            # A set of pictures in a folder is a moment of the drive that the folder holds.
-            return str(PurePath(path).parent) if "*" in PurePath(path).name else path
-    return str(run.info.sample.get("name") or "") or sample_key(run)
+    sample = run.info.sample
+    path = sample.events_path or sample.video_path
+    if path and run.info.imported is None:
+        # A set of pictures in a folder is a moment of the drive that the folder holds.
+        return str(PurePath(path).parent) if "*" in PurePath(path).name else path
+    return sample.name or sample_key(run)
 
 
 def _began_s(run: RunLog) -> float:

@@ -88,16 +88,6 @@ class Score:
     is_cut: bool = False
 
     @property
-    def precision(self) -> float:
-        """Matched, of the candidate's words."""
-        return self.matched / self.candidate if self.candidate else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Matched, of the reference's words."""
-        return self.matched / self.reference if self.reference else 0.0
-
-    @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall: 2 · matched / (candidate + reference)."""
         return 2 * self.matched / (self.candidate + self.reference)

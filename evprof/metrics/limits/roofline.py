@@ -78,12 +78,6 @@ def weight_bytes_per_token(shape: TextShape, element_bytes: float) -> float:
     return shape.streamed_weights * element_bytes
 
 
-def decode_bytes(shape: TextShape, context: float, weight_element_bytes: float, kv_element_bytes: float) -> float:
-    """Bytes that one decode step reads: the weights once, and keys and values of `context` positions."""
-    weights = weight_bytes_per_token(shape, weight_element_bytes)
-    return weights + context * kv_bytes_per_position(shape, kv_element_bytes)
-
-
 def decode_flops(shape: TextShape, context: float) -> float:
     """Operations of one decode step: two per weight, four per head dimension and position seen."""
     return 2 * (shape.layer_weights + shape.head_weights) + _attention_flops(shape, context)

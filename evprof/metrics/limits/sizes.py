@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from evprof.core.plain import UnfitError, read
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES, Family
@@ -193,39 +194,10 @@ Kind = TypeVar("Kind", TextShape, VisionShape, Capacity)
 
 def _shape(kind: type[Kind], values: Any) -> Kind | None:
     """A shape or capacity from plain values; None when one of its numbers is missing or is none."""
-    if not isinstance(values, dict):
-        return None
-    known = {entry.name: values[entry.name] for entry in fields(kind) if entry.name in values}
-    if kind is VisionShape:
-        pairs = known.get("projections")
-        if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
-            return None
-        known["projections"] = tuple((int(rows), int(columns)) for rows, columns in pairs)
-    for name, value in known.items():
-        wanted = _WANTED.get(name, int)
-        if not isinstance(value, wanted) or (isinstance(value, int) and not _least(kind, name) <= value < 1 << 62):
-            return None
     try:
-        return kind(**known)
-    except TypeError:
+        shape: Kind = read(values, kind)
+    except UnfitError:
         return None
-
-
-def _least(kind: type, name: str) -> int:
-    """Sizes of a shape are at least 1; capacities and flags may be 0."""
-    return 0 if kind is Capacity or name == "is_tied" else 1
-
-
-_WANTED: dict[str, Any] = {
-    "projections": tuple,
-    "is_tied": bool,
-    "is_assumed": bool,
-    "dtype": str,
-    "quantization": str | None,
-    "weight_bytes": int | None,
-    "frames": int | None,
-}
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(size, int) for size in value)
+    least = int(not isinstance(shape, Capacity))
+    sizes = [value for value in vars(shape).values() if type(value) is int]
+    return shape if all(least <= size < 1 << 62 for size in sizes) else None

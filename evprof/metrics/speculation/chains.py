@@ -13,7 +13,6 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.baselines import choose_baseline, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Column, sample_key
 from evprof.metrics.speculation.break_even import costs_of, gammas_of, steady_rounds
@@ -76,4 +75,4 @@ def _is_chain(run: RunLog, drafter: RunInfo) -> bool:
     theirs = info.models.get(DRAFT)
     names = ("name", "dtype", "quantization", "device")
     is_same = model is not None and theirs is not None and all(getattr(theirs, n) == getattr(model, n) for n in names)
-    return is_same and flat(info.settings)["event_frames"] == flat(drafter.settings)["event_frames"]
+    return is_same and info.settings.event_frames == drafter.settings.event_frames

@@ -17,9 +17,7 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.configurations.gathering import sample_key
-from evprof.metrics.configurations.settings_text import SPECULATION_KEYS
 from evprof.metrics.figures.stages import Interval, settled_intervals, union_ns
 
 
@@ -46,11 +44,6 @@ class Acceptance:
     def mean_acceptance_length(self) -> float | None:
         """1 + accepted / rounds, the bonus included; None without rounds."""
         return 1 + self.accepted / self.rounds if self.rounds else None
-
-    @property
-    def tokens_per_round(self) -> float | None:
-        """Block efficiency: emitted / rounds; None without rounds."""
-        return self.emitted / self.rounds if self.rounds else None
 
     @property
     def token_acceptance_rate(self) -> float | None:
@@ -182,8 +175,7 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
     greedy repeats are one observation of acceptance, however often they are timed."""
     found: dict[object, RunLog] = {}
     for run in runs:
-        values = flat(run.info.settings)
-        drafting = (run.info.mode, *(str(values[key]) for key in SPECULATION_KEYS))
+        drafting = run.info.mode, run.info.settings.gamma, run.info.settings.speculation
         key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
         # Files of other programs tell no rounds, by which two answers could be known to be one.
         place = key if run.info.imported is None else run.run_id

@@ -126,10 +126,9 @@ def _break_even(
     its cost; drafts that ride in the last chunk need none."""
     if step is None or contention is None or not drafted:
         return None
-    asked = run.info.settings.get("speculation")
-    rides = isinstance(asked, dict) and asked.get("verify") == "last-chunk"
+    rides = run.info.settings.speculation.verify == "last-chunk"
     is_known = rides or any(entry.verify_ns for entry in run.rounds if entry.hidden)
-    is_greedy = not run.info.settings.get("temperature")
+    is_greedy = not run.info.settings.temperature
     return hidden_break_even_alpha(drafted, step, verify_ms if is_known else step, contention, is_greedy=is_greedy)
 
 

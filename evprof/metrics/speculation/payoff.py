@@ -110,7 +110,7 @@ def payoff_over(
 
 def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
     """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
-    if all(not mode_of(run.info.mode).maps_cache and not run.info.settings.get("temperature") for run in mine):
+    if all(not mode_of(run.info.mode).maps_cache and not run.info.settings.temperature for run in mine):
         return True
     return median(len(run.tokens) for run in mine) == median(len(run.tokens) for run in plain)
 

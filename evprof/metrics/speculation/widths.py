@@ -14,7 +14,6 @@ from functools import partial
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import SPECULATIVE
-from evprof.core.vocabulary.settings import flat
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
@@ -73,7 +72,7 @@ def _is_kin(run: RunLog, other: RunLog) -> bool:
         return False
     facts = [(said.kind, said.adapter, said.tree) if said else None for said in (one.speculation, two.speculation)]
     asked = [
-        {key: value for key, value in flat(info.settings).items() if key not in _WIDTH_KEYS} for info in (one, two)
+        {key: value for key, value in info.settings.flat().items() if key not in _WIDTH_KEYS} for info in (one, two)
     ]
     return facts[0] == facts[1] and asked[0] == asked[1]
 

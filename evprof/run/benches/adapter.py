@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
@@ -19,8 +20,9 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.speculation.outcome import draft_depth
+from evprof.run.benches.choice import check_repeat
 from evprof.run.benches.drafting import Contender, contenders, plain_request
-from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match
+from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match, turn_of
 from evprof.run.processes.single_run import finished_run
 
 
@@ -40,8 +42,7 @@ class AdapterPlan:
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers that mean nothing."""
-        if self.repeat < 1:
-            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
+        check_repeat(self.repeat)
         if not self.samples:
             raise UserError("There is no sample to evaluate on.")
         self.requests(self.samples[0])[1].settings.validate()
@@ -70,14 +71,14 @@ def measure_adapter(
     turns: list[Turn] = []
     total = len(plan.samples) * plan.repeat
     samples = 0
-    plain, drafted = plan.requests(plan.samples[0])
-    for request in (plain, drafted):  # so that loading and first calls are in no measured run
-        first = finished_run(engine, request, stop)
+    run = partial(finished_run, engine, stop=stop)
+    for request in plan.requests(plan.samples[0]):  # so that loading and first calls are in no measured run
+        first = run(request)
     try:
         for sample in plan.samples:
             made = []
             for repeat in range(plan.repeat):
-                made.append(_turn(engine, plan.requests(sample), stop, plain_first=repeat % 2 == 0))
+                made.append(turn_of(run, *plan.requests(sample), repeat))
                 done(len(turns) + len(made), total)
             turns += made
             samples += 1
@@ -85,14 +86,6 @@ def measure_adapter(
         if not turns:
             raise
     return first.info.environment, _figures(plan, turns, samples)
-
-
-def _turn(engine: Engine, requests: tuple[RunRequest, RunRequest], stop: StopFlag, *, plain_first: bool) -> Turn:
-    plain, drafted = requests
-    if plain_first:
-        return Turn(finished_run(engine, plain, stop), finished_run(engine, drafted, stop))
-    second = finished_run(engine, drafted, stop)
-    return Turn(finished_run(engine, plain, stop), second)
 
 
 def _figures(plan: AdapterPlan, turns: Sequence[Turn], samples: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LOOKUP, LORA, MODEL, NGRAM, SELF
+from evprof.core.vocabulary.drafters import KINDS, KV, LOOKUP, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
@@ -19,16 +19,6 @@ GAMMAS = tuple(range(1, 9))
 LONG_GAMMAS = (12, 16, 20)
 """Further ones, for drafters that cost next to nothing."""
 
-_WORDS = {
-    MODEL: "draft model as it is",
-    LOOKUP: "prompt lookup",
-    SELF: "the target itself",
-    EAGLE: "EAGLE-style head",
-    HIDDEN: "hidden-state adapter",
-    LORA: "LoRA-tuned draft",
-    NGRAM: "n-grams of its answers",
-    KV: "cache of the draft, mapped",
-}
 TREES = ("2,2,1,1,1", "3,2,1,1")
 
 
@@ -50,7 +40,7 @@ class Contender:
     @property
     def gammas(self) -> tuple[int, ...]:
         """Draft lengths worth trying."""
-        return GAMMAS + (LONG_GAMMAS if self.speculation.drafter in (EAGLE, NGRAM) else ())
+        return GAMMAS + (LONG_GAMMAS if KINDS[self.speculation.drafter].is_cheap else ())
 
     @property
     def key(self) -> str:
@@ -72,24 +62,24 @@ def contenders(adapters: Sequence[AdapterInfo]) -> list[Contender]:
     """Everybody who can draft here: without training first, then each adapter, then the target itself."""
     plain = SpeculationSettings()
     found = [
-        Contender(_WORDS[MODEL], plain),
-        Contender(f"{_WORDS[MODEL]}, budgeted", replace(plain, length="budgeted"), sweeps=False),
+        Contender(KINDS[MODEL].contender, plain),
+        Contender(f"{KINDS[MODEL].contender}, budgeted", replace(plain, length="budgeted"), sweeps=False),
         Contender("draft model inside the prefill", plain, PARALLEL_PREFILL, sweeps=False),
         Contender("the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False),
-        Contender(_WORDS[LOOKUP], replace(plain, drafter=LOOKUP)),
+        Contender(KINDS[LOOKUP].contender, replace(plain, drafter=LOOKUP)),
     ]
     for adapter in adapters:
         found += _trained(adapter)
-    return [*found, Contender(_WORDS[SELF], replace(plain, drafter=SELF))]
+    return [*found, Contender(KINDS[SELF].contender, replace(plain, drafter=SELF))]
 
 
 def _trained(adapter: AdapterInfo) -> list[Contender]:
-    folder, name = str(adapter.folder), _WORDS[adapter.kind]
-    if adapter.kind == KV:
+    folder, name = str(adapter.folder), KINDS[adapter.kind].contender
+    if KINDS[adapter.kind].maps_cache:
         return [Contender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
     asked = SpeculationSettings(drafter=adapter.kind, adapter=folder)
     found = [Contender(name, asked)]
-    if adapter.kind == EAGLE:
+    if KINDS[adapter.kind].drafts_trees:
         for tree in TREES:
             depth = len(tree.split(","))
             found.append(Contender(f"{name}, tree {tree}", replace(asked, tree=tree), gamma=depth, sweeps=False))

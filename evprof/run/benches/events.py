@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.writers.hdf5 import write_dsec
+from evprof.run.benches.choice import check_repeat, chosen, environment
 from evprof.run.benches.event_formats import CONTESTS, DSEC, Contest
 from evprof.run.benches.event_readers import FITS, OURS, Reading, load_source, save_source, why_missing
 from evprof.run.benches.moving_edges import SPAN_US, moving_edges
@@ -34,6 +34,7 @@ SMALL_EVENTS = 2_000
 LARGE_BYTES = 1 << 30
 _RENDERED_EVENTS = 100_000
 _CHILD_S = 600
+_LIBRARIES = ("numpy", "h5py", "hdf5plugin", "aedat", "faery", "pyarrow", "pandas")
 
 Note = Callable[[str], None]
 
@@ -56,15 +57,10 @@ class EventsPlan:
         """The formats wanted. Raises UserError (exit code 2) for numbers and names that mean nothing."""
         if self.events < 1000:
             raise UserError(f"--events must be at least 1000, not {self.events}.", exit_code=USAGE)
-        if self.rounds < 1:
-            raise UserError(f"--repeat must be at least 1, not {self.rounds}.", exit_code=USAGE)
-        known = [contest.name for contest in self.contests]
-        for name in self.only:
-            if name not in known:
-                raise UserError(
-                    f"--only: there is no format '{name}'; choose among {', '.join(known)}.", exit_code=USAGE
-                )
-        return [contest for contest in self.contests if not self.only or contest.name in self.only]
+        check_repeat(self.rounds)
+        return chosen(
+            self.contests, self.only, "format", attrgetter("name"), lambda contest, name: contest.name == name
+        )
 
 
 def measure_events(plan: EventsPlan, note: Note = lambda _: None) -> dict[str, Any]:
@@ -86,7 +82,7 @@ def measure_events(plan: EventsPlan, note: Note = lambda _: None) -> dict[str, A
         rendering = measure_rendering(source.slice_count(0, _RENDERED_EVENTS), plan.rounds)
         del source
     return {
-        "environment": _environment(),
+        "environment": environment(_LIBRARIES),
         "settings": {"events": plan.events, "rounds": plan.rounds, "large": plan.large},
         "rows": rows,
         "summary": _summary(rows) | rendering | (windows or _NO_WINDOWS),
@@ -248,16 +244,6 @@ def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "mev_per_s": {row["format"]: row["ours_mev_s"] for row in rows},
         "all_equal": all(row["ours_equal"] for row in rows if row["ours_equal"] is not None),
     }
-
-
-def _environment() -> dict[str, Any]:
-    versions: dict[str, str | None] = {}
-    for name in ("numpy", "h5py", "hdf5plugin", "aedat", "faery", "pyarrow", "pandas"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
-    return {"python": platform.python_version(), "cpus": os.cpu_count(), "libraries": versions}
 
 
 def _told(row: dict[str, Any]) -> str:

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evprof.core.errors import USAGE, UserError
 from evprof.core.run_log import RunBook
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
@@ -27,6 +27,7 @@ from evprof.loaders.simulation import ContrastSimulator
 from evprof.metrics.arithmetic.statistics import ratio_interval
 from evprof.metrics.comparison.document import columns, compare_document
 from evprof.metrics.figures.texts import rouge_l
+from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.benches.moving_edges import HEIGHT, WIDTH, moving_edges
 from evprof.run.benches.part_files import write_manifest, write_results
 from evprof.run.conversion.plan import plan_rows
@@ -155,23 +156,18 @@ def measure_parts(
 
     `only` are names of parts, or words in them. Raises UserError.
     """
-    if rounds < 1:
-        raise UserError(f"--repeat must be at least 1, not {rounds}.", exit_code=USAGE)
-    chosen = [part for part in parts if not only or any(word in part.name for word in only)]
-    for word in only:
-        if not any(word in part.name for part in parts):
-            names = ", ".join(part.name for part in parts)
-            raise UserError(f"--only: there is no part '{word}'; choose among {names}.", exit_code=USAGE)
+    check_repeat(rounds)
+    asked = chosen(parts, only, "part", attrgetter("name"), lambda part, word: word in part.name)
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as name:
         works = []
-        for number, part in enumerate(chosen):
-            note(f"{number + 1} of {len(chosen)}: preparing {part.name}")
+        for number, part in enumerate(asked):
+            note(f"{number + 1} of {len(asked)}: preparing {part.name}")
             folder = Path(name) / str(number)
             folder.mkdir()
             works.append(part.prepare(folder))
             works[-1]()  # a first turn that does not count: imports, the page cache
         turns = [[_timed_ms(work) for work in works] for _ in range(rounds)]
-    rows = [_row(part, taken) for part, taken in zip(chosen, zip(*turns, strict=True), strict=True)]
+    rows = [_row(part, taken) for part, taken in zip(asked, zip(*turns, strict=True), strict=True)]
     slowest = max(rows, key=lambda row: float(row["ms"]))
     return {
         "environment": {"python": platform.python_version(), "cpus": os.cpu_count(), "machine": platform.machine()},

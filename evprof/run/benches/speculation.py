@@ -27,6 +27,7 @@ from evprof.run.benches.speculation_figures import (
     measured,
     predicted_speedup,
     token_match,
+    turn_of,
     unlike,
 )
 from evprof.run.processes.single_run import finished_run
@@ -178,12 +179,7 @@ class _Bench:
             self.gaps_ulps.append(judge(plain, own, other))
 
     def _turn(self, plain: RunRequest, contender: Contender, gamma: int, repeat: int) -> Turn:
-        """A plain run and a drafted one, now this first, now that."""
-        drafted = contender.request(plain, gamma)
-        if repeat % 2:
-            second = self._run(drafted)
-            return Turn(self._run(plain), second)
-        return Turn(self._run(plain), self._run(drafted))
+        return turn_of(self._run, plain, contender.request(plain, gamma), repeat)
 
     def _plain(self, sample: Sample) -> RunRequest:
         plan = self.plan

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.estimates.estimates import observe, ratio_of
@@ -43,6 +44,14 @@ class Turn:
     def is_same(self) -> bool:
         """Whether both gave the same tokens."""
         return self.plain_ids == self.drafted_ids
+
+
+def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: RunRequest, repeat: int) -> Turn:
+    """Runs a plain and a drafted request, every other repeat the drafted one first."""
+    if repeat % 2 == 0:
+        return Turn(run(plain), run(drafted))
+    second = run(drafted)
+    return Turn(run(plain), second)
 
 
 @dataclass(frozen=True)

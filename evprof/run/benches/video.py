@@ -5,18 +5,16 @@ Every frame that comes is recognised by the number painted into it. It knows no 
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
 from evprof.loaders.even_spread import uniform_indices
+from evprof.run.benches.choice import check_repeat, chosen, environment
 from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
 from evprof.run.benches.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
 
@@ -43,38 +41,30 @@ def measure_video(
 
     `large` False leaves out 720p; `only` are names of clips, or words in them. Raises UserError.
     """
-    if rounds < 1:
-        raise UserError(f"--repeat must be at least 1, not {rounds}.", exit_code=USAGE)
-    chosen = _chosen(clips, only, large)
+    check_repeat(rounds)
+    asked = _asked(clips, only, large)
     missing = {reader.needs: why_missing(reader.needs) for reader in READERS}
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as name:
-        for number, clip in enumerate(chosen):
+        for number, clip in enumerate(asked):
             path = Path(name) / f"clip{clip.suffix}"
-            note(f"{number + 1} of {len(chosen)}: encoding {clip.name}.")
+            note(f"{number + 1} of {len(asked)}: encoding {clip.name}.")
             write_clip(path, clip)
             found = _clip_rows(clip, path, rounds, missing)
             path.unlink()
             rows += found
-            note(f"{number + 1} of {len(chosen)}: {_told(clip, found)}")
+            note(f"{number + 1} of {len(asked)}: {_told(clip, found)}")
     return {
-        "environment": _environment(),
+        "environment": environment(_LIBRARIES),
         "settings": {"frames": FRAMES, "rounds": rounds, "large": large},
         "rows": rows,
         "summary": _summary(rows),
     }
 
 
-def _chosen(clips: Sequence[Clip], only: Sequence[str], large: bool) -> list[Clip]:
-    for word in only:
-        if not any(word in clip.name for clip in clips):
-            names = ", ".join(clip.name for clip in clips)
-            raise UserError(f"--only: there is no clip '{word}'; choose among {names}.", exit_code=USAGE)
-    return [
-        clip
-        for clip in clips
-        if (large or clip.width * clip.height < _LARGE_PIXELS) and (not only or any(word in clip.name for word in only))
-    ]
+def _asked(clips: Sequence[Clip], only: Sequence[str], large: bool) -> list[Clip]:
+    named = chosen(clips, only, "clip", attrgetter("name"), lambda clip, word: word in clip.name)
+    return [clip for clip in named if large or clip.width * clip.height < _LARGE_PIXELS]
 
 
 def _clip_rows(clip: Clip, path: Path, rounds: int, missing: dict[str, str | None]) -> list[dict[str, Any]]:
@@ -165,16 +155,6 @@ def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "short_gop_vs_full_decode": min(short, default=None),
         "ours_is_exact": all(row["exact"] for row in rows if row["kind"] == OURS),
     }
-
-
-def _environment() -> dict[str, Any]:
-    versions: dict[str, str | None] = {}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
-    return {"python": platform.python_version(), "cpus": os.cpu_count(), "libraries": versions}
 
 
 def _told(clip: Clip, rows: Sequence[dict[str, Any]]) -> str:

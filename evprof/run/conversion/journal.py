@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from evprof.core.errors import UserError
+from evprof.core.plain import Plain
 from evprof.core.whole_file import whole_file
 from evprof.loaders.paths import reason
 from evprof.run.conversion.task import Written, size_of
@@ -26,7 +27,7 @@ _LONGEST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Plain):
     """One finished task: its output below the folder, its key, and what was written."""
 
     output: str
@@ -62,7 +63,7 @@ class Journal:
         """Notes a finished task, at once, after `begin`. Raises OSError."""
         self.entries[entry.output] = entry
         if self._file is not None:
-            self._file.write(_line(_plain(entry)))
+            self._file.write(_line(entry.to_json()))
             self._file.flush()
 
     def begin(self) -> None:
@@ -78,7 +79,7 @@ class Journal:
         with whole_file(self.path) as stream:
             stream.write(_line(_HEAD))
             for output in (*first, *others):
-                stream.write(_line(_plain(self.entries[output])))
+                stream.write(_line(self.entries[output].to_json()))
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -108,7 +109,8 @@ class Journal:
                 "with --overwrite."
             )
         for line in lines[1:]:
-            entry = _entry(_parsed(line))
+            # Half a line, or one that somebody changed, is none: its task is carried out again.
+            entry = Entry.if_fitting(_parsed(line))
             if entry is not None:
                 self.entries[entry.output] = entry
 
@@ -117,25 +119,8 @@ def _line(values: dict[str, Any]) -> str:
     return json.dumps(values, sort_keys=True) + "\n"
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {"output": entry.output, "key": entry.key, "written": entry.written.to_json()}
-
-
 def _parsed(line: str) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        return None
-
-
-def _entry(values: object) -> Entry | None:
-    """None for half a line, or one that somebody changed: its task is carried out again."""
-    if not isinstance(values, dict) or not isinstance(values.get("written"), dict):
-        return None
-    output, key, written = values.get("output"), values.get("key"), values["written"]
-    if not (isinstance(output, str) and isinstance(key, str) and type(written.get("bytes")) is int):
-        return None
-    try:
-        return Entry(output, key, Written.from_json(written | {"notes": tuple(written.get("notes") or ())}))
-    except TypeError:
         return None

@@ -22,7 +22,7 @@ from evprof.core.units import NS_PER_S
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
 from evprof.run.processes.memory_sampler import INTERVAL_NS, MemorySampler
 from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.wire import Command, Part, Stop, Submit, Unload, apply_part
+from evprof.run.processes.wire import Command, Part, Stop, Submit, apply_part
 
 STOP_PATIENCE_S = 2.0
 """How long an engine may take to answer Stop before its process is ended."""
@@ -89,10 +89,6 @@ class EngineHost:
         """Asks the engine to stop; after two seconds without an answer its process is ended."""
         self._leave("stop")
 
-    def unload(self) -> None:
-        """Frees the engine's models; the process stays."""
-        self._leave("unload")
-
     def attach(self, recording: Recording) -> None:
         """From now on `recording` is filled. Raises UserError while a run goes on."""
         if self._is_busy:
@@ -156,8 +152,6 @@ class EngineHost:
                 self._submit(errand)
             case "stop":
                 self._stop()
-            case "unload" if self._process is not None:
-                self._tell(Unload())
             case Recording():
                 self._recording = errand
                 errand.post(self._state)  # a new recording begins with what is known of the engine

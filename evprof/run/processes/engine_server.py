@@ -26,7 +26,7 @@ from evprof.core.run_info import FAILED
 from evprof.run.processes.channel import Wire, connect_to_host
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.queue_sink import QueueSink
-from evprof.run.processes.wire import Batch, Command, Stop, Submit, Unload, greeting
+from evprof.run.processes.wire import Batch, Command, Stop, Submit, greeting
 
 SEND_INTERVAL_S = 0.025
 
@@ -68,10 +68,6 @@ class _Server:
             match command:
                 case Submit(request=values):
                     self._work(engine, RunRequest.from_json(values), stop)
-                case Unload():
-                    engine.close()
-                    engine = self._make_engine()
-                    self._say("ready", "The models were unloaded.", environment)
                 case Stop():
                     continue  # heard by the receiver
 

@@ -77,8 +77,8 @@ def _unstarted(request: RunRequest) -> RunInfo:
         repeat=request.first_repeat,
         role=mode_of(request.mode).answering[0],
         mode=request.mode,
-        settings=request.settings.to_json(),
-        sample=request.sample.facts(),
+        settings=request.settings,
+        sample=request.sample,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         cell=request.cell,
     )

@@ -42,12 +42,7 @@ class Stop:
     """Set the stop flag of the request at work; without one, nothing."""
 
 
-@dataclass(frozen=True)
-class Unload:
-    """Free models and device memory, stay alive."""
-
-
-Command = Submit | Stop | Unload
+Command = Submit | Stop
 """What the host says. To end the engine process it hangs up."""
 
 

@@ -48,6 +48,11 @@ class SuiteCell:
         return roles_of(self.mode, self.settings.speculation)
 
     @property
+    def reading(self) -> tuple[str, ...]:
+        """The roles of its models that read their half of the sample."""
+        return tuple(role for role in self.roles if role in mode_of(self.mode).reading)
+
+    @property
     def answering(self) -> tuple[str, ...]:
         """The roles whose runs a row of it leaves."""
         return mode_of(self.mode).answering
@@ -63,7 +68,7 @@ class SuiteCell:
 
     def lacks(self, sample: Sample) -> str | None:
         """ "event recording" or "video" when the sample does not have what a model of this cell reads."""
-        for role in self.roles:
+        for role in self.reading:
             if input_of(self.settings.input, role) == EVENTS:
                 if sample.events_path is None:
                     return "event recording"
@@ -80,7 +85,8 @@ class SuiteCell:
         try:
             self.request(Sample("events", "video")).validate()
         except UserError as error:
-            raise UserError(f"Cell '{self.label}': {error.sentence}", exit_code=error.exit_code) from None
+            named = f"Cell '{self.label}': " if self.label else ""
+            raise UserError(named + error.sentence, exit_code=error.exit_code) from None
 
     def to_json(self) -> dict[str, Any]:
         """Everything that makes it what it is, as plain values."""
@@ -172,7 +178,8 @@ def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
     if name == "drafter" and flat["adapter"]:
         return False  # an adapter's name says more than its kind
     is_own_number = entry.row and flat[name] is None
-    return bool(value_text(name, flat[name])) and not is_own_number and not entry.idle(here)
+    counts = entry.is_told_idle or not entry.idle(here)
+    return bool(value_text(name, flat[name])) and not is_own_number and counts
 
 
 def _unique(label: str, taken: set[str]) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import RunRequest
-from evprof.core.run_info import REFERENCE
+from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
@@ -26,16 +25,6 @@ MOST_ROWS = 500_000
 """Months of measuring; asked for by a slip."""
 
 Weights = frozenset[tuple[str, ModelChoice]]
-
-
-class RowKey(NamedTuple):
-    """What a row's run is known by, in this session and when it is continued."""
-
-    cell: str
-    sample: str
-    prompt: str
-    repeat: int
-    role: str
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.core.run_info import FAILED, FINISHED, RowKey, RunInfo
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.suites.plan import Row, RowKey, SuitePlan
+from evprof.run.suites.plan import Row, SuitePlan
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"
@@ -168,9 +168,9 @@ class Progress:
         self._failing.clear()
 
     def _note_run(self, info: RunInfo) -> None:
-        key = row_key(info)
-        self._last[key] = Attempt(info.status, info.error, info.group_id)
-        self._groups[key[:4]] = info.group_id
+        if isinstance(info.row, RowKey):
+            self._last[info.row] = Attempt(info.status, info.error, info.group_id)
+            self._groups[info.row[:4]] = info.group_id
 
     def _note_outcome(self, infos: list[RunInfo]) -> None:
         """Counts failures in a row; a row of two models has failed when both have."""
@@ -181,12 +181,6 @@ class Progress:
         error = infos[0].error or ""
         before, count = self._failing.get(cell, ("", 0))
         self._failing[cell] = (error, count + 1 if error == before else 1)
-
-
-def row_key(info: RunInfo) -> RowKey:
-    """What the run of a suite is known by."""
-    sample = info.sample
-    return RowKey(info.cell, str(sample.get("name")), str(sample.get("prompt")), info.repeat, info.role)
 
 
 def _is_half(info: RunInfo) -> bool:

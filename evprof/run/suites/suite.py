@@ -60,7 +60,6 @@ class SuiteEnd:
 
     measured: int = 0
     failed: int = 0
-    passed_over: int = 0
     is_stopped: bool = False
     problems: list[str] = field(default_factory=list)
 
@@ -215,7 +214,6 @@ class SuiteDriver:
     def _pass_over(self, row: Row, error: str) -> None:
         found = self._given_up.setdefault(row.cell.label, [error, 0])
         found[1] += 1
-        self._end.passed_over += 1
         if found[1] == 1:
             self._watcher.say(
                 f"cell '{row.cell.label}' failed {PATIENCE} times in a row with the same error and is not tried any "

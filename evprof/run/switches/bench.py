@@ -1,7 +1,7 @@
 """`evprof bench switches`: every switch on against off, in turns, in one process and the same minutes.
 
-It asks an engine for runs and reads their records; which switches there are is `switch_variants`, what the runs say is
-`switch_figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
+It asks an engine for runs and reads their records; which switches there are is `variants`, what the runs say is
+`figures`. Loading, quantizing and compiling happen in first runs, which are timed apart.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.single_run import recorded_run
 from evprof.run.switches.batches import BatchEngine, measure_batch
@@ -44,14 +46,10 @@ class SwitchPlan:
 
     def variants(self, known: Sequence[Variant] = VARIANTS) -> list[Variant]:
         """The variants wanted, in order. Raises UserError (exit code 2) for a name or a number that means nothing."""
-        if self.repeat < 1:
-            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
-        for wanted in self.only:
-            if not any(variant.is_named(wanted) for variant in known):
-                names = ", ".join(dict.fromkeys(variant.switch for variant in known))
-                raise UserError(f"--only: there is no switch '{wanted}'; choose among {names}.", exit_code=USAGE)
+        check_repeat(self.repeat)
+        wanted = chosen(known, self.only, "switch", attrgetter("switch"), Variant.is_named)
         plain_settings(self.max_new_tokens).validate()
-        return [variant for variant in known if not self.only or any(variant.is_named(wanted) for wanted in self.only)]
+        return wanted
 
     def plain(self, role: str) -> RunRequest:
         """A run of one model with everything off."""

@@ -143,7 +143,7 @@ def _choice(**values: Any) -> Change:
 
 
 BATCH = "batch"
-"""The switch that no run carries: its value is how many prompts are answered at once; `batch_bench` measures it."""
+"""The switch that no run carries: its value is how many prompts are answered at once; `batches` measures it."""
 
 NOTHING = Variant("nothing", "", MODEL, Change())
 """Off against off: what this machine's unrest alone makes of equal things."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Block
@@ -23,38 +24,59 @@ Shows = Callable[[ReportData], Sequence[Block]]
 class Way:
     """How far an item is had (one of FULL, PARTLY and NONE), with what, and what is missing.
 
-    `source` is a command where it is measured, and the families of result files where it is imported.
+    `source` is a command where it is measured, and the families of result files where it is imported. `parts` of the
+    suite `documents` measure it as well.
     """
 
     mark: str
     source: str = ""
     reason: str = ""
+    parts: tuple[str, ...] = ()
+
+
+AS_USUAL = Way("")
+"""Measured as most items of its document are."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """`document` is its number, `place` its heading there. `parts` of the suite `documents` measure it; `shows` makes
-    its blocks of their data, and none where nothing was measured; without it another command than a suite answers.
+    """`place` is its heading in the document. `shows` makes its blocks of the data of its parts, and none where nothing
+    was measured; without it another command than a suite answers.
     """
 
-    document: str
-    place: str
     kind: str
+    place: str
     asks: str
-    measured: Way
+    shows: Shows | None
     imported: Way
-    parts: tuple[str, ...] = ()
-    shows: Shows | None = None
+    measured: Way = AS_USUAL
+    document: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the suite `documents` that measure it."""
+        return self.measured.parts
 
 
-def suite(name: str, reason: str = "") -> Way:
-    """Measured by a ready-made suite, in part where there is a reason."""
-    return Way(PARTLY if reason else FULL, f"evprof suite {name} -o DIR", reason)
+table, figure, plan, question = (partial(Item, kind) for kind in (TABLE, FIGURE, PLAN, QUESTION))
 
 
-def command(words: str, reason: str = "") -> Way:
+def listed(document: str, usual: Way, items: Iterable[Item]) -> tuple[Item, ...]:
+    """The items as those of a document, measured in the `usual` way where they name none of their own."""
+    return tuple(
+        replace(item, document=document, measured=usual if item.measured is AS_USUAL else item.measured)
+        for item in items
+    )
+
+
+def suite(name: str, reason: str = "", parts: tuple[str, ...] | None = None) -> Way:
+    """Measured by a ready-made suite, in part where there is a reason; `parts` where it is not the part of its name."""
+    return command(f"suite {name} -o DIR", reason, (name,) if parts is None else parts)
+
+
+def command(words: str, reason: str = "", parts: tuple[str, ...] = ()) -> Way:
     """Measured by another command."""
-    return Way(PARTLY if reason else FULL, f"evprof {words}", reason)
+    return Way(PARTLY if reason else FULL, f"evprof {words}", reason, parts)
 
 
 def files(families: str, reason: str = "") -> Way:

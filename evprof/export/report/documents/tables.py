@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.item import Shows
-from evprof.export.report.parts import Block, Plot, Section, Table
+from evprof.export.report.parts import Block, Section, Table
 from evprof.export.report.sections.imported import claims
 from evprof.export.report.sections.runs import (
     answer_lengths,
@@ -46,25 +46,18 @@ def stage_shares(data: ReportData) -> Sequence[Block]:
     return [stage_breakdown.details_table(data)] if any(run.stages() for run in data.runs) else []
 
 
-def stage_picture(data: ReportData) -> Sequence[Block]:
-    """The bars of the stages."""
-    return [block for block in stage_breakdown.section(data).blocks if isinstance(block, Plot)]
-
-
 def settings(data: ReportData) -> Sequence[Block]:
     """What was asked of the models, and how many samples there were."""
     return [overview.inputs_table(data), *environment.settings_blocks(data)]
 
 
-def claims_of(document: str, *beginnings: str) -> Shows:
-    """The verdicts on these claims of a document."""
+def claims_of(document: str) -> Shows:
+    """The verdicts on the claims of a document."""
 
     def shows(data: ReportData) -> Sequence[Block]:
         for block in claims.section(data).blocks:
             if isinstance(block, Table):
-                rows = tuple(
-                    row for row in block.rows if row[0].text == document and row[1].text.startswith(beginnings)
-                )
+                rows = tuple(row for row in block.rows if row[0].text == document)
                 return [Table(block.heads, rows, block.caption, block.text_columns)] if rows else []
         return []
 

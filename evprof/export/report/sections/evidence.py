@@ -21,8 +21,6 @@ from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.limits.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 from evprof.metrics.speculation.payoff import Payoff
 
-SIDE_BY_SIDE = "side-by-side"
-
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
 

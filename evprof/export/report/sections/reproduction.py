@@ -7,13 +7,9 @@ from collections import Counter
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample, ms_number
+from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import flat
-from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.core.vocabulary.switches import Switches
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
 
@@ -62,7 +58,7 @@ def run_command(runs: list[RunLog], session: str) -> str:
     """The `evprof run` behind the runs of one group: what differs from its defaults, models and places in full."""
     info = runs[0].info
     words = ["evprof", "run", "--mode", info.mode]
-    sample = Sample.from_facts(info.sample)
+    sample = info.sample
     for option, path in (
         ("--events", sample.events_path),
         ("--video", sample.video_path),
@@ -77,8 +73,7 @@ def run_command(runs: list[RunLog], session: str) -> str:
     ):
         # With an equals sign, so that a negative number is no option.
         words += [] if time_us is None else [f"{option}={ms_number(time_us)}"]
-    if info.sample.get("prompt"):
-        words += ["--prompt", str(info.sample["prompt"])]
+    words += ["--prompt", sample.prompt] if sample.prompt else []
     models = {role: model for run in runs for role, model in run.info.models.items()}
     for role in (DRAFT, TARGET):
         if model := models.get(role):
@@ -105,15 +100,10 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 def _settings(runs: list[RunLog]) -> list[str]:
     """Options of every setting that is not at its default."""
-    defaults = {
-        **vars(InputSettings()),
-        **vars(Switches()),
-        **vars(SpeculationSettings()),
-        **vars(GenerationSettings()),
-    }
+    defaults = GenerationSettings().flat()
     said: dict[str, list[str]] = {}
     for run in runs:
-        for key, value in flat(run.info.settings).items():
+        for key, value in run.info.settings.flat().items():
             if value == defaults.get(key) or value == _OWN_INPUT.get(key):
                 continue
             option = _OPTIONS.get(key, f"--{key.replace('_', '-')}")

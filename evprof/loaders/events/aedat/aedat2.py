@@ -21,8 +21,6 @@ from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import RecordingInfo
 
-MAGIC = b"#!AER-DAT2.0"
-
 _LONGEST_HEADER = 1 << 18
 _HEADER_END = b"#End Of ASCII Header"
 _RECORD = 8

@@ -18,8 +18,6 @@ from evprof.loaders.events.recording import NO_EVENTS
 from evprof.loaders.paths import reason
 
 _EVENT = np.dtype([("t", "<i8"), ("x", "<u2"), ("y", "<u2"), ("p", "u1"), ("", "V3")])
-_PEEKED_BYTES = 256
-
 _MOST_BATCH_BYTES = 64 << 20
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Cell, Paragraph, Section, Table, not_available
@@ -43,20 +42,20 @@ def section(data: ReportData) -> Section:
 def _asked(column: Column, *, is_drafted: bool) -> Asked | None:
     """What a configuration that goes on to its limit was asked; None of others."""
     run = column.runs[0]
-    values, model = flat(run.info.settings), run.info.models.get(run.info.role)
+    asked, model = run.info.settings, run.info.models.get(run.info.role)
     is_kind = mode_of(run.info.mode).is_parallel if is_drafted else not mode_of(run.info.mode).is_paired
     # Variants of how drafts are hidden are compared elsewhere: here stands what is so by default.
-    is_plain = (values["begins"], values["verify"], values["afterwards"]) == ("load", "after", "plain")
-    length = values["max_new_tokens"]
-    is_asked = is_kind and run.info.role == TARGET and values["ignore_eos"] and (is_plain or not is_drafted)
-    if not is_asked or model is None or not isinstance(length, int):
+    drafting = asked.speculation
+    is_plain = (drafting.begins, drafting.verify, drafting.afterwards) == ("load", "after", "plain")
+    is_asked = is_kind and run.info.role == TARGET and asked.ignore_eos and (is_plain or not is_drafted)
+    if not is_asked or model is None:
         return None
-    return length, values["frames"], model.name, model.dtype
+    return asked.max_new_tokens, asked.frames, model.name, model.dtype
 
 
 def _row(length: int, alone: Column, drafted: Column) -> tuple[Cell, ...]:
-    values = flat(drafted.runs[0].info.settings)
-    name = str(values["adapter"] or values["drafter"]).rstrip("/").rpartition("/")[2]
+    drafting = drafted.runs[0].info.settings.speculation
+    name = (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2]
     cells = [_total(column) for column in (alone, drafted)]
     found = compare(drafted, alone, _end_to_end)
     ratio = not_available()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
@@ -82,17 +81,17 @@ def _length(run: RunLog) -> float | None:
 
 def settings_words(column: Column) -> str:
     """How the answers of a configuration were generated; what an imported file does not say is said to be unknown."""
-    run = column.runs[0]
-    if run.info.imported is not None and "max_new_tokens" not in run.info.settings:
+    info = column.runs[0].info
+    asked = info.settings
+    if info.imported is not None and "max_new_tokens" not in info.given_settings:
         return "not told by the file"
-    values = flat(run.info.settings)
-    degree = values["temperature"]
-    if run.info.imported is not None and "temperature" not in run.info.settings:
+    degree = asked.temperature
+    if info.imported is not None and "temperature" not in info.given_settings:
         how = "sampling not told"
     else:
         how = f"temperature {degree:g}" if degree else "greedy"
-    past = ", past the end of sequence" if values["ignore_eos"] else ""
-    return f"{how}, up to {values['max_new_tokens']} tokens{past}"
+    past = ", past the end of sequence" if asked.ignore_eos else ""
+    return f"{how}, up to {asked.max_new_tokens} tokens{past}"
 
 
 def _at_limit(column: Column) -> Cell:
@@ -101,15 +100,14 @@ def _at_limit(column: Column) -> Cell:
     known = [(length, limit) for length, limit in counted if limit is not None]
     if not known:
         return Cell("n/a", tone="dim", note="the limit is not known")
-    if all(run.info.settings.get("ignore_eos") for run in column.runs):
+    if all(run.info.settings.ignore_eos for run in column.runs):
         return Cell("all, as asked")
     cut = sum(length >= limit for length, limit in known)
     return Cell(f"{cut} of {len(known)}", badge_of(column.runs), tone="warn" if cut else "")
 
 
 def _limit(run: RunLog) -> int | None:
-    limit = run.info.settings.get("max_new_tokens")
-    return limit if isinstance(limit, int) else None
+    return run.info.given_settings.get("max_new_tokens")
 
 
 def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Table:

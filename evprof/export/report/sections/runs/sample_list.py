@@ -31,11 +31,6 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(_table(data, place) for place in list(firsts.values())[:MOST_TABLES]))
 
 
-def sample_count(data: ReportData) -> int:
-    """How many samples the longest of these tables lists."""
-    return max((len(_typical(column)) for column in data.columns), default=0)
-
-
 def _typical(column: Column) -> list[RunLog]:
     return list(column.typical_runs().values())[:MOST_SAMPLES]
 
@@ -47,7 +42,7 @@ def _table(data: ReportData, place: int) -> Table:
         text = said(run) or ""
         rows.append(
             (
-                Cell(str(run.info.sample.get("name") or f"run {run.run_id}")),
+                Cell(run.info.sample.name or f"run {run.run_id}"),
                 Cell(_picture_size(run)),
                 Cell(_visual_shape(run)),
                 Cell(text[:MOST_CHARACTERS] + ("…" if len(text) > MOST_CHARACTERS else "")),

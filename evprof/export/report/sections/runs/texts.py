@@ -56,25 +56,24 @@ def words_said(run: RunLog) -> int | None:
 
 def generation_text(run: RunLog) -> str:
     """How the answer was generated: greedily or sampled, how long it might become, and whether it had to."""
-    settings = run.info.settings
-    temperature = settings.get("temperature")
+    given = run.info.given_settings
     parts: list[str] = []
-    if isinstance(temperature, int | float):
-        parts.append("greedy" if temperature == 0 else _sampling(settings))
-    if settings.get("max_new_tokens") is not None:
-        parts.append(f"at most {settings['max_new_tokens']} tokens")
-    if settings.get("ignore_eos"):
+    if "temperature" in given:
+        parts.append("greedy" if given["temperature"] == 0 else _sampling(given))
+    if "max_new_tokens" in given:
+        parts.append(f"at most {given['max_new_tokens']} tokens")
+    if given.get("ignore_eos"):
         parts.append("end of text ignored")
     return ", ".join(parts) or "not known"
 
 
-def _sampling(settings: dict[str, Any]) -> str:
-    words = [f"T = {settings['temperature']:g}"]
-    for key, name, neutral in (("top_p", "top-p", (None, 1, 1.0)), ("top_k", "top-k", (None, 0))):
-        if settings.get(key) not in neutral:
-            words.append(f"{name} {settings[key]:g}")
-    if settings.get("seed") is not None:
-        words.append(f"seed {settings['seed']}")
+def _sampling(given: dict[str, Any]) -> str:
+    words = [f"T = {given['temperature']:g}"]
+    for key, name, neutral in (("top_p", "top-p", 1), ("top_k", "top-k", 0)):
+        if given.get(key, neutral) != neutral:
+            words.append(f"{name} {given[key]:g}")
+    if "seed" in given:
+        words.append(f"seed {given['seed']}")
     return "sampled at " + ", ".join(words)
 
 
@@ -210,14 +209,17 @@ def _against_references(data: ReportData) -> Iterator[Block]:
     rows = []
     cut = 0
     for column, name in zip(data.columns, data.names, strict=True):
-        runs = [run for run in column.typical_runs().values() if isinstance(run.info.sample.get("reference"), str)]
-        asked = [(answer, str(run.info.sample["reference"])) for run in runs if (answer := said(run)) is not None]
+        asked = [
+            (answer, wanted)
+            for run in column.typical_runs().values()
+            if (wanted := run.info.sample.reference) is not None and (answer := said(run)) is not None
+        ]
         f1 = [score.f1 for answer, wanted in asked if (score := texts.token_f1(answer, wanted))]
         rouge = [score for answer, wanted in asked if (score := texts.rouge_l(answer, wanted))]
         cut += sum(score.is_cut for score in rouge)
         count = rows_cell(len(rouge))
         rows.append((Cell(name), count, _mean_share(f1), _mean_share([score.f1 for score in rouge])))
-    if not any(isinstance(run.info.sample.get("reference"), str) for run in data.runs):
+    if all(run.info.sample.reference is None for run in data.runs):
         yield Paragraph(
             "No sample has a reference answer, so token F1 and ROUGE-L are not measured; a manifest gives such answers "
             "in a column called reference."
@@ -266,8 +268,8 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
                 count_cell(words_said(run), badge=badge),
             )
         )
-    reference = next((run.info.sample.get("reference") for _, run in found if run.info.sample.get("reference")), None)
-    if isinstance(reference, str):
+    reference = next((run.info.sample.reference for _, run in found if run.info.sample.reference), None)
+    if reference is not None:
         rows.append(
             (
                 Cell("reference answer"),

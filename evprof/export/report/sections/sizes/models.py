@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog, Span
-from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
@@ -134,7 +133,7 @@ def compression(data: ReportData) -> list[Block]:
 
 
 def _prunes(run: RunLog) -> bool:
-    return bool(flat(run.info.settings)["visual_keep"] != 1)
+    return run.info.settings.switches.visual_keep != 1
 
 
 def diagrams(data: ReportData) -> list[Block]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.settings import flat
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     bytes_cell,
@@ -109,8 +108,7 @@ def frames_shown(run: RunLog) -> int | None:
     lengths = run.info.lengths.get(run.info.role)
     if lengths is not None and lengths.per_frame:
         return len(lengths.per_frame)
-    asked = run.info.settings.get("event_frames" if run.info.role == "draft" else "frames")
-    return asked if isinstance(asked, int) else None
+    return run.info.settings.event_frames if run.info.role == "draft" else run.info.settings.frames
 
 
 def sweeps_of(data: ReportData) -> list[Sweep]:
@@ -230,10 +228,10 @@ def _read(runs: Sequence[RunLog], read: Read) -> list[float]:
 
 def expected_visual(sizes: ModelSizes, frames: int, run: RunLog) -> int | None:
     """Visual positions by the model's layout; None where pruning or a grid of pictures make them others."""
-    values = flat(run.info.settings)
-    if values["visual_keep"] != 1 or (sizes.family == "llava" and values["image_layout"] == "grid"):
+    asked = run.info.settings
+    if asked.switches.visual_keep != 1 or (sizes.family == "llava" and asked.input.image_layout == "grid"):
         return None
-    return sizes.visual_tokens(frames, is_pooled=values["pooling"] != "none")
+    return sizes.visual_tokens(frames, is_pooled=asked.input.pooling != "none")
 
 
 def _fits(sweep: Sweep) -> Table:

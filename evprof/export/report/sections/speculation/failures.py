@@ -33,7 +33,7 @@ def _row(data: ReportData, error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
     return (
         Cell(error),
         Cell(_listed([_configuration(data, run) for run in runs])),
-        Cell(_listed([str(run.info.sample.get("name") or "") for run in runs])),
+        Cell(_listed([run.info.sample.name for run in runs])),
         Cell(_listed([run.info.status for run in runs])),
         rows_cell(len(runs)),
     )

@@ -1,0 +1,169 @@
+"""The figures that runs are told and compared by: names, units, what each means, and which direction is better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evprof.core.records import COVERS, STAGES
+
+TIME, RATES, LENGTHS, MEMORY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Speculation"
+"""Sections of figures, in order."""
+
+_SECTIONS = {"ms": TIME, "tok/s": RATES, "tokens": LENGTHS, "bytes": MEMORY, "": SPECULATION}
+"""Unit -> the section a figure stands in, unless it says otherwise."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure. `lower_is_better` is None where neither direction is better. `section` "" is its unit's.
+
+    `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
+    `is_counted`: the same whenever the same is asked. `place` orders the table of two runs beside each other (0: it is
+    not in it); `begins_group`: a line may be drawn above it there.
+    """
+
+    key: str
+    title: str
+    unit: str
+    tip: str
+    lower_is_better: bool | None = True
+    section: str = ""
+    is_of_answer: bool = True
+    is_counted: bool = False
+    place: int = 0
+    begins_group: bool = False
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is a time, or something by time: engine processes differ in these."""
+        return self.unit in ("ms", "tok/s")
+
+    @property
+    def head(self) -> str:
+        """The section it stands in."""
+        return self.section or _SECTIONS[self.unit]
+
+
+def judge(ratio: float | None, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
+    """ "good" or "bad" for a ratio to a baseline whose 95 % interval leaves 1 out; "" otherwise, and where neither
+    direction is better."""
+    if lower_is_better is None or ratio is None or interval is None or interval[0] <= 1 <= interval[1]:
+        return ""
+    return "good" if (ratio < 1) == lower_is_better else "bad"
+
+
+_STAGE_TIPS = {
+    "load": "files to events or frames on the host",
+    "preprocess": "rendering, resizing, prompt and tokens, up to the device",
+    "vision": "tower, projector, adaptor and pooling",
+    "prefill": "one pass over visual and text embeddings, up to the first token",
+    "decode": "tokens 2 to n",
+}
+
+
+def _of_stage(place: int, name: str) -> Figure:
+    begins = name in STAGES[:2]
+    return Figure(f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, place=place, begins_group=begins)
+
+
+_ALL = (
+    Figure("total_ms", "total", "ms", "from the run's zero to its end", place=13, begins_group=True),
+    Figure(
+        "time_to_first_token_ms",
+        "first token",
+        "ms",
+        "from the run's zero to the first token",
+        place=9,
+        begins_group=True,
+    ),
+    *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
+    Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14),
+    Figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", place=10),
+    Figure(
+        "decode_ms_per_token",
+        "decode step",
+        "ms",
+        "decode time / (n - 1): what one more token costs, however it was found",
+    ),
+    Figure("prefill_throughput_tok_s", "prefill rate", "tok/s", "positions of the prompt / prefill time", False),
+    Figure("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, place=11),
+    Figure(
+        "input_sequence_length",
+        "prefill tokens",
+        "tokens",
+        "positions of the whole prompt",
+        None,
+        is_of_answer=False,
+        is_counted=True,
+        place=2,
+    ),
+    Figure(
+        "visual_tokens",
+        "visual tokens",
+        "tokens",
+        "positions of the prompt that carry pictures",
+        None,
+        is_of_answer=False,
+        is_counted=True,
+        place=1,
+    ),
+    Figure(
+        "output_sequence_length",
+        "output tokens",
+        "tokens",
+        "tokens of the answer, end of sequence included",
+        None,
+        place=3,
+    ),
+    Figure(
+        "kv_cache_bytes",
+        "KV cache",
+        "bytes",
+        "measured in the cache when the run ended",
+        is_of_answer=False,
+        is_counted=True,
+        place=12,
+        begins_group=True,
+    ),
+    Figure(
+        "weights_bytes",
+        "weights",
+        "bytes",
+        "bytes of all loaded weights on their device",
+        is_counted=True,
+    ),
+    Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once"),
+    Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process"),
+    Figure(
+        "draft_acceptance_rate",
+        "accepted / drafted",
+        "",
+        "accepted drafts by all that were drafted, bonus tokens apart",
+        False,
+    ),
+    Figure(
+        "mean_acceptance_length",
+        "tokens per round",
+        "tokens",
+        "1 + accepted / rounds, bonus token included",
+        False,
+        section=SPECULATION,
+    ),
+)
+FIGURES: dict[str, Figure] = {figure.key: figure for figure in _ALL}
+"""Figures by name, in the order in which comparisons tell them."""
+
+SECTIONS = tuple(dict.fromkeys(_SECTIONS.values()))
+
+
+def figure_of(key: str) -> Figure:
+    """The figure of a name: also of several stages timed in one piece, and of one that only a file knows."""
+    found = FIGURES.get(key)
+    if found is not None:
+        return found
+    parts = key.removesuffix("_ms").split(COVERS)
+    if all(part in STAGES for part in parts):
+        tip = "these stages together, as a file that times them in one piece gives them"
+        return Figure(key, " + ".join(parts), "ms", tip, is_of_answer=False)
+    return Figure(key, key.replace("_", " "), "", "", None)

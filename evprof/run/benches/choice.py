@@ -1,0 +1,49 @@
+"""What all benchmarks ask of their options and note of their surroundings."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+
+from evprof.core.errors import USAGE, UserError
+
+T = TypeVar("T")
+
+
+def check_repeat(count: int) -> None:
+    """Raises UserError (exit code 2) for a number of repeats that means nothing."""
+    if count < 1:
+        raise UserError(f"--repeat must be at least 1, not {count}.", exit_code=USAGE)
+
+
+def chosen(
+    known: Sequence[T], only: Sequence[str], kind: str, name: Callable[[T], str], fits: Callable[[T, str], bool]
+) -> list[T]:
+    """Those of `known` that a word of `only` fits; all without words.
+
+    Raises UserError (exit code 2), saying of what `kind` there is none, for a word that fits nothing.
+    """
+    for word in only:
+        if not any(fits(entry, word) for entry in known):
+            names = ", ".join(dict.fromkeys(map(name, known)))
+            raise UserError(f"--only: there is no {kind} '{word}'; choose among {names}.", exit_code=USAGE)
+    return [entry for entry in known if not only or any(fits(entry, word) for word in only)]
+
+
+def environment(libraries: Iterable[str]) -> dict[str, Any]:
+    """Python, processors, and versions of libraries by name; None where one is not installed."""
+    return {
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "libraries": {name: _version(name) for name in libraries},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

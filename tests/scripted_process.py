@@ -1,0 +1,51 @@
+"""Engine processes for tests: `python scripted_process.py WORDS` serves an engine that needs no models.
+
+WORDS: `script:SPEED` plays a script; `rate:RECORDS_PER_S:SECONDS` makes records; `deaf:…` does so and never answers
+Stop; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, installed or not
+
+from evprof.core.protocols import Engine, Sink, StopFlag
+from evprof.core.request import RunRequest
+from evprof.run.benches.synthetic_engine import SyntheticEngine
+from evprof.run.processes.engine_server import serve
+from scripted_engine import ScriptedEngine
+
+
+def engine_argv(words: str) -> list[str]:
+    """What starts an engine process of these WORDS."""
+    return [sys.executable, __file__, words]
+
+
+class DeafEngine(SyntheticEngine):
+    """Never answers Stop, as a hung kernel would not."""
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Makes its records to the end."""
+        super().run(request, sink, threading.Event())
+
+
+def engine_of(words: str) -> Engine:
+    """The engine of WORDS. Raises ValueError for unknown ones."""
+    kind, _, rest = words.partition(":")
+    match kind, [float(number) for number in rest.split(":") if number]:
+        case "rate" | "deaf", [records_per_s, seconds]:
+            return (DeafEngine if kind == "deaf" else SyntheticEngine)(records_per_s, seconds)
+        case "script", [] | [_] as speed:
+            return ScriptedEngine(speed=speed[0] if speed else 1.0)
+        case "die", []:
+            os._exit(3)
+        case _:
+            raise ValueError(f"no engine is called '{words}'")
+
+
+if __name__ == "__main__":
+    raise SystemExit(serve(lambda: engine_of(sys.argv[1])))

@@ -1,0 +1,18 @@
+"""Settings and sample of a run as files tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evprof.core.run_settings import settings_from_json
+from evprof.core.sample import Sample
+
+
+def told(settings: dict[str, Any] | None = None, sample: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The fields of a RunInfo that a file with these `settings` and this `sample` gives; None: it has no such part."""
+    found: dict[str, Any] = {}
+    if settings is not None:
+        found["settings"], found["given"] = settings_from_json(settings)
+    if sample is not None:
+        found["sample"] = Sample.from_facts(sample)
+    return found
