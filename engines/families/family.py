@@ -18,7 +18,7 @@ from transformers import CLIPVisionConfig
 from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.shards import StoredTensor
-from engines.families.loaded_model import LoadedModel, Network
+from engines.families.loaded_model import LoadedModel
 from engines.stages.visual_tokens import VisualCounts, framewise_counts
 from engines.tokens.prompts import PromptTemplate
 from evprof.core.vocabulary.families import FAMILIES
@@ -88,7 +88,6 @@ def engine_family(key: str) -> ModelFamily:
     return family
 
 
-def build_network(config: ModelConfig) -> Network:
+def build_network(config: ModelConfig) -> Any:
     """The network of the configuration's family, with the weights its modules begin with."""
-    network: Network = engine_family(config.family).network(config)
-    return network
+    return engine_family(config.family).network(config)
