@@ -15,7 +15,7 @@ from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
 
 
-class Models(Command):
+class ModelsCommand(Command):
     """List the known model families, the bundled and cached checkpoints, the bundled adapters, and what each needs.
 
     Any model listed can be given to --draft or --target, any adapter to --drafter. `evprof inspect MODEL` says more
@@ -43,7 +43,7 @@ class Models(Command):
             [f"  {entry['name']}", entry["role"], entry["reads"], entry["place"], bytes_text(entry["bytes"])]
             for entry in document["models"]
         ]
-        console.table(["  MODEL", "role", "reads", "where", "size on disk"], rows, left=4)
+        console.table([["  MODEL", "role", "reads", "where", "size on disk"], *rows], left=4)
         if document["adapters"]:
             console.print("\nTrained adapters (--drafter)")
             rows = [
@@ -56,7 +56,7 @@ class Models(Command):
                 ]
                 for entry in document["adapters"]
             ]
-            console.table(["  ADAPTER", "kind", "drafts for", "with", "size on disk"], rows, left=4)
+            console.table([["  ADAPTER", "kind", "drafts for", "with", "size on disk"], *rows], left=4)
         return 0
 
 

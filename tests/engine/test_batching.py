@@ -165,6 +165,7 @@ class Pairs:
     def _drawn(family: str) -> LlavaModel:
         torch.manual_seed(1)
         network = build_network(config_of(family)).eval().requires_grad_(False)
+        assert isinstance(network, LlavaModel)
         for name, parameter in network.named_parameters():
             if "norm" not in name:
                 torch.nn.init.normal_(parameter, std=0.2)

@@ -97,6 +97,7 @@ def drawn(config: LlavaConfig, seed: int = 1) -> LlavaModel:
     """A network whose text does not settle: weights of spread 0.2, norms as they begin."""
     torch.manual_seed(seed)
     network = build_network(config).eval().requires_grad_(False)
+    assert isinstance(network, LlavaModel)
     for name, parameter in network.named_parameters():
         if "norm" not in name:
             torch.nn.init.normal_(parameter, std=0.2)

@@ -66,6 +66,7 @@ def pair(family: str) -> tuple[Any, Any]:
     is_video = family == VIDEO_LLAVA
     config = LlavaConfig(vision, text, family=family, slot_id=VIDEO_ID if is_video else IMAGE_ID, keeps_cls=is_video)
     ours = build_network(config).eval().requires_grad_(False)
+    assert isinstance(ours, LlavaModel)
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     patches = (EDGE // PATCH) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.view.columns import pair_for
@@ -15,7 +15,8 @@ from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
@@ -36,12 +37,9 @@ class RunList(QWidget):
         self._selection = selection
         self._controller = controller
         self._entries = RunEntries()
-        self._lines: dict[int, tuple[RunEntry, Line]] = {}
+        self._lines: dict[int, tuple[RunEntry, ListLine]] = {}
         self._opened: set[str] = set()
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
         self._empty = EmptyState(
@@ -60,13 +58,10 @@ class RunList(QWidget):
 
     def refresh(self) -> None:
         """Notes that runs have changed; the list follows a few times a second."""
-        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
-            self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS)
+        self._later.follow()
 
     def _fill(self, *_: object) -> None:
-        self._age.start()
+        self._later.begin()
         found = self._entries.lines(self._controller.runs, self._opened)
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
         self.list.setVisible(bool(found))
@@ -82,7 +77,7 @@ class RunList(QWidget):
         near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
-    def _line(self, entry: RunEntry) -> Line:
+    def _line(self, entry: RunEntry) -> ListLine:
         known = self._lines.get(id(entry))
         if known is None or known[0] is not entry:
             if len(self._lines) > _MOST_KEPT:
@@ -127,8 +122,8 @@ class RunList(QWidget):
         self._selection.set_runs(*((run_id, b) if side == 0 else (a, run_id)))
 
 
-def _line(entry: RunEntry) -> Line:
-    return Line(
+def _line(entry: RunEntry) -> ListLine:
+    return ListLine(
         entry.key,
         entry.title,
         entry.outcome,
