@@ -6,7 +6,7 @@ Every option is absent unless it was given, so that a command knows what was ask
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from evprof.cli.sample_options import option_of
@@ -15,6 +15,9 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+
+_NOT_TYPED = frozenset({"command", "instance", "debug", "json", "output"})
+"""Of every command: its name, what carries it out, and how its result is told."""
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
@@ -103,12 +106,12 @@ def choice_of(options: argparse.Namespace, role: str, name: str) -> ModelChoice:
     return ModelChoice(name, **given)
 
 
-def typed_words(options: argparse.Namespace, left_out: Collection[str]) -> list[str]:
-    """The options that were given, but for some by their place in the namespace, as they would be typed again."""
+def typed_words(options: argparse.Namespace, left_out: Iterable[str]) -> list[str]:
+    """The options that were given, as they would be typed again, but for --json, the output and `left_out`."""
     settings = {dest_of(entry, role): (entry, role) for entry in SETTINGS.values() for role in ("", DRAFT, TARGET)}
-    words: list[str] = []
+    skipped, words = _NOT_TYPED.union(left_out), list[str]()
     for name, value in vars(options).items():
-        if name in left_out:
+        if name in skipped:
             continue
         if isinstance(value, list):
             words += [word for each in value for word in (option_of(name), str(each))]
