@@ -108,7 +108,7 @@ class ComparisonBook:
         return places.index(self.baseline) if self.baseline in places else 0
 
     def toggle(self, place: Place) -> None:
-        """Adds a configuration behind the others, or takes it out."""
+        """Adds a configuration after the others, or removes it."""
         if place in self.chosen:
             self.chosen.remove(place)
         elif self.column(place) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
@@ -42,6 +42,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 600
@@ -72,10 +73,7 @@ class ComparisonDialog(QDialog):
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
         self._view: dict[str, object] | None = None
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._follow)
+        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
@@ -97,7 +95,7 @@ class ComparisonDialog(QDialog):
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
-            "column here; one is the baseline that all others are told against. Tick configurations on the left, or "
+            "column here; one is the baseline that all others are compared with. Tick configurations on the left, or "
             "add another session or a file of results.",
             "Add session…",
         )
@@ -141,23 +139,18 @@ class ComparisonDialog(QDialog):
         self.errand.done.connect(self._show)
         self.shelf.came.connect(self._take_session)
         self.shelf.failed.connect(self._take_failure)
-        self._controller.runs_changed.connect(self._note)
+        self._controller.runs_changed.connect(self._later.note)
         self._controller.session_replaced.connect(self._start_over)
 
     # What is compared.
 
-    def _note(self, _run_ids: object) -> None:
-        if not self._later.isActive():
-            passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-            self._later.start(max(0, INTERVAL_MS - int(passed)))
-
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
         self.book.close_session(OPEN_SESSION)
-        self._note(None)
+        self._later.note()
 
     def _follow(self) -> None:
-        self._age.start()
+        self._later.begin()
         runs = self._controller.runs
         self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
         chosen = [runs[run_id] for run_id in self._selection.runs if run_id in runs]

@@ -355,7 +355,7 @@ class MainWindow(QMainWindow):
             super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """As above."""
+        """Releases of keys that no view wanted go to the timeline."""
         if not self.timeline.release_key(event):
             super().keyReleaseEvent(event)
 
