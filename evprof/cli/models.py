@@ -50,9 +50,7 @@ class Models(Command):
             console.document(document)
             return 0
         console.print("Families")
-        width = max(len(family["name"]) for family in document["families"]) + 2
-        for family in document["families"]:
-            console.print(f"  {family['name']:<{width}}{family['description']}")
+        console.table([[f"  {family['name']}", family["description"]] for family in document["families"]], left=2)
         blocks: list[Block] = ["\nModels", Sheet(_MODELS, document["models"], missing="n/a", left=4)]
         if document["adapters"]:
             blocks += ["\nTrained adapters (--drafter)", Sheet(_ADAPTERS, document["adapters"], left=4)]
