@@ -136,6 +136,6 @@ def _help(entry: Setting, value: Any = None) -> str:
     words = dict(entry.choices)
     if entry.kind is bool:
         return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
-    value = entry.default if value is None else value
-    default = entry.low if value is None else words.get(value, value)
+    own = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    default = own if value is None else value
     return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")
