@@ -23,13 +23,12 @@ _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
 
 
-def add_setting_options(parser: argparse.ArgumentParser, *, without: Iterable[str] = ()) -> None:
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Adds an option for every setting of a run, grouped by what it concerns."""
-    left_out = set(without)
     for group, title in _TITLES.items():
         options = parser.add_argument_group(title)
         for entry in SETTINGS.values():
-            if entry.group == group and entry.key not in left_out:
+            if entry.group == group:
                 add_setting(options, entry)
 
 
