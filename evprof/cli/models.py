@@ -30,7 +30,7 @@ _ADAPTERS: tuple[Column, ...] = (
 )
 
 
-class Models(Command):
+class ModelsCommand(Command):
     """List the known model families, the bundled and cached checkpoints, the bundled adapters, and what each needs.
 
     Any model listed can be given to --draft or --target, any adapter to --drafter. `evprof inspect MODEL` says more

@@ -28,7 +28,7 @@ from evprof.metrics.comparison.document import compare_document
 from evprof.run.kept_repeatability import spread_for
 from ui.comparison.bar import ComparisonBar
 from ui.comparison.body import ComparisonBody
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
 from ui.comparison.configuration_list import ConfigurationList
 from ui.comparison.export import FORMATS, write_comparison_as
 from ui.comparison.saved_views import SavedViews
@@ -160,7 +160,7 @@ class ComparisonDialog(QDialog):
     def _fill(self) -> None:
         """Shows the choice as it is now; figures over many runs follow when they are worked out."""
         self.configurations.show_book(self.book)
-        listed, baseline = self.book.columns, self.book.baseline_index
+        listed, baseline = self.book.configurations, self.book.baseline_index
         self.body.setVisible(bool(listed))
         self.empty.setVisible(not listed)
         self.bar.set_has_columns(bool(listed))
@@ -188,12 +188,12 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def _toggle(self, place: object) -> None:
-        if isinstance(place, Place):
+        if isinstance(place, ConfigurationPlace):
             self.book.toggle(place)
             self._fill()
 
-    def _place(self, index: int) -> Place:
-        return place_of(self.book.columns[index])
+    def _place(self, index: int) -> ConfigurationPlace:
+        return place_of(self.book.configurations[index])
 
     def _choose_baseline(self, index: int) -> None:
         self.book.choose_baseline(self._place(index))
@@ -209,7 +209,7 @@ class ComparisonDialog(QDialog):
     def _offer(self, index: int, at: QPoint) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        last = len(self.book.columns) - 1
+        last = len(self.book.configurations) - 1
         for text, work, is_possible in (
             ("Make this the baseline  Enter", partial(self._choose_baseline, index), True),
             ("Move left  Ctrl+←", partial(self._move, index, index - 1), index > 0),
@@ -302,7 +302,7 @@ class ComparisonDialog(QDialog):
     def write(self, key: str, path: Path) -> None:
         """Writes the comparison ("csv", "json") or its runs ("chrome") in the background."""
         book = self.book
-        listed, baseline, basis, only = book.columns, book.baseline_index, book.basis, book.differences_only
+        listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         if key != "chrome" and len(listed) < 2:
             self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
             return

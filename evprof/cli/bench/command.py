@@ -13,7 +13,7 @@ from evprof.core.errors import CANCELLED
 from evprof.core.vocabulary.settings import SETTINGS
 
 
-class Bench(Command):
+class BenchCommand(Command):
     """Measure evprof itself.
 
     engine: how fast models with random weights decode, beside transformers' generate in interleaved turns, and how near

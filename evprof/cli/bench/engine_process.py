@@ -10,7 +10,7 @@ from evprof.cli.terminal import program
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -21,7 +21,7 @@ from evprof.run.processes.wire import Submit, apply_part
 
 def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
     """Starts an engine process through the window's own host and waits until it is ready."""
-    recording = Recording()
+    recording = RecordLog()
     cursor = recording.cursor()
     host = EngineHost(program.engine_argv(), recording)
     began = time.monotonic()
@@ -43,7 +43,7 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
 
 def arrival_ms() -> float:
     """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
-    recording = Recording()
+    recording = RecordLog()
     ages_ns: list[int] = []
     process = EngineProcess([*program.engine_argv(), "--synthetic", "200", "2"])
     try:

@@ -11,7 +11,16 @@ from typing import Any
 
 from evprof.cli.sample_options import add_list_options, add_part_options, us_of
 from evprof.core.errors import USAGE, UserError
-from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, LAYOUTS, PRESETS, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
+from evprof.run.conversion.recipe import (
+    COMPRESSIONS,
+    FRAMES,
+    LAYOUTS,
+    PRESETS,
+    RAW_FORMATS,
+    SUFFIXES,
+    TARGETS,
+    ConversionRecipe,
+)
 
 
 def add_convert_options(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +93,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--simulate-width", type=int, metavar="W", help="scale the video to W pixels (default: its own)")
 
 
-def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
+def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
     """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
     output: Path = options.output
     named = SUFFIXES.get(output.suffix.lower())
@@ -96,14 +105,14 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
         to = _guessed(output, named)
     elif named is not None and named != to:
         raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
-    names = [field.name for field in fields(Recipe) if field.name not in ("to", "window_us")]
+    names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
     given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
         given["window_us"] = us_of(options, "window_ms")
     is_dat = not is_list and output.suffix.lower() == ".dat"
     if is_dat and given.setdefault("raw_format", "dat") != "dat":
         raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
-    return Recipe.of(to, given)
+    return ConversionRecipe.of(to, given)
 
 
 def _guessed(output: Path, named: str | None) -> str:

@@ -29,7 +29,7 @@ _DATA_SUFFIXES = {
 }
 
 
-class Inspect(Command):
+class InspectCommand(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
@@ -214,11 +214,11 @@ def _session(path: str) -> dict[str, Any]:
 
 def _legacy(path: str) -> dict[str, Any]:
     """The `inspect` document: family, rows, what each key really covers, and what is wrong. Raises UserError."""
-    from evprof.loaders.legacy.checks import Problems
+    from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
     file = open_legacy(path)
-    problems = Problems()
+    problems = FileProblems()
     reader, rows = file.read(problems)
     found = failed = 0
     cells: dict[str, None] = {}

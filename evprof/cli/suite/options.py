@@ -57,7 +57,7 @@ def _add_overrides(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
+class SuiteChoice:
     """What is asked: a grid by its name, the list or folder of samples (None: the bundled ones), where paths start.
 
     `clip_us` and `step_us` cut the sequences of a folder into clips.
@@ -72,7 +72,7 @@ class Question:
     step_us: int | None = None
 
 
-def question_of(options: argparse.Namespace) -> Question:
+def question_of(options: argparse.Namespace) -> SuiteChoice:
     """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor holds samples."""
     found = replace(_question(options), clip_us=clip_us(options, "clip_ms"), step_us=clip_us(options, "clip_step_ms"))
     if found.step_us is not None and found.clip_us is None:
@@ -96,12 +96,12 @@ def clip_us(options: argparse.Namespace, name: str) -> int | None:
     return round(value * 1000)
 
 
-def _question(options: argparse.Namespace) -> Question:
+def _question(options: argparse.Namespace) -> SuiteChoice:
     word: str = options.suite
     if word in READY:
         if options.named is not None:
             raise UserError(f"--suite: '{word}' names the suite already; give one of both.", exit_code=USAGE)
-        return Question(word, READY[word], options.data, options.root, options.questions or "first")
+        return SuiteChoice(word, READY[word], options.data, options.root, options.questions or "first")
     path = Path(word)
     if path.is_dir():
         return _of_samples(word, options)
@@ -117,7 +117,7 @@ def _question(options: argparse.Namespace) -> Question:
     return _of_samples(word, options)
 
 
-def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -> Question:
+def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -> SuiteChoice:
     """A grid file names its samples relative to itself; the command line comes first."""
     data, root = grid.get("data"), grid.get("root")
     manifest = options.data or (str(path.parent / data) if isinstance(data, str) else None)
@@ -125,10 +125,10 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
     asked = options.questions or grid.get("questions") or "first"
     if asked not in ("first", "all"):
         raise UserError(f"questions must be first or all, not {asked!r}.", exit_code=USAGE)
-    return Question(path.stem, grid, manifest, place, asked)
+    return SuiteChoice(path.stem, grid, manifest, place, asked)
 
 
-def _of_samples(word: str, options: argparse.Namespace) -> Question:
+def _of_samples(word: str, options: argparse.Namespace) -> SuiteChoice:
     from evprof.loaders.manifests.manifest import is_manifest
 
     if not Path(word).is_dir() and not is_manifest(word):
@@ -141,7 +141,7 @@ def _of_samples(word: str, options: argparse.Namespace) -> Question:
     name = options.named or DEFAULT_SUITE
     if name not in READY:
         raise UserError(f"--suite must be one of {', '.join(READY)}, not {name}.", exit_code=USAGE)
-    return Question(name, READY[name], word, options.root, options.questions or "first")
+    return SuiteChoice(name, READY[name], word, options.root, options.questions or "first")
 
 
 def _grid(path: Path) -> Mapping[str, Any] | None:
@@ -159,7 +159,7 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     return raw if is_grid(raw) else None
 
 
-def spec_of(question: Question, options: argparse.Namespace, family_of: FamilyOf) -> SuiteSpec:
+def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: FamilyOf) -> SuiteSpec:
     """The cells, with what the command line fixes for all. Raises UserError, exit code 2, for what cannot work."""
     given = {**given_models(options), **given_settings(options)}
     spec = parse_suite(
@@ -173,7 +173,7 @@ def spec_of(question: Question, options: argparse.Namespace, family_of: FamilyOf
     return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
 
 
-def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
+def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
     """The samples, and what is wrong with their list. Raises UserError when there is none."""
     if question.manifest is not None and Path(question.manifest).is_dir():
         listed, problems = _of_sequences(question)
@@ -194,7 +194,7 @@ def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[
     return samples, [*problems, *renamed]
 
 
-def _of_sequences(question: Question) -> tuple[list[Sample], list[str]]:
+def _of_sequences(question: SuiteChoice) -> tuple[list[Sample], list[str]]:
     """The sequences of a folder, whole or in clips; one that cannot be cut is told and left out."""
     from evprof.loaders.sequences.sequence import open_sequences
 

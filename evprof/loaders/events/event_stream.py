@@ -18,7 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
@@ -36,7 +36,7 @@ def open_recording(path: str | Path) -> EventStream:
     return EventStream(path)
 
 
-class EventStream(Recording):
+class EventStream(EventRecording):
     """Reads in blocks from the start; where each began is kept, so that later windows begin near their place."""
 
     def __init__(self, path: str | Path) -> None:

@@ -10,7 +10,7 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, rate_cell, share_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table
-from evprof.export.report.readings import Reading
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.loading import Loading, loading_of
 from evprof.metrics.figures.stages import END_TO_END, stage_ms
@@ -46,7 +46,7 @@ def _summary(data: ReportData, place: int, role: str, figure: str, read: Read) -
         found = loading_of(run, role)
         return None if found is None else read(found)
 
-    return data.summary(place, Reading(f"loading {figure} {role}", of_run))
+    return data.summary(place, ReportReading(f"loading {figure} {role}", of_run))
 
 
 def _disk(data: ReportData, place: int, role: str) -> float:
@@ -55,7 +55,7 @@ def _disk(data: ReportData, place: int, role: str) -> float:
 
 
 def _load(data: ReportData, place: int, role: str) -> Summary | None:
-    return data.summary(place, Reading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
+    return data.summary(place, ReportReading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
 
 
 def _part(data: ReportData, place: int, role: str, name: str) -> Summary | None:
