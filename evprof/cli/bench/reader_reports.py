@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evprof.cli.bench.blocks import Block, Column, Head, Row, Sheet, filled
+from evprof.cli.terminal.blocks import Block, Column, Head, Row, Sheet, filled
 
 
 def _right(row: Row) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
 
-from evprof.cli.bench.blocks import Block, Column, Row, Sheet, filled
+from evprof.cli.terminal.blocks import Block, Column, Row, Sheet, filled
 from evprof.core.units import bytes_text, ms_text
 
 WIDTH = 120

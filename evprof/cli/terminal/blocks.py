@@ -1,4 +1,4 @@
-"""What a benchmark tells people, as data: sentences, and tables whose columns say how a row is read."""
+"""What a command tells people, as data: sentences, and tables whose columns say how a row is read."""
 
 from __future__ import annotations
 
