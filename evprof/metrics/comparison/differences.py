@@ -66,8 +66,8 @@ def common_blocks(listed: Sequence[Configuration], basis: str = END_TO_END) -> l
     return partition({shape_of(run) for column in listed for run in column.runs}, stages_of(basis))
 
 
-def column_contributions(
-    baseline: Column, other: Column, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
+def configuration_contributions(
+    baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> list[dict[str, Any]]:
     """What each stage (all roles), and what no stage covers, adds to the difference other - baseline.
 

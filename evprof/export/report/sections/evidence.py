@@ -18,8 +18,8 @@ from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations.baselines import baseline_over
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
-from evprof.metrics.limits.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
-from evprof.metrics.speculation.payoff import Measured, Payoff
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff
 
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
@@ -127,7 +127,7 @@ def saved_cell(payoff: Payoff | None) -> Cell:
     return Cell(f"{number_text(saved.value)}{ends}", Badge.DERIVED)
 
 
-def measured_cell(found: Measured | None) -> Cell:
+def measured_cell(found: MeasuredSpeedup | None) -> Cell:
     """How many times as fast speculation was, with its interval."""
     return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
 

@@ -8,7 +8,7 @@ from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
-from evprof.export.report.sections.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.sections.evidence import MOST_PAIRS, ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
@@ -55,9 +55,9 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _lengths(columns: list[Column], names: dict[int, str]) -> Table:
+def _lengths(columns: list[Configuration], names: dict[int, str]) -> Table:
     lengths = {id(column): summarize(values_of(column, _length)) for column in columns}
-    told: ColumnsOf[Column] = [
+    told: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("generation settings", settings_words),
         ("length of the answers", lambda column: count_cell(lengths[id(column)], "tokens", badge_of(column.runs))),
@@ -105,12 +105,12 @@ def _limit(run: RunLog) -> int | None:
     return run.info.given_settings.get("max_new_tokens")
 
 
-def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Table:
-    def step_ms(entry: tuple[Pair, Generation], side: int) -> Cell:
+def _ratios(found: list[tuple[ConfigurationPair, Generation]], names: dict[int, str]) -> Table:
+    def step_ms(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
         pair, told = entry
         return ms_cell(told.step_ms[side], badge_of((*pair.base.runs, *pair.other.runs), Badge.DERIVED))
 
-    columns: ColumnsOf[tuple[Pair, Generation]] = [
+    columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
         ("pair", lambda entry: f"{names[id(entry[0].other)]} / {names[id(entry[0].base)]}"),
         ("time of", lambda entry: entry[1].name),
         ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.ratio_interval)),

@@ -11,7 +11,7 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, rate_cell, share_cell
 from evprof.export.report.parts import Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
-from evprof.export.report.readings import Reading
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.loading import Loading, loading_of
 from evprof.metrics.figures.stages import END_TO_END, stage_ms

@@ -108,7 +108,7 @@ def _lengths(data: ReportData) -> Table:
     )
 
 
-def _length(column: Column, read: Read) -> Cell:
+def _length(column: Configuration, read: Read) -> Cell:
     return count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
 
 

@@ -53,11 +53,11 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _measured(columns: list[Column], names: dict[int, str]) -> Table:
-    def cache(column: Column) -> float:
+def _measured(columns: list[Configuration], names: dict[int, str]) -> Table:
+    def cache(column: Configuration) -> float:
         return mean_of(column, measured_bytes) or 0.0
 
-    told: ColumnsOf[Column] = [
+    told: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("KV cache of a sample", lambda column: bytes_cell(cache(column), badge_of(column.runs))),
         ("naive", lambda column: count_cell(naive_capacity(cache(column)), badge=Badge.DERIVED)),

@@ -68,7 +68,7 @@ def peaks(data: ReportData) -> list[Block]:
     listed = [column for column in without_reference(data.columns) if any(values_of(column, read) for _, read in PEAKS)]
     if not listed:
         return []
-    columns: ColumnsOf[Column] = [
+    columns: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("dtype", _dtype),
         *((name, partial(_peak, read=read)) for name, read in PEAKS),
@@ -87,11 +87,11 @@ def peaks(data: ReportData) -> list[Block]:
     return found
 
 
-def _peak(column: Column, read: Read) -> Cell:
+def _peak(column: Configuration, read: Read) -> Cell:
     return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
 
-def _dtype(column: Column) -> str:
+def _dtype(column: Configuration) -> str:
     info = column.runs[0].info
     model = info.models.get(info.role)
     return "" if model is None else f"{model.dtype}, {model.quantization}" if model.quantization else model.dtype

@@ -28,8 +28,8 @@ from evprof.export.report.sections.evidence import (
     saved_cell,
 )
 from evprof.metrics.claims.speculation import Speed, speeds
-from evprof.metrics.comparison.document import column_token_match
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.comparison.document import configuration_token_match
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
 from evprof.metrics.speculation.outcome import distinct_answers
@@ -178,7 +178,7 @@ def _of(rate: Rate) -> Badge:
 
 
 def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
-    rounds: list[tuple[Column, Payoff]] = []
+    rounds: list[tuple[Configuration, Payoff]] = []
     sentences = []
     for column in data.columns:
         info = column.runs[0].info
@@ -214,13 +214,13 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     return [table_of(listed, columns, caption, text_columns=2)] if listed else []
 
 
-def _told_speed(column: Column) -> float | None:
+def _told_speed(column: Configuration) -> float | None:
     figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
     told = [each["published_speedup"] for each in figures if "published_speedup" in each]
     return fmean(told) if told else None
 
 
-def _speeds(rounds: list[tuple[Column, Payoff]], names: dict[int, str]) -> Table:
+def _speeds(rounds: list[tuple[Configuration, Payoff]], names: dict[int, str]) -> Table:
     rows = []
     for column, payoff in rounds:
         step = step_ms_of(payoff.baseline)

@@ -23,7 +23,7 @@ from evprof.export.report.parts import (
     table_of,
 )
 from evprof.export.report.sections.evidence import measured_cell, names_of, runs_against
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.payoff import (

@@ -28,9 +28,9 @@ from evprof.export.report.parts import (
     not_available,
     table_of,
 )
-from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.comparison.differences import common_blocks, part_reader
-from evprof.metrics.configurations.gathering import Column, sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.decoding import output_length
@@ -352,7 +352,9 @@ def _needed_cell(needed: float, tokens: int) -> Cell:
 def _plot(paces: Paces, rates: tuple[float, ...], names: dict[int, str], pair: ConfigurationPair) -> ReportPlot:
     x = tuple(float(tokens) for tokens in range(1, max(OUTPUT_LENGTHS) + 1, 9))
     series = [
-        Series(f"{names[id(column)]} alone", x, tuple(map(pace.total_ms, x)), role, is_line=True, badge=Badge.DERIVED)
+        PlotSeries(
+            f"{names[id(column)]} alone", x, tuple(map(pace.total_ms, x)), role, is_line=True, badge=Badge.DERIVED
+        )
         for column, pace, role in ((pair.other, paces.target, TARGET), (pair.base, paces.draft, DRAFT))
     ]
     for rate in (fmean(rates[:1]), rates[-1]):
