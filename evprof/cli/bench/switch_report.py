@@ -47,7 +47,7 @@ def switch_markdown_blocks(document: Row) -> Iterator[Block]:
         *_columns(is_wide=True),
         ("verdict", lambda row: str(row["verdict"] or "n/a") if _is_told(row) else f"not here: {row['reason']}"),
     )
-    yield PrintedTable(columns, document["rows"], "-")
+    yield PrintedTable(columns, document["rows"], "-", (0, 1, 2, 3, 11))
     yield ""
     yield from (f"- {line}" for line in _lines(document["rows"]))
 
