@@ -33,7 +33,7 @@ GOOD, BAD = "good", "bad"
 
 
 @dataclass(frozen=True)
-class Head:
+class ConfigurationHead:
     """A column's head: what it is, where it comes from, how much is in it."""
 
     title: str
@@ -99,10 +99,10 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ComparisonSheet:
     """Everything the window shows of a comparison."""
 
-    heads: tuple[Head, ...] = ()
+    heads: tuple[ConfigurationHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def sheet(
     sessions: Mapping[str, OpenSession],
     *,
     differences_only: bool = False,
-) -> Sheet:
+) -> ComparisonSheet:
     """Works a comparison out; may take a second over thousands of runs. `listed` holds at least one column."""
     titles = titles_of(listed)
     heads = tuple(
@@ -149,7 +149,7 @@ def sheet(
     ]
     blocks = common_blocks(listed, basis)
     notes = dict.fromkeys(note for row in rows for note in row.notes)
-    return Sheet(
+    return ComparisonSheet(
         heads,
         (*lines, *_figure_rows(shown, listed, baseline)),
         tuple(
@@ -184,7 +184,7 @@ def title_parts(column: Configuration) -> tuple[str, str]:
     return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
 
 
-def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> Head:
+def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> ConfigurationHead:
     info = column.runs[0].info
     runs = len(column.runs)
     samples = len(column.samples())
@@ -198,7 +198,7 @@ def _head(column: Configuration, title: str, session: OpenSession, *, is_baselin
     if info.imported is not None:
         lines.append(f"imported from {info.imported.path}")
     lines.append("the baseline" if is_baseline else "click: compare the others to this")
-    return Head(title, session.title, counted, is_baseline, "\n".join(lines))
+    return ConfigurationHead(title, session.title, counted, is_baseline, "\n".join(lines))
 
 
 def _figure_rows(rows: Sequence[ComparisonRow], listed: Sequence[Configuration], baseline: int) -> list[SheetRow]:

@@ -33,7 +33,7 @@ from ui.comparison.configuration_list import ConfigurationList
 from ui.comparison.export import FORMATS, write_comparison_as
 from ui.comparison.saved_views import SavedViews
 from ui.comparison.session_shelf import ReadSession, SessionShelf
-from ui.comparison.sheet import Sheet, sheet
+from ui.comparison.sheet import ComparisonSheet, sheet
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -170,13 +170,13 @@ class ComparisonDialog(QDialog):
         self._key = key
         if not listed:
             self.errand.forget()
-            self._show(Sheet())
+            self._show(ComparisonSheet())
             return
         basis, sessions, only = self.book.basis, dict(self.book.sessions), self.book.differences_only
         self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
 
     def _show(self, found: object) -> None:
-        if isinstance(found, Sheet):
+        if isinstance(found, ComparisonSheet):
             self.body.show_sheet(found)
 
     def _take_basis(self, basis: str) -> None:
