@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
-from evprof.cli.terminal.blocks import Block, Column, Sheet, print_blocks
+from evprof.cli.terminal.blocks import Block, Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
@@ -51,9 +51,9 @@ class ModelsCommand(Command):
             return 0
         console.print("Families")
         console.table([[f"  {family['name']}", family["description"]] for family in document["families"]], left=2)
-        blocks: list[Block] = ["\nModels", Sheet(_MODELS, document["models"], missing="n/a", left=4)]
+        blocks: list[Block] = ["\nModels", PrintedTable(_MODELS, document["models"], missing="n/a", left=4)]
         if document["adapters"]:
-            blocks += ["\nTrained adapters (--drafter)", Sheet(_ADAPTERS, document["adapters"], left=4)]
+            blocks += ["\nTrained adapters (--drafter)", PrintedTable(_ADAPTERS, document["adapters"], left=4)]
         print_blocks(blocks, console)
         return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from evprof.cli.terminal.blocks import Column, Sheet, print_blocks
+from evprof.cli.terminal.blocks import Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
 from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -80,4 +80,4 @@ def print_batches(rows: Sequence[BatchRow], console: Console) -> None:
         }
         told.append(vars(row) | ratios)
     console.print()
-    print_blocks([Sheet(_COLUMNS, told, missing="n/a")], console)
+    print_blocks([PrintedTable(_COLUMNS, told, missing="n/a")], console)

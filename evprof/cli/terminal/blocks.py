@@ -17,7 +17,7 @@ Column = tuple[str, str | Callable[[Row], str]]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class PrintedTable:
     """A table: `missing` stands for a value that a row has not; the first `left` columns, or those of these numbers,
     are texts."""
 
@@ -38,24 +38,24 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Head:
+class TableName:
     """The name of the table that follows."""
 
     text: str
 
 
-Block = str | Head | Sheet
+Block = str | TableName | PrintedTable
 
 
 def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool = False) -> None:
     """Prints them for a terminal, or as Markdown."""
     for block in blocks:
         match block:
-            case Head(text) if is_markdown:
+            case TableName(text) if is_markdown:
                 console.print(f"**{text}**\n")
-            case Head(text):
+            case TableName(text):
                 console.print(text)
-            case Sheet():
+            case PrintedTable():
                 console.table(block.lines, left=block.left, is_ruled=block.is_ruled, is_markdown=is_markdown)
             case _:
                 console.print(block)
