@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from evprof.core.errors import UserError
@@ -63,9 +62,7 @@ class CollectionJournal:
             raise _unwritable(self.folder, error) from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from evprof.cli.suite.progress import time_text
@@ -27,9 +26,7 @@ class WorkProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
     def start(self, total: int, before: int = 0) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from evprof.cli.suite.progress import time_text
@@ -33,9 +32,7 @@ class ConvertProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
     def begin(self, tasks: int, done_before: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -38,6 +40,15 @@ class FileBytes:
             raise self._unreadable(error) from None
         self.bytes_read += len(got)
         return got
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside, an error closes the file; without one it stays open."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """May be called twice."""

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
+from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.plain import Plain
 from evprof.core.whole_file import whole_file
@@ -35,7 +35,7 @@ class Entry(Plain):
     written: Written
 
 
-class Journal:
+class Journal(Closing):
     """The journal of one folder, open for going on. A context manager."""
 
     NAME = NAME
@@ -86,14 +86,6 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _read(self) -> None:
         try:
