@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import readable_file, unreadable
 
 
 class FileBytes:
@@ -21,7 +21,7 @@ class FileBytes:
             self._file = found.open("rb", buffering=0)
             self.size = self._file.seek(0, 2)
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise unreadable(path, error) from None
 
     def at(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset`; fewer only where the file ended when it was opened, none from outside of it."""
@@ -37,7 +37,7 @@ class FileBytes:
                     raise UserError(f"{self.path}: became shorter while it was read; open it again once it is written.")
                 got += more
         except (OSError, ValueError, MemoryError) as error:
-            raise self._unreadable(error) from None
+            raise unreadable(self.path, error) from None
         self.bytes_read += len(got)
         return got
 
@@ -53,6 +53,3 @@ class FileBytes:
     def close(self) -> None:
         """May be called twice."""
         self._file.close()
-
-    def _unreadable(self, error: BaseException) -> UserError:
-        return UserError(f"{self.path}: cannot be read ({reason(error)}); check its permissions and the disk.")

@@ -28,7 +28,7 @@ from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
 from evprof.loaders.events.recording import EventsInMemory, Recording
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import unreadable
 
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
@@ -113,7 +113,7 @@ def _mapped(path: str | Path, offset: int) -> Iterator[mmap.mmap]:
             mapped.seek(offset)
             yield mapped
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+        raise unreadable(path, error) from None
 
 
 def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:
