@@ -11,19 +11,20 @@ import torch
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import Law, draw
-from engines.drafters.drafter import Drafted, PromptContext, Proposal, Verified
+from engines.drafters.draft_side import DraftSide
+from engines.drafters.drafter import Drafted, Drafter, Proposal, Verified
+from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
+from evprof.core.speculation import REENCODED
 
 
-class ModelDrafter:
+class ModelDrafter(Drafter):
     """Drafts greedily, or draws from `law` with `generator` where there is one.
 
     `model` is prefilled. `eos_ids` are the target's; drafting stops behind one where the host may look.
     """
-
-    wants_features = False
 
     def __init__(
         self,
@@ -36,15 +37,13 @@ class ModelDrafter:
         generator: torch.Generator | None = None,
         target_rows: int = 0,
     ) -> None:
-        self.name, self.role, self.device = name, model.role, model.device
+        super().__init__(name, model.device)
+        self.role = model.role
         self.model = model
         self._alignment = alignment
         self._eos_ids = eos_ids
         self._law, self._generator = law, generator
         self._rows = target_rows
-
-    def start(self, context: PromptContext) -> None:
-        """The draft has a prompt of its own."""
 
     def see(self, visual: torch.Tensor) -> None:
         """The target's visual embeddings [V, hidden], once it has them; another thread may draft meanwhile."""
@@ -117,3 +116,12 @@ class ModelDrafter:
         stacked = torch.cat(laws)
         lacking = self._rows - stacked.shape[-1]
         return torch.nn.functional.pad(stacked, (0, lacking)) if lacking > 0 else stacked
+
+
+def make(side: DraftSide) -> Drafter:
+    """The draft model as it is loaded: ids pass where enough of them meet the target's, else text does."""
+    draft, cached = side.drafting
+    alignment = side.alignment
+    if alignment.kind == REENCODED:
+        return ReencodingDrafter(side.draft_name, cached, draft.vocabulary, side.target.vocabulary)
+    return ModelDrafter(side.draft_name, cached, alignment, side.eos_ids, **side.drawn)

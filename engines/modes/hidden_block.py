@@ -13,7 +13,7 @@ import torch
 from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.drafter import Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
-from engines.measuring.timing import Span, StageClock
+from engines.measuring.timing import OpenSpan, StageClock
 from engines.modes.draft_thread import FreeDrafts
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Judged, Verifier
@@ -31,7 +31,7 @@ class Crossing:
     """What drafts took from the draft's device to the target's; nothing where both share one."""
 
     nbytes: int = 0
-    spans: tuple[Span, ...] = ()
+    spans: tuple[OpenSpan, ...] = ()
 
 
 class HiddenBlock:

@@ -26,7 +26,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 
 
 @dataclass(frozen=True)
-class Window:
+class DraftWindow:
     """What is asked of the drafting inside: at most `most` tokens, exactly so many when it `is_forced`; they ride in
     the prefill's last chunk or not; afterwards `goes_on` in rounds or plainly."""
 
@@ -36,7 +36,7 @@ class Window:
     goes_on: bool = False
 
     @classmethod
-    def of(cls, asked: SpeculationSettings, limits: Limits) -> Window:
+    def of(cls, asked: SpeculationSettings, limits: Limits) -> DraftWindow:
         """As the settings say; drafts and the token behind them never exceed the answer's limit."""
         room = limits.max_new_tokens - 1
         most = room if asked.hidden is None else min(asked.hidden, room)
@@ -52,7 +52,7 @@ class ParallelPrefill(Prefilling):
 
     def __init__(
         self,
-        window: Window,
+        window: DraftWindow,
         target: CachedModel,
         thread: DraftThread,
         block: HiddenBlock,

@@ -36,7 +36,7 @@ class Problem:
     fix: str
 
 
-class Doctor(Command):
+class DoctorCommand(Command):
     """Say what this installation consists of, what does not work, and how to mend it.
 
     Versions, GPU, Qt and its platform, video decoders, folders. Problems do not change the exit code.
@@ -50,7 +50,7 @@ class Doctor(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Examines every part, each on its own, so that a broken one hides no other."""
-        from evprof.cli.run.text import facts_lines
+        from evprof.cli.terminal.facts import facts_lines
 
         document = examine()
         if console.is_json:

@@ -14,7 +14,7 @@ DEFAULT_SIZE = (1600, 1000)
 LONGEST_EDGE_PX = 16_384
 
 
-class Gui(Command):
+class GuiCommand(Command):
     """Open the window (also what `evprof` alone does).
 
     PATH is an event recording, a video, a folder with both, a list of samples, a saved session, or a result file of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
@@ -149,6 +149,17 @@ class ImportedFacts(Plain):
     notes: list[str] = field(default_factory=list)
 
 
+class RowKey(NamedTuple):
+    """Which row of a suite a run is of, in this session and when it is continued; warm-ups are rows of their own."""
+
+    cell: str
+    sample: str
+    prompt: str
+    repeat: int
+    role: str
+    warmup: bool = False
+
+
 @dataclass
 class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
@@ -196,6 +207,13 @@ class RunInfo:
         """The settings that were given, each by its own name."""
         listed = self.settings.flat()
         return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
+
+    @property
+    def row(self) -> RowKey | int:
+        """Which row of its suite it is, however often that was begun; of other origin its number."""
+        if not self.cell or self.imported is not None:
+            return self.run_id
+        return RowKey(self.cell, self.sample.name, self.sample.prompt, self.repeat, self.role, self.warmup)
 
     @property
     def is_cold(self) -> bool:

@@ -1,6 +1,6 @@
 """Writes a model as a checkpoint folder in the layout its family was published in.
 
-Tensor names come from `naming`, config.json from `config`; reading is `shards` and `loading`.
+Tensor names come from the family, config.json from `config_json`; reading is `shards` and `loading`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from bundled_pair.config_json import clip_json, eventgpt_json, llava_json
-from engines.checkpoints.config import EventGptConfig, LlavaConfig, edge
-from engines.checkpoints.naming import EVENTGPT, Naming, naming
-from engines.families.eventgpt import EventGptModel
-from engines.families.llava import LlavaModel
+from engines.checkpoints.config import edge
+from engines.checkpoints.naming import Naming
+from engines.families.eventgpt_network import EventGptModel
+from engines.families.family import engine_family
+from engines.families.llava_network import LlavaModel
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 
 WEIGHTS = "model.safetensors"
@@ -37,7 +38,7 @@ def write_eventgpt(
 
     `shard_bytes` is the most one weight file holds (a larger tensor gets one to itself); None writes a single file.
     """
-    config: EventGptConfig = model.config
+    config = model.config
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.model").write_bytes(tokenizer_model)
     tower = folder / TOWER_FOLDER
@@ -46,7 +47,7 @@ def write_eventgpt(
     _write_json(tower / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "config.json", eventgpt_json(config, TOWER_FOLDER, _dtype_name(dtype)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizer"))
-    _write_weights(folder, model, naming(EVENTGPT), dtype, shard_bytes)
+    _write_weights(folder, model, engine_family(config.family).names, dtype, shard_bytes)
 
 
 def write_video_llava(
@@ -61,13 +62,13 @@ def write_video_llava(
 
     A LLaVA-1.5 or LLaVA-NeXT-Video model is written in its own layout by the same call; `shard_bytes` as above.
     """
-    config: LlavaConfig = model.config
+    config = model.config
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_bytes(tokenizer_json)
     _write_json(folder / "config.json", llava_json(config, _dtype_name(dtype)))
     _write_json(folder / "preprocessor_config.json", preprocessor_json(edge(config.vision)))
     _write_json(folder / "tokenizer_config.json", _tokenizer_json("LlamaTokenizerFast"))
-    _write_weights(folder, model, naming(config.family), dtype, shard_bytes)
+    _write_weights(folder, model, engine_family(config.family).names, dtype, shard_bytes)
 
 
 def preprocessor_json(edge: int) -> dict[str, Any]:

@@ -6,21 +6,21 @@ from typing import Any
 
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import EVENTGPT_MODEL_TYPE, TEXT_KEYS, VISION_KEYS, EventGptConfig, LlavaConfig, patches
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.checkpoints.config import TEXT_KEYS, VISION_KEYS, ModelConfig, patches
+from engines.families.llava_network import LlavaConfig
 
 _ARCHITECTURES = {
-    LLAVA: "LlavaForConditionalGeneration",
-    VIDEO_LLAVA: "VideoLlavaForConditionalGeneration",
-    LLAVA_NEXT_VIDEO: "LlavaNextVideoForConditionalGeneration",
+    "llava": "LlavaForConditionalGeneration",
+    "video_llava": "VideoLlavaForConditionalGeneration",
+    "llava_next_video": "LlavaNextVideoForConditionalGeneration",
 }
 
 
-def eventgpt_json(config: EventGptConfig, tower_path: str, dtype: str) -> dict[str, Any]:
+def eventgpt_json(config: ModelConfig, tower_path: str, dtype: str) -> dict[str, Any]:
     """config.json of an EventGPT checkpoint; `tower_path` is what `mm_visual_tower` names."""
     values: dict[str, Any] = {
         "architectures": ["EventChatModel"],
-        "model_type": EVENTGPT_MODEL_TYPE,
+        "model_type": config.model_type,
         **_llama_json(config.text),
         "mm_visual_tower": tower_path,
         "mm_use_im_start_end": False,
@@ -54,10 +54,10 @@ def llava_json(config: LlavaConfig, dtype: str) -> dict[str, Any]:
         "vision_feature_layer": config.feature_layer,
         "vision_feature_select_strategy": "default",
     }
-    if config.family == VIDEO_LLAVA:
+    if config.family == "video_llava":
         values["video_token_index"] = config.slot_id
         values["video_seq_length"] = 8 * (tokens + 1)
-    elif config.family == LLAVA_NEXT_VIDEO:
+    elif config.family == "llava_next_video":
         values["video_token_index"] = config.slot_id
         values["video_seq_length"] = 8 * config.tokens_per_frame
         values["spatial_pool_mode"], values["spatial_pool_stride"] = config.pooling, config.pool_stride

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
+from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress, time_text
+from evprof.cli.suite.progress import SuitePace, SuiteProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
@@ -40,7 +42,7 @@ class FakeRoom:
     def fits(self, cells: Any) -> bool:
         return self.is_large
 
-    def past_context(self, cell: SuiteCell) -> str | None:
+    def past_context(self, cell: SuiteConfiguration) -> str | None:
         return "it is too long" if (cell.settings.frames or 0) * 37 > self.limit else None
 
 
@@ -159,6 +161,14 @@ def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: Fa
     assert "--dtype float32" in found.document["suite"]["command"]
 
 
+def test_the_command_that_measures_a_suite_again_has_its_settings() -> None:
+    given = ["--draft-length", "heuristic", "--no-event-markers", "--draft-quant", "int8", "--gamma", "5"]
+    options = build_parser().parse_args(["suite", "stages", *given, "-o", "out"])
+    again = build_parser().parse_args(command.words_of(options))
+    left_out = ("instance",)
+    assert {**vars(again), **dict.fromkeys(left_out)} == {**vars(options), **dict.fromkeys(left_out)}
+
+
 class Breaking(ScriptedEngine):
     """Fails every run of the target, as a model that cannot be loaded does."""
 
@@ -265,7 +275,7 @@ def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[st
 
 
 def test_time_left_is_that_of_the_cells_left() -> None:
-    pace = Pace()
+    pace = SuitePace()
     assert pace.left_s(["a"]) is None
     pace.note("a", 10.0, is_plain=False)
     assert pace.left_s(["a", "b"]) == 20.0

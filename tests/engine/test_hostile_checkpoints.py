@@ -23,10 +23,11 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
 from engines.checkpoints import pickled_weights
-from engines.checkpoints.config import EventGptConfig, read_config
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors
-from engines.families.eventgpt import EventGptModel
+from engines.families.config_file import read_config
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError

@@ -18,7 +18,7 @@ from engines.drafters.drafter import Proposal
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.verification import Judged, Verifier
 from evprof.core.clock import monotonic_ns
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
@@ -260,7 +260,7 @@ def test_the_engine_works_them_out_when_the_run_is_over(
         return original(self, run_id, pieces)
 
     monkeypatch.setattr(JudgementLog, "records", noting)
-    recording = Recording()
+    recording = RecordLog()
     request = RunRequest(
         "speculative", sample, ModelChoice("d"), ModelChoice("t"), GenerationSettings(max_new_tokens=10)
     )

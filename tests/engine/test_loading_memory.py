@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from bundled_pair.checkpoint import write_eventgpt
-from engines.checkpoints.config import EventGptConfig
+from engines.families.eventgpt import EventGptConfig
 from engines.families.networks import build_empty, parameter_shapes, put_parameter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")

@@ -11,7 +11,7 @@ import pytest
 
 import assets
 from engines.engine import LocalEngine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
@@ -66,7 +66,7 @@ def answer(engine: LocalEngine, mode: str, name: str, **asked: Any) -> RunLog:
         settings,
         keeps_frames=False,
     )
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, Event())
     book = RunBook(recording)
     book.update()

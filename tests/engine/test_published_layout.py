@@ -19,8 +19,10 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
 from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
-from engines.checkpoints.config import EventGptConfig, edge, read_config
-from engines.families.eventgpt import EventGptModel
+from engines.checkpoints.config import edge
+from engines.families.config_file import read_config
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
 from engines.families.networks import build_empty, parameter_shapes
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import random_config

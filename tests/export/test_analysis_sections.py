@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import MIB
+from evprof.core.vocabulary.figures import FIGURES, Figure
+from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
+from evprof.export.report.parts import Badge, Cell, Paragraph, Report, ReportPlot, Section, Table
 from evprof.export.report.sections.evidence import pairs_of
 from evprof.export.report.sections.imported import claims
 from evprof.export.report.sections.runs import contributions, generation
 from evprof.export.report.sections.sizes import capacity, scaling, theory
-from evprof.export.report.sections.speculation import acceptance, break_even, what_if
+from evprof.export.report.sections.speculation import acceptance, both_models, break_even, what_if
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.comparison.figures import READERS
 
 MODULES = (contributions, generation, scaling, theory, capacity, acceptance, what_if, claims)
 VICUNA = {
@@ -82,6 +86,19 @@ def test_every_section_writes_what_it_has(published: ReportData) -> None:
             assert cell.badge is not Badge.MEASURED, cell
 
 
+def test_a_figure_that_is_described_and_read_is_compared_and_reported(
+    report_data: MakeData, cell_runs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIGURES, "dummy_ms", Figure("dummy_ms", "a dummy", "ms", "the number of the run"))
+    monkeypatch.setitem(READERS, "dummy_ms", lambda run, *_: float(run.run_id))
+    data = report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
+    document = compare_document(data.columns, data.columns[0])
+    (row,) = (row for row in document["rows"] if row["metric"] == "dummy_ms")
+    told = [line["value"] for line in comparison_lines(document) if line["name"] == "dummy_ms"]
+    assert told == row["values"] == [3.5, 103.5]
+    assert rows_of(tables(both_models.section(data))[0])["a dummy"][:1] == ["3.5 ± 1.9 ms"]
+
+
 def test_sections_without_data_say_what_to_measure(report_data: MakeData, cell_runs: ModuleType) -> None:
     alone = report_data(cell_runs.Cell(stages={"vision+prefill+decode": 5.0}, tokens=(), model=cell_runs.TINY))
     for module in (contributions, generation, scaling, acceptance, what_if, capacity):
@@ -103,7 +120,7 @@ def test_contributions_of_002(published: ReportData) -> None:
     text = said(section)
     assert "most of it for prefill (502.0 ms, 87.0 %)" in text
     assert "No shares end-to-end" in text
-    plots = [block for block in section.blocks if isinstance(block, Plot)]
+    plots = [block for block in section.blocks if isinstance(block, ReportPlot)]
     assert plots[0].labels == ("EventGPT, 1 event frame", "LLaVA-1.5, 8 video frames")
 
 
@@ -189,7 +206,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert found["decode per token"][3] == "flat"
     assert "From 8 frames on the prompt is longer than the 4096 positions" in said(section)
     assert "Document 002: 576 per frame" in said(section)
-    assert len([block for block in section.blocks if isinstance(block, Plot)]) == 5
+    assert len([block for block in section.blocks if isinstance(block, ReportPlot)]) == 5
 
 
 def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -248,7 +265,7 @@ def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs
     slow = draft.with_(stages={"vision": 500.0, "prefill": 900.0, "decode": 900.0})
     text = said(theory.section(report_data(slow, facts={"ceilings": [ceiling]})))
     assert "neither arithmetic nor memory takes the time" in text
-    plot = next(block for block in section.blocks if isinstance(block, Plot))
+    plot = next(block for block in section.blocks if isinstance(block, ReportPlot))
     line = next(series for series in plot.series if series.is_line)
     assert line.badge is Badge.MEASURED
     assert max(value for value in line.y if value is not None) == pytest.approx(160_000)

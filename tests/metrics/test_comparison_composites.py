@@ -14,7 +14,7 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import document as comparison
 from evprof.metrics.figures import stages
-from evprof.metrics.figures.partition import Shape, answers, composites, partition
+from evprof.metrics.figures.partition import StagePartition, answers, composites, partition
 
 FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
@@ -39,12 +39,12 @@ def imported(script):
     return make
 
 
-def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.Row]:
+def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.ComparisonRow]:
     return {row.metric: row for row in comparison.comparison_rows(listed, 0, basis)}
 
 
-def columns_of(*runs: RunLog) -> list[comparison.Column]:
-    return [comparison.Column((run,)) for run in runs]
+def columns_of(*runs: RunLog) -> list[comparison.Configuration]:
+    return [comparison.Configuration((run,)) for run in runs]
 
 
 def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> None:
@@ -157,15 +157,15 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
 
 
 @st.composite
-def shapes(draw) -> Shape:
+def shapes(draw) -> StagePartition:
     """A division of the five stages into neighbours."""
     cuts = draw(st.sets(st.integers(1, 4)))
     edges = [0, *sorted(cuts), 5]
-    return Shape(frozenset(STAGES[start:stop] for start, stop in pairwise(edges)), frozenset())
+    return StagePartition(frozenset(STAGES[start:stop] for start, stop in pairwise(edges)), frozenset())
 
 
 @given(st.lists(shapes(), min_size=1, max_size=4))
-def test_the_partition_is_the_finest_that_all_can_answer(listed: list[Shape]) -> None:
+def test_the_partition_is_the_finest_that_all_can_answer(listed: list[StagePartition]) -> None:
     found = partition(listed)
     assert sorted(name for block in found for name in block) == sorted(STAGES)
     assert all(answers(shape, block) for shape in listed for block in found)

@@ -10,23 +10,24 @@ from math import log
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
 
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
-from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, Measured, Prediction
+from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, MeasuredSpeedup, Prediction
 from ui.clinic.figures import Clinic
 from ui.clinic.plots import BreakEvenPlot
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.run_facts.figures import NOTHING
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
 
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
-    "Here stands how many times as fast decoding would be for any number of drafted tokens, beside what was measured. "
+    "How much faster decoding would be for any number of drafted tokens appears here, beside what was measured. "
     "It takes a run with rounds, and a plain run of the same target on the same sample: then choose this run again."
 )
 _RUN_ALONE = "Run the target alone"
@@ -130,8 +131,7 @@ class WhatIfSliders(QWidget):
             grid.addWidget(value, 2 * place, 1)
             grid.addWidget(slider, 2 * place + 1, 0, 1, 2)
             self.sliders[scale.name], self._values[scale.name] = slider, value
-        self.back = QPushButton("Back to what was measured")
-        self.back.setProperty("role", "link")
+        self.back = in_role(QPushButton("Back to what was measured"), "link")
         self.back.clicked.connect(self.reset)
         grid.addWidget(self.back, 2 * len(SCALES), 0, 1, 2)
         grid.setRowStretch(2 * len(SCALES) + 1, 1)
@@ -170,27 +170,14 @@ class BreakEvenPage(QWidget):
         self.caption.setText(_CAPTION)
         self.caption.show()
         self.table_head = section_head("Expected, ms from vision to the last token")
-        middle = QHBoxLayout()
-        middle.setSpacing(2 * GRID)
-        middle.addWidget(self.plot, 1)
-        middle.addWidget(self.sliders)
+        middle = beside((self.plot, 1), self.sliders, spacing=2 * GRID)
         self.body = QWidget()
-        inner = QVBoxLayout(self.body)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.setSpacing(GRID)
-        inner.addWidget(self.sentence)
         # As high as the sliders at least: they must not be pressed together.
         self.plot.setMinimumHeight(self.sliders.sizeHint().height())
-        inner.addLayout(middle, 1)
-        inner.addWidget(self.caption)
-        inner.addWidget(self.table_head)
-        inner.addWidget(self.table)
-        inner.addWidget(self.slip)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 2 * GRID, 0, 0)
-        column.addWidget(self.empty)
+        below = (self.caption, self.table_head, self.table, self.slip)
+        stacked(self.sentence, (middle, 1), *below, on=self.body, spacing=GRID)
         self.ground = scrolling(self.body)
-        column.addWidget(self.ground, 1)
+        stacked(self.empty, (self.ground, 1), on=self, margins=(0, 2 * GRID, 0, 0))
         self.sliders.moved.connect(self._move)
         self.sliders.reset.connect(self._reset)
         self.show_clinic(None)
@@ -252,7 +239,7 @@ class BreakEvenPage(QWidget):
         self.plot.restyle()
 
 
-def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, Measured] | None:
+def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, MeasuredSpeedup] | None:
     """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
     if mode_of(clinic.run.info.mode).is_parallel:
         return None

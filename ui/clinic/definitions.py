@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from evprof.metrics.speculation.clinic import Definition, warning
 from ui.clinic.figures import counts_text, value_text
 from ui.style.theme import GRID
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.layout import rule
 from ui.widgets.panel_parts import scrolling, section_head, sentence
 
@@ -83,15 +84,13 @@ class DefinitionList(QWidget):
             for below, label in enumerate(self._formulas[entry.name]):
                 self._grid.addWidget(label, row + below, 1)
             for column, role in ((2, "dim"), (3, "title")):
-                label = QLabel()
-                label.setProperty("role", role)
+                label = in_role(QLabel(), role)
                 label.setAlignment(_RIGHT)
                 label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
                 self._put(label, row, column)
 
     def _wrapped(self, role: str) -> QLabel:
-        label = QLabel()
-        label.setProperty("role", role)
+        label = in_role(QLabel(), role)
         label.setWordWrap(True)
         label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self._cells.append(label)
@@ -145,21 +144,11 @@ class DefinitionsPage(QWidget):
         self.warning = sentence("warn-bar")
         self.warning.setAccessibleName("Warning")
         ground = QWidget()
-        inner = QVBoxLayout(ground)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.addWidget(self.list)
-        inner.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID)
+        stacked(self.list, None, on=ground)
         slot = QWidget()
         slot.setMinimumHeight(4 * GRID + 2)
-        words = QVBoxLayout(slot)
-        words.setContentsMargins(0, 0, 0, 0)
-        words.addWidget(self.warning)
-        words.addWidget(self.hint)
-        column.addWidget(slot)
-        column.addWidget(scrolling(ground), 1)
+        stacked(self.warning, self.hint, on=slot)
+        stacked(slot, (scrolling(ground), 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID)
         self.list.chosen.connect(self._judge)
         self._judge()
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from evprof.metrics.speculation.failure_modes import CONTENT, KINDS, SHIFTED, SURFACE, Rejection, counts
 from ui.clinic.figures import KIND_TIPS, KIND_WORDS, chance_text, piece_text
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.panel_parts import WordSwitch, say, sentence
 
 _ALL = "all"
@@ -31,7 +32,7 @@ _NUMBERS = frozenset((0, 1, 3, 4, 6))
 
 _NONE = "No draft was rejected: every drafted token stands in the answer."
 _NONE_OF_TREES = "No round was cut short: of every tree one branch stands in the answer to its end."
-_TEACHES = "The first rejection of every round stands here as soon as one was verified."
+_TEACHES = "The first rejection of every round appears here as soon as a round is verified."
 _HOW = "Choose a line to see its round in the timeline and its place in the text."
 
 
@@ -128,12 +129,9 @@ class FailuresPage(QWidget):
         for column in (2, 5):
             head.setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
         self.caption = sentence("small")
-        column_box = QVBoxLayout(self)
-        column_box.setContentsMargins(0, 2 * GRID, 0, 0)
-        column_box.setSpacing(GRID)
-        column_box.addWidget(self.kinds)
-        column_box.addWidget(self.caption)
-        column_box.addWidget(self.table, 1)
+        column_box = stacked(
+            self.kinds, self.caption, (self.table, 1), on=self, margins=(0, 2 * GRID, 0, 0), spacing=GRID
+        )
         column_box.addStretch(0)
         self.kinds.chosen.connect(self._fill)
         self.table.selectionModel().currentRowChanged.connect(self._choose)

@@ -9,55 +9,25 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtGui import QColor, QFontMetricsF
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from evprof.metrics.speculation.break_even import GAMMAS
-from evprof.metrics.speculation.clinic import Position
-from evprof.metrics.speculation.payoff import Measured
-from ui.style.theme import SMALL_PX, ThemeHolder
-from ui.widgets.plots import Plot
-
-_AROUND_PX = 60
-"""What axis and margins take of a plot's width."""
-
-
-class BarPlot(Plot):
-    """Bars at whole numbers with words above them, where there is room for those."""
-
-    def resizeEvent(self, event: object) -> None:
-        """Words are written only where there is room for them."""
-        super().resizeEvent(event)
-        # pyqtgraph's own constructor resizes before there is anything to draw.
-        if hasattr(self, "bottom"):
-            self.draw()
-
-    def _bars(self, places: Sequence[float], heights: Sequence[float], width: float, color: QColor) -> None:
-        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
-        bars = pg.BarGraphItem(x=places, height=heights, width=width, pen=pg.mkPen(None), brush=pg.mkBrush(color))
-        self.box.addItem(bars)
-
-    def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
-        room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
-        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
-        if not words or max(map(metrics.horizontalAdvance, words)) > room:
-            return
-        for place, height, word in zip(places, heights, words, strict=True):
-            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
-
-    def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
-        self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
+from evprof.metrics.speculation.clinic import PlaceAcceptance
+from evprof.metrics.speculation.payoff import MeasuredSpeedup
+from ui.style.theme import ThemeHolder
+from ui.widgets.plots import BarPlot, PlotView
 
 
 class PlacePlot(BarPlot):
     """Acceptance by place in the draft: of what was judged there, of what was drafted, and 1 - TV as a diamond."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        self.positions: tuple[Position, ...] = ()
+        self.positions: tuple[PlaceAcceptance, ...] = ()
         super().__init__(themes, "place in the round's draft", parent)
         self.setAccessibleName("Acceptance by place in the draft")
 
-    def show_positions(self, positions: Sequence[Position]) -> None:
+    def show_positions(self, positions: Sequence[PlaceAcceptance]) -> None:
         """Shows other counts."""
         self.positions = tuple(positions)
         told = (f"{entry.accepted} of {entry.judged} judged at {entry.place + 1}" for entry in self.positions)
@@ -92,7 +62,7 @@ class PlacePlot(BarPlot):
 
 
 class HistogramPlot(BarPlot):
-    """How many rounds accepted so many tokens."""
+    """How many rounds accepted each number of tokens."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.counts: dict[int, int] = {}
@@ -126,14 +96,14 @@ class HistogramPlot(BarPlot):
         self._words(list(self.counts), shares, words, last + 1.2)
 
 
-class BreakEvenPlot(Plot):
+class BreakEvenPlot(PlotView):
     """Predicted speed over drafted tokens a round, the measured point with its interval, and the line of no gain."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.decode: list[tuple[int, float]] = []
         self.whole: list[tuple[int, float]] = []
         self.here: tuple[float, float] | None = None
-        self.measured: tuple[float, Measured] | None = None
+        self.measured: tuple[float, MeasuredSpeedup] | None = None
         super().__init__(themes, "tokens drafted per round", parent)
         self.setMinimumHeight(170)
         self.setAccessibleName("Predicted speed over drafted tokens")
@@ -143,7 +113,7 @@ class BreakEvenPlot(Plot):
         decode: list[tuple[int, float]],
         whole: list[tuple[int, float]],
         here: tuple[float, float] | None,
-        measured: tuple[float, Measured] | None,
+        measured: tuple[float, MeasuredSpeedup] | None,
     ) -> None:
         """Shows other curves; `here` is where the sliders stand, `measured` lies at its mean of drafted tokens."""
         self.decode, self.whole, self.here, self.measured = decode, whole, here, measured

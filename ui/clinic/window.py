@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
 
 from evprof.core.records import TARGET
 from evprof.core.vocabulary.modes import SPECULATIVE
@@ -15,20 +15,17 @@ from ui.clinic.figures import Clinic, around, clinic_of, key_of, round_range, sp
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import is_lossy
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.following_dialog import FollowingDialog
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
-
-"""The clinic changes at most this often while a run goes on."""
 
 _PLACES = (
     "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
     "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
 )
-_HISTOGRAM = "Share of the rounds that accepted so many tokens; above the bars, how many rounds."
+_HISTOGRAM = "Share of the rounds that accepted this many tokens; above each bar, how many rounds."
 _NO_ROUNDS = "The first verified round fills this."
 
 
@@ -40,19 +37,18 @@ class PlacesPage(QWidget):
         self.places, self.histogram = PlacePlot(themes), HistogramPlot(themes)
         self.places_caption, self.histogram_caption = sentence("small"), sentence("small")
         ground = QWidget()
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 2 * GRID, 0, 0)
-        outer.addWidget(scrolling(ground))
-        column = QVBoxLayout(ground)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(section_head("Acceptance by place in the draft"))
-        column.addWidget(self.places, 3)
-        column.addWidget(self.places_caption)
-        column.addSpacing(GRID)
-        column.addWidget(section_head("Accepted tokens per round"))
-        column.addWidget(self.histogram, 2)
-        column.addWidget(self.histogram_caption)
+        stacked(scrolling(ground), on=self, margins=(0, 2 * GRID, 0, 0))
+        column = stacked(
+            section_head("Acceptance by place in the draft"),
+            (self.places, 3),
+            self.places_caption,
+            GRID,
+            section_head("Accepted tokens per round"),
+            (self.histogram, 2),
+            self.histogram_caption,
+            on=ground,
+            spacing=GRID // 2,
+        )
         column.addStretch(0)
 
     def show_clinic(self, clinic: Clinic) -> None:
@@ -75,36 +71,24 @@ class ClinicDialog(FollowingDialog):
 
     run_asked = Signal(str)
 
-    def __init__(
-        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(controller, selection, themes, parent)
-        self._key: object = None
-        self.clinic: Clinic | None = None
-        self.setWindowTitle("Acceptance clinic")
-        self.setMinimumSize(640, 480)
-        self.resize(920, 660)
-        self._make_views(themes)
-        self.follow()
+    heading = "Acceptance clinic"
+    least_px, first_px = (640, 480), (920, 660)
+    _key: object = None
+    clinic: Clinic | None = None
 
-    def _make_views(self, themes: ThemeHolder) -> None:
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Its parts."""
         self.empty = EmptyState(
             "No speculation to examine yet",
-            "Here stand every figure that is called acceptance with what it divides, acceptance by place and round, "
-            "why drafts were rejected, and from which acceptance on speculation pays. Run a sample in a speculative "
+            "Every figure that is called acceptance with what it divides, acceptance by place and round, why drafts "
+            "were rejected, and the acceptance from which speculation pays appear here. Run a sample in a speculative "
             "mode, or choose such a run on the left of the window.",
             "Run this sample speculatively",
         )
-        self.title = QLabel()
-        self.title.setProperty("role", "title")
-        self.badge = QLabel("lossy")
-        self.badge.setProperty("role", "warn-chip")
+        self.title = in_role(QLabel(), "title")
+        self.badge = in_role(QLabel("lossy"), "warn-chip")
         self.lossy = sentence("warn")
-        head = QHBoxLayout()
-        head.setSpacing(GRID)
-        head.addWidget(self.title)
-        head.addWidget(self.badge)
-        head.addStretch(1)
+        head = beside(self.title, self.badge, None, spacing=GRID)
         self.definitions, self.places = DefinitionsPage(), PlacesPage(themes)
         self.failures, self.break_even = FailuresPage(themes), BreakEvenPage(themes)
         self.tabs = QTabWidget()
@@ -119,16 +103,8 @@ class ClinicDialog(FollowingDialog):
         ):
             self.tabs.addTab(page, name)
         self.body = QWidget()
-        column = QVBoxLayout(self.body)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self.lossy)
-        column.addWidget(self.tabs, 1)
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        ground.addWidget(self.empty)
-        ground.addWidget(self.body, 1)
+        stacked(head, self.lossy, (self.tabs, 1), on=self.body, spacing=GRID)
+        stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
         self.empty.activated.connect(lambda: self.run_asked.emit(SPECULATIVE))
         self.break_even.empty.activated.connect(lambda: self.run_asked.emit(TARGET))
         self.failures.round_chosen.connect(self._show_round)

@@ -19,7 +19,7 @@ from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
-from evprof.view.columns import Column, takes_draft_model
+from evprof.view.columns import ShownModel, takes_draft_model
 from ui.columns.stage_strip import StageStrip
 from ui.columns.token_text import TokenText
 from ui.players.event_player import EventPlayer
@@ -34,6 +34,7 @@ from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
 from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
 from ui.widgets.counter_row import CounterRow
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import ToneLabel
@@ -83,14 +84,10 @@ class ModelHead(QWidget):
         super().__init__(parent)
         self._side = side
         self._model: ModelFacts | None = None
-        self._name = QLabel()
-        self._name.setProperty("role", "title")
-        self._chips = QLabel()
-        self._chips.setProperty("role", "chip")
-        self._part = QLabel()
-        self._part.setProperty("role", "chip")
-        self._lossy = QLabel("lossy")
-        self._lossy.setProperty("role", "warn-chip")
+        self._name = in_role(QLabel(), "title")
+        self._chips = in_role(QLabel(), "chip")
+        self._part = in_role(QLabel(), "chip")
+        self._lossy = in_role(QLabel("lossy"), "warn-chip")
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -105,7 +102,7 @@ class ModelHead(QWidget):
         row.addStretch(1)
         row.addWidget(self._state)
 
-    def show_column(self, column: Column | None) -> None:
+    def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
         model = column.run.info.models.get(column.role) if column else None
         part = column.role if column else ""
@@ -172,8 +169,7 @@ class ModelColumn:
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)
-        self.failure = QLabel()
-        self.failure.setProperty("role", "bad")
+        self.failure = in_role(QLabel(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()
         self.answer = QWidget()
@@ -186,7 +182,7 @@ class ModelColumn:
         self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
         self._stack.addWidget(EmptyState(*_MAPPED))
         self.pictures: FramePictures | None = None
-        self._column: Column | None = None
+        self._column: ShownModel | None = None
         self._version = -1
         self.show_column(None)
 
@@ -201,7 +197,7 @@ class ModelColumn:
         return self._players[self._kind]
 
     @property
-    def column(self) -> Column | None:
+    def column(self) -> ShownModel | None:
         """What is shown."""
         return self._column
 
@@ -214,7 +210,7 @@ class ModelColumn:
         for player in self.players:
             player.set_alone(is_alone)
 
-    def explain_absence(self, other: Column | None) -> None:
+    def explain_absence(self, other: ShownModel | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
         if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
             self.empty.say("No answer yet", _EMPTY[self.side])
@@ -222,7 +218,7 @@ class ModelColumn:
             kind = drafter_kind(other.run)
             self.empty.say("No event model in this run", KINDS[kind].absence if kind in KINDS else "")
 
-    def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
+    def show_column(self, column: ShownModel | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
         is_new = column != self._column
         if is_new:
@@ -274,7 +270,7 @@ class ModelColumn:
         self.failure.setVisible(bool(sentence) and column.is_answer)
         self._show_answer(column)
 
-    def _show_answer(self, column: Column) -> None:
+    def _show_answer(self, column: ShownModel) -> None:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
         run = column.run
         if mode_of(run.info.mode).maps_cache and not column.is_answer:
@@ -293,7 +289,7 @@ class ModelColumn:
             player.close_feed()
 
 
-def _lacking_pictures(column: Column | None) -> str:
+def _lacking_pictures(column: ShownModel | None) -> str:
     if column is None:
         return ""
     if column.run.info.cell and column.run.info.imported is None and column.run.info.is_over:
@@ -301,7 +297,7 @@ def _lacking_pictures(column: Column | None) -> str:
     return lacking([column.run], "the pictures the model saw")
 
 
-def _entries(column: Column) -> list[tuple[str, str]]:
+def _entries(column: ShownModel) -> list[tuple[str, str]]:
     found = counters(column)
     if column.run.info.imported is not None and not column.is_answer:
         return [("imported", f"row {column.run.info.imported.row}")]
@@ -336,9 +332,5 @@ def _pace_text(tokens_per_s: float | None) -> str:
 
 def _row(*widgets: QWidget) -> QWidget:
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(GRID)
-    for widget in widgets:
-        row.addWidget(widget)
+    beside(*widgets, on=holder, spacing=GRID)
     return holder

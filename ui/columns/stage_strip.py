@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.run_log import Span
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title
 from ui.run_facts.run_text import stages_in_order
 from ui.state.selection import Selection
 from ui.style.theme import RADIUS, SMALL_PX, ThemeHolder
+from ui.widgets.drawn import Drawn
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 HEIGHT = 20
@@ -33,7 +34,7 @@ class Segment:
     width: float
 
 
-class StageStrip(QWidget):
+class StageStrip(Drawn):
     """The bar. A click selects the stage everywhere."""
 
     def __init__(
@@ -44,21 +45,19 @@ class StageStrip(QWidget):
         *,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(themes, parent)
         self._selection = selection
-        self._themes = themes
         self._clock = clock
-        self._column: Column | None = None
+        self._column: ShownModel | None = None
         self._version = -1
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Share of each stage")
-        themes.changed.connect(self._redraw)
         selection.span_changed.connect(self._redraw)
 
     def sizeHint(self) -> QSize:
         return QSize(160, HEIGHT)
 
-    def show_column(self, column: Column | None) -> None:
+    def show_column(self, column: ShownModel | None) -> None:
         """Shows the stages of one model of a run."""
         self._column = column
         self._version = -1
@@ -168,19 +167,12 @@ class StageStrip(QWidget):
         if segment is not None and self._column is not None:
             self._selection.set_span((self._column.run.run_id, segment.span.span_id))
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            segment = self.segment_at(event.pos())
-            if segment is None:
-                QToolTip.hideText()
-            else:
-                whole = sum(part.duration_ns for part in self.segments())
-                share = f"{segment.duration_ns / whole:.1%} of this model's stages"
-                title = "draft" if self._drafts(segment.span) else stage_title(segment.span.name)
-                took = ms_text(ms_from_ns(segment.duration_ns))
-                QToolTip.showText(event.globalPos(), f"{title}   {took}\n{share}", self)
-            return True
-        return super().event(event)
-
-    def _redraw(self, *_: object) -> None:
-        self.update()
+    def tip_at(self, point: QPoint) -> str:
+        """The stage, its time and its share."""
+        segment = self.segment_at(point)
+        if segment is None:
+            return ""
+        whole = sum(part.duration_ns for part in self.segments())
+        title = "draft" if self._drafts(segment.span) else stage_title(segment.span.name)
+        took = ms_text(ms_from_ns(segment.duration_ns))
+        return f"{title}   {took}\n{segment.duration_ns / whole:.1%} of this model's stages"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QToolButton, QWidget
 
 from evprof.metrics.figures.stages import BASES
 from ui.comparison.export import FORMATS
 from ui.comparison.saved_views import SavedViews
 from ui.run_facts.figures import BASIS_NAMES
 from ui.style.theme import GRID
+from ui.widgets.boxes import beside
 from ui.widgets.panel_parts import WordSwitch
 
 
@@ -50,14 +51,8 @@ class ComparisonBar(QWidget):
         self.save.clicked.connect(self.save_asked)
         self.export = _menu_button("Export", "Copy or write this comparison")
         self._fill_export()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        row.setSpacing(GRID)
-        row.addWidget(self.basis)
-        row.addWidget(self.differences)
-        row.addStretch(1)
-        for button in (self.views, self.save, self.export):
-            row.addWidget(button)
+        parts = (self.basis, self.differences, None, self.views, self.save, self.export)
+        beside(*parts, on=self, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID)
 
     def _fill_export(self) -> None:
         menu = self.export.menu()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from ui.comparison.contribution_bars import AXIS, ROW, ContributionBars, legend
-from ui.comparison.sheet import Sheet
+from ui.comparison.sheet import ComparisonSheet
 from ui.comparison.table import SIGNS, ComparisonTable
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.panel_parts import say, section_head, sentence
 
 MOST_SHARE = 0.25
@@ -25,23 +26,18 @@ class ComparisonBody(QWidget):
         self.bars = ContributionBars(themes)
         self.signs = sentence("small")
         self.notes = sentence("small")
-        self._line = QFrame()
-        self._line.setProperty("role", "rule")
+        self._line = in_role(QFrame(), "rule")
         self._reason = section_head("Where the difference comes from")
         self._pane = QScrollArea()
         self._pane.setWidgetResizable(True)
         self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._pane.setWidget(self.bars)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
         for label in (self._reason, self.signs, self.notes):
             label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
-        column.addWidget(self.table, 1)
-        for widget in (self._line, self._reason, self._pane, self.signs, self.notes):
-            column.addWidget(widget)
+        below = (self._line, self._reason, self._pane, self.signs, self.notes)
+        stacked((self.table, 1), *below, on=self, spacing=GRID // 2)
 
-    def show_sheet(self, sheet: Sheet) -> None:
+    def show_sheet(self, sheet: ComparisonSheet) -> None:
         """Shows a comparison."""
         self.table.show_sheet(sheet)
         self.bars.show_rows(sheet.contributions)

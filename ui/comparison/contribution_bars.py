@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor, log10
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.units import ms_text
 from evprof.view.labels import short_stage_titles
-from ui.comparison.sheet import Contribution, Part
+from ui.comparison.sheet import Contribution, DifferencePart
 from ui.comparison.table import NAME_PX
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.widgets.drawn import Drawn
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 ROW, AXIS = 46, 20
@@ -26,20 +27,18 @@ _TOTAL_PX = 84.0
 class Piece:
     """One part's place."""
 
-    part: Part
+    part: DifferencePart
     box: QRectF
 
 
-class ContributionBars(QWidget):
+class ContributionBars(Drawn):
     """As high as its rows; all of them on one scale."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._rows: tuple[Contribution, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Contribution of each stage to the difference")
-        themes.changed.connect(self._redraw)
 
     @property
     def rows(self) -> tuple[Contribution, ...]:
@@ -175,18 +174,10 @@ class ContributionBars(QWidget):
         near = [piece for piece in self.pieces(index) if piece.box.adjusted(-2, -3, 2, 3).contains(point.toPointF())]
         return min(near, key=lambda piece: abs(piece.box.center().x() - point.x()), default=None)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            piece = self.piece_at(event.pos())
-            if piece is None:
-                QToolTip.hideText()
-            else:
-                QToolTip.showText(event.globalPos(), piece.part.tip, self)
-            return True
-        return super().event(event)
-
-    def _redraw(self, *_: object) -> None:
-        self.update()
+    def tip_at(self, point: QPoint) -> str:
+        """The part's tip."""
+        piece = self.piece_at(point)
+        return "" if piece is None else piece.part.tip
 
 
 def legend(rows: tuple[Contribution, ...]) -> str:

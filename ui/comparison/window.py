@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
@@ -18,11 +18,9 @@ from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
     QFrame,
-    QHBoxLayout,
     QInputDialog,
     QMenu,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,19 +28,21 @@ from evprof.metrics.comparison.document import compare_document
 from evprof.run.kept_repeatability import spread_for
 from ui.comparison.bar import ComparisonBar
 from ui.comparison.body import ComparisonBody
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
 from ui.comparison.configuration_list import ConfigurationList
 from ui.comparison.export import FORMATS, write_comparison_as
 from ui.comparison.saved_views import SavedViews
 from ui.comparison.session_shelf import ReadSession, SessionShelf
-from ui.comparison.sheet import Sheet, sheet
+from ui.comparison.sheet import ComparisonSheet, sheet
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 600
@@ -73,10 +73,7 @@ class ComparisonDialog(QDialog):
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
         self._view: dict[str, object] | None = None
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._follow)
+        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
@@ -98,57 +95,31 @@ class ComparisonDialog(QDialog):
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
-            "column here; one is the baseline that all others are told against. Tick configurations on the left, or "
+            "column here; one is the baseline that all others are compared with. Tick configurations on the left, or "
             "add another session or a file of results.",
             "Add session…",
         )
         self.empty.activated.connect(self.browse)
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(0, 0, 0, 0)
-        ground.setSpacing(0)
-        ground.addWidget(self.bar)
-        ground.addWidget(self.messages)
-        row = QHBoxLayout()
-        row.setSpacing(0)
-        row.addWidget(self._left())
-        divider = QFrame()
-        divider.setProperty("role", "vrule")
-        row.addWidget(divider)
-        row.addWidget(self._right(), 1)
-        ground.addLayout(row, 1)
+        row = beside(self._left(), in_role(QFrame(), "vrule"), (self._right(), 1), spacing=0)
+        stacked(self.bar, self.messages, (row, 1), on=self, spacing=0)
 
     def _left(self) -> QWidget:
-        side = QFrame()
-        side.setProperty("role", "panel")
+        side = in_role(QFrame(), "panel")
         side.setFixedWidth(LIST_PX)
-        column = QVBoxLayout(side)
-        column.setContentsMargins(0, GRID, 0, GRID)
-        column.setSpacing(GRID // 2)
         head = section_head("Configurations")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        self.add = QPushButton("Add session…")
-        self.add.setProperty("role", "link")
+        self.add = in_role(QPushButton("Add session…"), "link")
         self.add.setToolTip("Compare with another session, or with results of earlier scripts (.json)")
         self.add.setContentsMargins(2 * GRID, 0, 0, 0)
         self.add.clicked.connect(self.browse)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        foot.addWidget(self.add)
-        foot.addStretch(1)
-        column.addWidget(head)
-        column.addWidget(self.configurations, 1)
-        column.addLayout(foot)
+        foot = beside(self.add, None, margins=(2 * GRID, 0, 2 * GRID, 0))
+        stacked(head, (self.configurations, 1), foot, on=side, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
         return side
 
     def _right(self) -> QWidget:
-        right = QFrame()
-        right.setProperty("role", "panel")
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, GRID)
-        column.setSpacing(0)
+        right = in_role(QFrame(), "panel")
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
-        column.addWidget(self.empty)
-        column.addWidget(self.body, 1)
+        stacked(self.empty, (self.body, 1), on=right, margins=(0, 0, 0, GRID), spacing=0)
         return right
 
     def _connect(self) -> None:
@@ -168,23 +139,18 @@ class ComparisonDialog(QDialog):
         self.errand.done.connect(self._show)
         self.shelf.came.connect(self._take_session)
         self.shelf.failed.connect(self._take_failure)
-        self._controller.runs_changed.connect(self._note)
+        self._controller.runs_changed.connect(self._later.note)
         self._controller.session_replaced.connect(self._start_over)
 
     # What is compared.
 
-    def _note(self, _run_ids: object) -> None:
-        if not self._later.isActive():
-            passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-            self._later.start(max(0, INTERVAL_MS - int(passed)))
-
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
         self.book.close_session(OPEN_SESSION)
-        self._note(None)
+        self._later.note()
 
     def _follow(self) -> None:
-        self._age.start()
+        self._later.begin()
         runs = self._controller.runs
         self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
         chosen = [runs[run_id] for run_id in self._selection.runs if run_id in runs]
@@ -194,7 +160,7 @@ class ComparisonDialog(QDialog):
     def _fill(self) -> None:
         """Shows the choice as it is now; figures over many runs follow when they are worked out."""
         self.configurations.show_book(self.book)
-        listed, baseline = self.book.columns, self.book.baseline_index
+        listed, baseline = self.book.configurations, self.book.baseline_index
         self.body.setVisible(bool(listed))
         self.empty.setVisible(not listed)
         self.bar.set_has_columns(bool(listed))
@@ -204,13 +170,13 @@ class ComparisonDialog(QDialog):
         self._key = key
         if not listed:
             self.errand.forget()
-            self._show(Sheet())
+            self._show(ComparisonSheet())
             return
         basis, sessions, only = self.book.basis, dict(self.book.sessions), self.book.differences_only
         self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
 
     def _show(self, found: object) -> None:
-        if isinstance(found, Sheet):
+        if isinstance(found, ComparisonSheet):
             self.body.show_sheet(found)
 
     def _take_basis(self, basis: str) -> None:
@@ -222,12 +188,12 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def _toggle(self, place: object) -> None:
-        if isinstance(place, Place):
+        if isinstance(place, ConfigurationPlace):
             self.book.toggle(place)
             self._fill()
 
-    def _place(self, index: int) -> Place:
-        return place_of(self.book.columns[index])
+    def _place(self, index: int) -> ConfigurationPlace:
+        return place_of(self.book.configurations[index])
 
     def _choose_baseline(self, index: int) -> None:
         self.book.choose_baseline(self._place(index))
@@ -243,7 +209,7 @@ class ComparisonDialog(QDialog):
     def _offer(self, index: int, at: QPoint) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        last = len(self.book.columns) - 1
+        last = len(self.book.configurations) - 1
         for text, work, is_possible in (
             ("Make this the baseline  Enter", partial(self._choose_baseline, index), True),
             ("Move left  Ctrl+←", partial(self._move, index, index - 1), index > 0),
@@ -336,7 +302,7 @@ class ComparisonDialog(QDialog):
     def write(self, key: str, path: Path) -> None:
         """Writes the comparison ("csv", "json") or its runs ("chrome") in the background."""
         book = self.book
-        listed, baseline, basis, only = book.columns, book.baseline_index, book.basis, book.differences_only
+        listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         if key != "chrome" and len(listed) < 2:
             self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
             return

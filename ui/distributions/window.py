@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.view.columns import columns_of
 from ui.distributions.figures import PERCENTILES, Pool, figures, pools, speculative
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_dialog import FollowingDialog
 from ui.widgets.panel_parts import say, section_head, sentence
 from ui.widgets.plots import AcceptancePlot, Curve, LatencyPlot
-
-"""The plots change at most this often while a run goes on."""
 
 _TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
 _TOGETHER = (
@@ -33,21 +30,14 @@ _NO_ROUNDS = "The first verified round fills this."
 class DistributionsDialog(FollowingDialog):
     """Follows the window's two columns and the runs in them. Does not block the window."""
 
-    def __init__(
-        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(controller, selection, themes, parent)
-        self._key: object = None
-        self.setWindowTitle("Distributions")
-        self.setMinimumSize(480, 420)
-        self.resize(680, 660)
-        self._make_views(themes)
-        self.follow()
+    heading = "Distributions"
+    _key: object = None
 
-    def _make_views(self, themes: ThemeHolder) -> None:
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Its parts."""
         self.empty = EmptyState(
             "No distributions yet",
-            "How long each token took, and which drafted tokens were accepted, stand here. Run a sample, or choose a "
+            "How long each token took, and which drafted tokens were accepted, appear here. Run a sample, or choose a "
             "run on the left of the window.",
         )
         self.table = FigureTable(themes)
@@ -57,21 +47,19 @@ class DistributionsDialog(FollowingDialog):
         self.acceptance = AcceptancePlot(themes)
         self.acceptance_caption = sentence("small")
         self.body = QWidget()
-        column = QVBoxLayout(self.body)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(section_head("Time per token"))
-        column.addWidget(self.table)
-        column.addWidget(self.times, 3)
-        column.addWidget(self.times_caption)
-        column.addSpacing(GRID)
-        column.addWidget(section_head("Accepted drafts by position"))
-        column.addWidget(self.acceptance, 2)
-        column.addWidget(self.acceptance_caption)
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        ground.addWidget(self.empty)
-        ground.addWidget(self.body, 1)
+        stacked(
+            section_head("Time per token"),
+            self.table,
+            (self.times, 3),
+            self.times_caption,
+            GRID,
+            section_head("Accepted drafts by position"),
+            (self.acceptance, 2),
+            self.acceptance_caption,
+            on=self.body,
+            spacing=GRID // 2,
+        )
+        stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
 
     def show_runs(self) -> None:
         """Shows the columns as they are now; cheap when nothing happened to them."""

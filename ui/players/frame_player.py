@@ -19,6 +19,7 @@ from ui.players.picture_feed import FeedState, PictureFeed, PictureSource, Playe
 from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.drawn import Drawn
 
 INPUT_PX = 108
 """Height of a player beside the frames of a run."""
@@ -31,7 +32,7 @@ _ASPECT = 4 / 3
 """Of most cameras; wider pictures are drawn smaller."""
 
 
-class FramePlayer(QWidget):
+class FramePlayer(Drawn):
     """One input. Event and video players differ in how their file is opened.
 
     Signals:
@@ -48,8 +49,7 @@ class FramePlayer(QWidget):
         what: str,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._clock = clock
         self._open_source = open_source
         self._what = what
@@ -68,7 +68,6 @@ class FramePlayer(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
         self.setAccessibleName(f"{what} player")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        themes.changed.connect(self._redraw)
         clock.position_changed.connect(self._seek)
         clock.changed.connect(self._note_clock)
 
@@ -300,6 +299,3 @@ class FramePlayer(QWidget):
         painter.fillRect(band, theme.alpha(theme.panel, 0.88))
         painter.setPen(theme.text)
         painter.drawText(band.adjusted(6, 3, -6, -3), flags, text)
-
-    def _redraw(self) -> None:
-        self.update()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.records import DRAFT
 from ui.players.frame_pictures import FramePictures
 from ui.players.play_clock import PlayClock
 from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.drawn import Drawn
 
 GAP = 4.0
 LABEL = 14.0
@@ -41,19 +42,17 @@ def best_grid(count: int, aspect: float, width: float, height: float) -> Grid:
     return best
 
 
-class FrameStrip(QWidget):
+class FrameStrip(Drawn):
     """Small pictures in reading order; the one the players stand at is framed."""
 
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._clock = clock
         self._pictures: FramePictures | None = None
         self._current: int | None = None
         self._lack = ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Frames the model saw")
-        themes.changed.connect(self._redraw)
         clock.position_changed.connect(self._follow)
 
     def sizeHint(self) -> QSize:
@@ -149,22 +148,15 @@ class FrameStrip(QWidget):
             self._clock.set_playing(False)
             self._clock.seek(self._pictures.moment_us(moment))
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            index = self.index_at(event.pos())
-            if index is None or self._pictures is None:
-                QToolTip.hideText()
-            else:
-                record = self._pictures.records[index]
-                QToolTip.showText(event.globalPos(), f"frame {index + 1} · {record.label}", self)
-            return True
-        return super().event(event)
+    def tip_at(self, point: QPoint) -> str:
+        """The frame's number and time."""
+        index = self.index_at(point)
+        if index is None or self._pictures is None:
+            return ""
+        return f"frame {index + 1} · {self._pictures.records[index].label}"
 
     def _follow(self, position_us: int) -> None:
         current = None if self._pictures is None else self._pictures.index_at(position_us)
         if current != self._current:
             self._current = current
             self.update()
-
-    def _redraw(self) -> None:
-        self.update()

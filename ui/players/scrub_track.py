@@ -5,15 +5,16 @@ The moments each model was shown stand above and below the rails, the position a
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.players.clip_range import ClipRange, moment_words
 from ui.players.frame_pictures import FramePictures
 from ui.players.play_clock import PlayClock
 from ui.players.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
 from ui.style.theme import Theme, ThemeHolder
+from ui.widgets.drawn import Drawn
 
 HEIGHT = 28
 _CLIP_BOTTOM = 10.0
@@ -24,7 +25,7 @@ _STEP_SHARE = 50
 _FINE_US = 10_000
 
 
-class ScrubTrack(QWidget):
+class ScrubTrack(Drawn):
     """Position and clip by mouse and keyboard.
 
     Signals:
@@ -34,8 +35,7 @@ class ScrubTrack(QWidget):
     clip_changed = Signal(object)
 
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._clock = clock
         self._moments: tuple[FramePictures | None, FramePictures | None] = (None, None)
         self.clip = ClipRange()
@@ -49,7 +49,6 @@ class ScrubTrack(QWidget):
         self.setAccessibleName("Position in the recording, and the part to run")
         clock.position_changed.connect(self._redraw)
         clock.changed.connect(self._redraw)
-        themes.changed.connect(self._redraw)
 
     def sizeHint(self) -> QSize:
         return QSize(200, HEIGHT)
@@ -206,15 +205,9 @@ class ScrubTrack(QWidget):
             self.update()
             self.clip_changed.emit(clip)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.tip(event.pos().y()), self)
-            return True
-        return super().event(event)
-
-    def tip(self, y: float) -> str:
+    def tip_at(self, point: QPoint) -> str:
         """What is under the pointer: the part to run on top, the inputs below."""
-        if y <= _CLIP_BOTTOM:
+        if point.y() <= _CLIP_BOTTOM:
             if not self.is_editable:
                 return f"The run took {self.clip.words}" if not self.clip.is_all else ""
             return (
@@ -228,6 +221,3 @@ class ScrubTrack(QWidget):
         if overlap is not None:
             lines.append(f"both: {moment_words(overlap[0])} to {moment_words(overlap[1])}")
         return "\n".join(lines)
-
-    def _redraw(self, *_: object) -> None:
-        self.update()

@@ -7,13 +7,14 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QMenu, QToolButton, QWidget
 
 from ui.players.clip_range import PRESETS_US, ClipRange, duration_words
 from ui.players.play_clock import PlayClock
 from ui.players.scrub_track import ScrubTrack
 from ui.style.icons import SIZE, icon
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
 
 _RATE_TEXTS = {1.0: "1×", 0.25: "¼×", 0.1: "⅒×"}
 _CLIP_PX = 132
@@ -24,7 +25,7 @@ class Scrubber(QWidget):
 
     Signals:
         clip_changed(object): the person chose another part of the sample; a ClipRange.
-        cut_asked(int): the sample is to be cut into clips of so many µs.
+        cut_asked(int): the sample is to be cut into clips of this length in µs.
     """
 
     clip_changed = Signal(object)
@@ -39,19 +40,14 @@ class Scrubber(QWidget):
         self.track.clip_changed.connect(self.clip_changed)
         self._play = _quiet_button("Play or pause both inputs")
         self._play.clicked.connect(self._toggle)
-        self._time = QLabel()
-        self._time.setProperty("role", "small")
+        self._time = in_role(QLabel(), "small")
         self._time.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._time.setFixedWidth(104)
         self._make_clip_button()
         self._rate = _quiet_button("Playing speed")
         self._rate.setFixedWidth(36)
         self._rate.clicked.connect(clock.next_rate)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        for widget in (self._play, self.track, self._time, self._rate, self.clip_button):
-            row.addWidget(widget)
+        beside(self._play, self.track, self._time, self._rate, self.clip_button, on=self, spacing=GRID)
         clock.position_changed.connect(self._show_time)
         clock.changed.connect(self._show_state)
         themes.changed.connect(self._show_state)
@@ -145,8 +141,7 @@ class Scrubber(QWidget):
 
 
 def _quiet_button(tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setProperty("role", "quiet")
+    button = in_role(QToolButton(), "quiet")
     button.setToolTip(tip)
     button.setAccessibleName(tip)
     button.setFixedHeight(24)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, QTimer
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.view.columns import columns_of
-from ui.runs.run_details import Section, range_sections, span_sections, token_sections
+from ui.runs.run_details import DetailSection, range_sections, span_sections, token_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head, sentence
 
 INTERVAL_MS = 250
@@ -30,39 +31,29 @@ class Inspector(QWidget):
         self._controller = controller
         self._themes = themes
         self._latest = ""
-        self._sections: list[Section] = []
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._sections: list[DetailSection] = []
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID // 2)
         self._head = section_head("Selection")
         self._empty = EmptyState(
             "Nothing selected",
             "Click a stage, a part of one or a token to see its times, shapes and bytes here; drag over the time "
             "axis for a range.",
         )
-        self._column.addWidget(self._head)
-        self._column.addWidget(self._empty)
+        self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.span_changed.connect(self._note_span)
         selection.token_changed.connect(self._note_token)
         selection.time_range_changed.connect(self._note_range)
         selection.runs_changed.connect(self._fill)
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[DetailSection]:
         """What is shown."""
         return list(self._sections)
 
     def refresh(self) -> None:
         """Follows a run that goes on; at most four times a second."""
-        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
-            self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+        self._later.follow()
 
     def _note_span(self, value: object) -> None:
         self._note("span", value)
@@ -85,7 +76,7 @@ class Inspector(QWidget):
             self._latest = next((name for name, held in chosen.items() if held is not None), "")
         self._fill()
 
-    def _found(self) -> list[Section]:
+    def _found(self) -> list[DetailSection]:
         selection, controller = self._selection, self._controller
         if self._latest == "span" and selection.span is not None:
             run = controller.run(selection.span.run_id)
@@ -99,7 +90,7 @@ class Inspector(QWidget):
         return summary_sections(*columns_of(controller.runs, selection.runs))
 
     def _fill(self, *_: object) -> None:
-        self._age.start()
+        self._later.begin()
         sections = self._found()
         if sections == self._sections and self._parts:
             return
@@ -126,7 +117,7 @@ class Inspector(QWidget):
         self._parts.append((head, table, note))
 
 
-def _show(section: Section, head: QLabel, table: FigureTable, note: QLabel) -> None:
+def _show(section: DetailSection, head: QLabel, table: FigureTable, note: QLabel) -> None:
     head.setText(section.head.upper())
     note.setText(section.note)
     note.setContentsMargins(0, 0 if section.head else GRID, 0, 0)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.metrics.configurations.settings_text import difference_sentence
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
 
 MANY_RUNS = 100
@@ -35,13 +37,10 @@ class ComparisonPanel(QWidget):
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._pair: tuple[Column | None, Column | None] = (None, None)
+        self._pair: tuple[ShownModel | None, ShownModel | None] = (None, None)
         self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.errand = NewestErrand("evprof-comparison", self)
         self.errand.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
@@ -56,29 +55,19 @@ class ComparisonPanel(QWidget):
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
-            "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
+            "Both models' tokens, stage times, rates and memory appear here side by side. Run side by side, or choose "
             "a run on the left.",
         )
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        self.more = QPushButton("More…")
-        self.more.setProperty("role", "link")
+        self.more = in_role(QPushButton("More…"), "link")
         self.more.setCursor(Qt.CursorShape.PointingHandCursor)
         self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
         self.more.clicked.connect(self.more_asked)
-        head = QHBoxLayout()
-        head.addWidget(section_head("Comparison"))
-        head.addStretch(1)
-        head.addWidget(self.more)
-        column.addLayout(head)
+        head = beside(section_head("Comparison"), None, self.more)
         lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
-        parts = (self.basis, self._empty, *lines)
-        for widget in parts:
-            column.addWidget(widget)
+        stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
-    def show_columns(self, a: Column | None, b: Column | None, cells: figures.Cells = figures.NO_CELLS) -> None:
+    def show_columns(self, a: ShownModel | None, b: ShownModel | None, cells: figures.Cells = figures.NO_CELLS) -> None:
         """Compares another pair, or all runs of the cells it stands for."""
         if (a, b) == self._pair and _key(cells) == _key(self._cells):
             self.refresh()
@@ -92,15 +81,14 @@ class ComparisonPanel(QWidget):
         versions = tuple(column.run.version for column in self._pair if column)
         if versions == self._versions:
             return
-        is_over = all(column.run.info.is_over for column in self._pair if column)
-        if is_over or not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
+        if all(column.run.info.is_over for column in self._pair if column):
             self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+        else:
+            self._later.follow()
 
     def _fill(self, *_: object) -> None:
         a, b = self._pair
-        self._age.start()
+        self._later.begin()
         self._versions = tuple(column.run.version for column in (a, b) if column)
         excuse = figures.left_out(a, b)
         has_figures = (a is not None or b is not None) and not excuse
@@ -136,15 +124,15 @@ class ComparisonPanel(QWidget):
 class _Answer(NamedTuple):
     """Figures and sentences, and whose they are."""
 
-    a: Column | None
-    b: Column | None
+    a: ShownModel | None
+    b: ShownModel | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
     generation: str
     match: str
 
 
-def _answer(a: Column | None, b: Column | None, cells: figures.Cells, basis: str) -> _Answer:
+def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
     rows = figures.compare(a, b, basis, cells)
     return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, RunEntries, RunEntry
@@ -13,8 +13,10 @@ from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
@@ -35,12 +37,9 @@ class RunList(QWidget):
         self._selection = selection
         self._controller = controller
         self._entries = RunEntries()
-        self._lines: dict[int, tuple[RunEntry, Line]] = {}
+        self._lines: dict[int, tuple[RunEntry, ListLine]] = {}
         self._opened: set[str] = set()
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
         self._empty = EmptyState(
@@ -49,12 +48,7 @@ class RunList(QWidget):
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Runs in this session")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID // 2)
-        column.addWidget(head)
-        column.addWidget(self._empty)
-        column.addWidget(self.list, 1)
+        stacked(head, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         self.list.menu_asked.connect(self._offer)
         self.list.fold_asked.connect(self._fold)
@@ -64,13 +58,10 @@ class RunList(QWidget):
 
     def refresh(self) -> None:
         """Notes that runs have changed; the list follows a few times a second."""
-        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
-            self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS)
+        self._later.follow()
 
     def _fill(self, *_: object) -> None:
-        self._age.start()
+        self._later.begin()
         found = self._entries.lines(self._controller.runs, self._opened)
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
         self.list.setVisible(bool(found))
@@ -86,7 +77,7 @@ class RunList(QWidget):
         near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
-    def _line(self, entry: RunEntry) -> Line:
+    def _line(self, entry: RunEntry) -> ListLine:
         known = self._lines.get(id(entry))
         if known is None or known[0] is not entry:
             if len(self._lines) > _MOST_KEPT:
@@ -131,8 +122,8 @@ class RunList(QWidget):
         self._selection.set_runs(*((run_id, b) if side == 0 else (a, run_id)))
 
 
-def _line(entry: RunEntry) -> Line:
-    return Line(
+def _line(entry: RunEntry) -> ListLine:
+    return ListLine(
         entry.key,
         entry.title,
         entry.outcome,

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QElapsedTimer, Qt, Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
-from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, Ceiling, acceptance, ceiling_of
+from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, AcceptanceCeiling, acceptance, ceiling_of
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import NOTHING
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import ToneLabel, section_head
 
@@ -42,12 +43,9 @@ class SpeculationPanel(QWidget):
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
+        column = stacked(on=self, spacing=GRID // 2)
         self.head = section_head(_HEAD)
-        self.clinic = QPushButton("Acceptance clinic…")
-        self.clinic.setProperty("role", "link")
+        self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
         self.clinic.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clinic.setToolTip("Every definition of acceptance, why drafts failed, and break-even (Ctrl+Shift+A)")
         self.clinic.clicked.connect(self.clinic_asked)
@@ -90,7 +88,7 @@ class SpeculationPanel(QWidget):
         return "good" if payoff.whole.speedup > 1 else "warn"
 
 
-def _rows(counts: Acceptance, ceiling: Ceiling | None) -> list[TableRow]:
+def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRow]:
     rate, length = counts.draft_acceptance_rate, counts.mean_acceptance_length
     hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
     of_window = TableRow(
@@ -122,7 +120,7 @@ def _rows(counts: Acceptance, ceiling: Ceiling | None) -> list[TableRow]:
     ]
 
 
-def _ceiling_tip(ceiling: Ceiling | None) -> str:
+def _ceiling_tip(ceiling: AcceptanceCeiling | None) -> str:
     if ceiling is None:
         return f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to tell."
     low, high = ceiling.interval

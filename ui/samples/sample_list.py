@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from ui.samples.clip_choice import clip_of, identity, sample_name
 from ui.samples.durations import Durations
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import section_head
 
 MOST_LINES = 10
@@ -43,11 +44,7 @@ class SampleList(QWidget):
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Samples")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(GRID // 2)
-        for widget in (head, self._empty, self.list):
-            column.addWidget(widget)
+        stacked(head, self._empty, self.list, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         for sample in samples:
             if all(identity(sample) != identity(entry) for entry in self._samples):
@@ -125,7 +122,7 @@ class SampleList(QWidget):
         self.list.setVisible(bool(lines))
         self._empty.setVisible(not lines)
 
-    def _line(self, sample: Sample) -> Line:
+    def _line(self, sample: Sample) -> ListLine:
         duration = self._durations.known.get(sample)
         paths = [path for path in (sample.events_path, sample.video_path) if path]
         icons = tuple(
@@ -137,7 +134,9 @@ class SampleList(QWidget):
             figure = clip_of(sample, 0).words
             tip = f"{tip}\nClip: {sample.clip_text}"
         is_clip = sample.is_clip
-        return Line(identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip)
+        return ListLine(
+            identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip
+        )
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if identity(entry) == key), None)

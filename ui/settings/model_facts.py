@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ui.settings.model_report import ModelReport
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.layout import rule
 from ui.widgets.panel_parts import ToneLabel, say, sentence
 
 
@@ -21,13 +23,7 @@ class ModelFactsView(QWidget):
         self.reason = sentence()
         self.problem = sentence("bad")
         self._report: ModelReport | None = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID // 2)
-        line = QFrame()
-        line.setProperty("role", "rule")
-        for widget in (line, self.problem, self.table, self.verdict, self.reason):
-            column.addWidget(widget)
+        stacked(rule(), self.problem, self.table, self.verdict, self.reason, on=self, spacing=GRID // 2)
         self.hide()
 
     @property

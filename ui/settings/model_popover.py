@@ -12,11 +12,9 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -34,8 +32,9 @@ from ui.settings.model_report import model_report, pending_report
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import say, section_head, sentence
 
 WIDTH = 344
@@ -84,8 +83,7 @@ class ModelPopover(QFrame):
         self.browse.clicked.connect(self._browse)
         self.clip = _link("", self)
         self.clip.clicked.connect(self._browse_clip)
-        self.no_clip = QToolButton(self)
-        self.no_clip.setProperty("role", "quiet")
+        self.no_clip = in_role(QToolButton(self), "quiet")
         self.no_clip.setFixedSize(2 * GRID, self.clip.sizeHint().height())
         self.no_clip.setStyleSheet("QToolButton { padding: 0; min-height: 0 }")
         self.no_clip.setIcon(icon("close", self._themes.theme))
@@ -112,38 +110,27 @@ class ModelPopover(QFrame):
         return box
 
     def _lay_out(self) -> None:
-        column = self._rows = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, GRID)
-        column.setSpacing(GRID)
         head = section_head(role_name(self._role))
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column.addWidget(head)
-        column.addWidget(self.list)
         lower = QGridLayout()
         lower.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
         lower.setSpacing(GRID)
         lower.addWidget(self.problem, 0, 0, 1, 2)
         lower.addWidget(self.browse, 1, 0, 1, 2)
         if self._role == DRAFT:
-            towers = QHBoxLayout()
-            towers.setSpacing(0)
-            towers.addWidget(self.clip)
-            towers.addStretch(1)
-            towers.addWidget(self.no_clip)
-            lower.addLayout(towers, 2, 0, 1, 2)
+            lower.addLayout(beside(self.clip, None, self.no_clip, spacing=0), 2, 0, 1, 2)
             self._show_clip()
         else:
             self.clip.hide()
             self.no_clip.hide()
         for row, box in enumerate(self.boxes.values(), start=3):
-            label = QLabel(box.accessibleName())
-            label.setProperty("role", "dim")
+            label = in_role(QLabel(box.accessibleName()), "dim")
             label.setBuddy(box)
             lower.addWidget(label, row, 0)
             lower.addWidget(box, row, 1)
         lower.addWidget(self.facts, 3 + len(self.boxes), 0, 1, 2)
         lower.setColumnStretch(1, 1)
-        column.addLayout(lower)
+        self._rows = stacked(head, self.list, lower, on=self, margins=(0, GRID, 0, GRID), spacing=GRID)
         self.setFixedWidth(WIDTH)
 
     def examine_with(self, examiner: Examiner | None, question: Question) -> None:
@@ -212,11 +199,11 @@ class ModelPopover(QFrame):
             if folder not in names and self._fits(folder):
                 offered.append((folder, FOLDER))
                 names.add(folder)
-        lines = [Line(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in offered]
+        lines = [ListLine(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in offered]
         self.list.show_lines(lines, self._choice.name)
 
     def _fit(self) -> None:
-        """As high as its parts; a sentence that wraps needs more than Qt guesses by itself."""
+        """As high as its parts; a sentence that wraps needs more than Qt guesses."""
         self._rows.activate()
         wraps = self._rows.hasHeightForWidth()
         self.setFixedHeight(self._rows.totalHeightForWidth(WIDTH) if wraps else self.sizeHint().height())
@@ -277,6 +264,4 @@ class ModelPopover(QFrame):
 
 
 def _link(text: str, parent: QWidget | None = None) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setProperty("role", "link")
-    return button
+    return in_role(QPushButton(text, parent), "link")

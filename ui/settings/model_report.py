@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.records import DRAFT
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import family_title
 from evprof.view.labels import SHORT_DTYPES
+from ui.run_facts.run_text import mode_name
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
@@ -23,7 +24,7 @@ _NAMES = ("Model", "On disk", "Weights", "KV cache", "Activations", "Needed", "F
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportLine:
     """One line: a name, a figure, and what it is judged to be ("", GOOD, WARN or BAD)."""
 
     name: str
@@ -36,7 +37,7 @@ class Figure:
 class ModelReport:
     """Figures, a verdict with its role, the reason for it, and what is wrong with the checkpoint itself."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[ReportLine, ...]
     verdict: str
     role: str
     reason: str = ""
@@ -45,7 +46,7 @@ class ModelReport:
 
 def pending_report(*, is_held: bool) -> ModelReport:
     """The same lines without figures, while nothing is known."""
-    figures = tuple(Figure(name, PENDING) for name in _NAMES)
+    figures = tuple(ReportLine(name, PENDING) for name in _NAMES)
     return ModelReport(figures, WAITING if is_held else LOOKING, "dim")
 
 
@@ -58,19 +59,19 @@ def model_report(document: dict[str, Any]) -> ModelReport:
     free = fit["free_bytes"][own["device"]]
     verdict, role = _verdict(fit, own)
     if "other_error" in document and role == GOOD:
-        other = "video" if own["role"] == DRAFT else "event"
-        verdict, role = f"Fits alone; the {other} model cannot be looked at.", WARN
+        other = TARGET if own["role"] == DRAFT else DRAFT
+        verdict, role = f"Fits alone; the {_model_of(other)} cannot be looked at.", WARN
     problems = document["problems"]
     more = f" And {len(problems) - 1} more problems." if len(problems) > 2 else ""
     return ModelReport(
         figures=(
-            Figure(_NAMES[0], _content(document), tip=f"{document['parameters']:,} parameters"),
-            Figure(_NAMES[1], _stored(document)),
-            Figure(_NAMES[2], _weights(own)),
-            Figure(_NAMES[3], memory_text(own["kv_bytes"]), tip=_positions(own)),
-            Figure(_NAMES[4], memory_text(own["activation_bytes"]), tip="the largest moment of vision and prefill"),
-            Figure(_NAMES[5], _needed(own), BAD if own["total_bytes"] > free else "", tip=_host(own)),
-            Figure(_NAMES[6], f"{memory_text(free)} on {own['device']}"),
+            ReportLine(_NAMES[0], _content(document), tip=f"{document['parameters']:,} parameters"),
+            ReportLine(_NAMES[1], _stored(document)),
+            ReportLine(_NAMES[2], _weights(own)),
+            ReportLine(_NAMES[3], memory_text(own["kv_bytes"]), tip=_positions(own)),
+            ReportLine(_NAMES[4], memory_text(own["activation_bytes"]), tip="the largest moment of vision and prefill"),
+            ReportLine(_NAMES[5], _needed(own), BAD if own["total_bytes"] > free else "", tip=_host(own)),
+            ReportLine(_NAMES[6], f"{memory_text(free)} on {own['device']}"),
         ),
         verdict=verdict,
         role=role,
@@ -122,7 +123,7 @@ def _positions(model: dict[str, Any]) -> str:
 def _verdict(fit: dict[str, Any], own: dict[str, Any]) -> tuple[str, str]:
     """The verdict on this side's model: another that does not fit is the other side's matter."""
     other = next((model for model in fit["models"] if model["role"] != own["role"]), None)
-    name = "" if other is None else f"the {'event' if other['role'] == DRAFT else 'video'} model"
+    name = "" if other is None else f"the {_model_of(other['role'])}"
     if own["total_bytes"] > fit["free_bytes"][own["device"]]:
         return f"Does not fit on {own['device']}.", BAD
     if fit["placement"] == "both":
@@ -155,6 +156,10 @@ def _warning(fit: dict[str, Any], own: dict[str, Any]) -> str:
     return " ".join(sentence for sentence in fit.get("warnings", ()) if own["name"] in sentence)
 
 
+def _model_of(role: str) -> str:
+    return mode_name(role).lower()
+
+
 def change_text(options: str) -> str:
     """Options of `evprof run` in the words of the window: `--draft-quant int8` is `event model int8`."""
     words = options.split()
@@ -162,11 +167,10 @@ def change_text(options: str) -> str:
 
 
 def _one_change(option: str, value: str) -> str:
-    sides = {"draft": "event model", "target": "video model"}
     side, _, what = option.removeprefix("--").partition("-")
-    if side in sides:
+    if side in (DRAFT, TARGET):
         shown = SHORT_DTYPES.get(value, value)
-        return f"{sides[side]} {f'on {shown}' if what == 'device' else f'in {shown}'}"
+        return f"{_model_of(side)} {f'on {shown}' if what == 'device' else f'in {shown}'}"
     known = {
         "--prefill-chunk": f"prefill in chunks of {value}",
         "--cache": f"KV cache {value}",

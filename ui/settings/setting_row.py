@@ -13,6 +13,7 @@ from evprof.core.vocabulary.setting import Setting
 from ui.settings.controls import highest, lowest, number_of, value_shown
 from ui.settings.drafter_choice import choice_words
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role
 from ui.widgets.choice_box import ChoiceBox
 
 FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
@@ -21,7 +22,7 @@ PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
 """What a mark says of a setting: at its default, not so, not so and the answer may change, set but not in use now."""
 
 
-class Mark(QWidget):
+class SettingMark(QWidget):
     """A dot for a changed setting, a ring for one that is not in use, a wave where the answer may change: told apart
     by shape and colour."""
 
@@ -80,9 +81,8 @@ class SettingRow(QWidget):
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
-        self.mark = Mark(themes)
-        self.name = QLabel(control.name)
-        self.name.setProperty("role", "dim")
+        self.mark = SettingMark(themes)
+        self.name = in_role(QLabel(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
         self.field.setFixedSize(self.field_px, FIELD_HEIGHT)
         self.field.setAccessibleName(control.name)
@@ -166,8 +166,7 @@ class DrafterRow(SettingRow):
         super().__init__(control, themes, parent)
         self._value: Any = None
         # A button and no line of the list: arrow keys and the wheel must not open a dialog in passing.
-        self.browse = QPushButton("Folder of an adapter…")
-        self.browse.setProperty("role", "link")
+        self.browse = in_role(QPushButton("Folder of an adapter…"), "link")
         self.browse.setToolTip(
             "Drafts with an adapter that you trained, or maps caches with one in the mode KV-adapted."
         )

@@ -16,8 +16,10 @@ from evprof.loaders.adapters import read_adapter
 from ui.settings.controls import DRAFTER, columns
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
+from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingMark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.layout import rule
 from ui.widgets.panel_parts import section_head
 
 _LEGEND = (
@@ -44,27 +46,17 @@ class SettingsPopover(QFrame):
         self.form = form
         self._themes = themes
         self.rows: dict[str, SettingRow] = {}
-        beside = QHBoxLayout()
-        beside.setSpacing(2 * GRID)
+        across = beside(spacing=2 * GRID)
         for place, heads in enumerate(columns()):
             if place:
-                line = QFrame()
-                line.setProperty("role", "vrule")
-                beside.addWidget(line)
-            beside.addLayout(self._column(heads))
-        line = QFrame()
-        line.setProperty("role", "rule")
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, GRID)
-        ground.setSpacing(GRID)
-        ground.addLayout(beside)
-        ground.addWidget(line)
-        ground.addLayout(self._footer())
+                line = in_role(QFrame(), "vrule")
+                across.addWidget(line)
+            across.addLayout(self._column(heads))
+        stacked(across, rule(), self._footer(), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()
 
     def _column(self, heads: Sequence[str]) -> QVBoxLayout:
-        column = QVBoxLayout()
-        column.setSpacing(GRID // 2)
+        column = stacked(spacing=GRID // 2)
         groups = ((head, [one for one in self.form.controls.values() if one.head == head]) for head in heads)
         for place, (head, group) in enumerate((head, group) for head, group in groups if group):
             if place:
@@ -88,22 +80,18 @@ class SettingsPopover(QFrame):
         return row
 
     def _footer(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(0)
+        row = beside(spacing=0)
         for state, meaning in _LEGEND:
-            mark = Mark(self._themes)
+            mark = SettingMark(self._themes)
             mark.show_state(state)
-            label = QLabel(meaning)
-            label.setProperty("role", "small")
+            label = in_role(QLabel(meaning), "small")
             row.addWidget(mark)
             row.addWidget(label)
             row.addSpacing(2 * GRID)
-        self.problem = QLabel()
-        self.problem.setProperty("role", "bad")
+        self.problem = in_role(QLabel(), "bad")
         self.problem.setWordWrap(True)
         row.addWidget(self.problem, 1)
-        self.reset = QPushButton("Reset to defaults")
-        self.reset.setProperty("role", "link")
+        self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
         row.addWidget(self.reset)
         return row

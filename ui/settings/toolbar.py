@@ -12,14 +12,11 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLayout,
     QLineEdit,
-    QMenu,
     QPushButton,
     QSpinBox,
-    QToolButton,
     QWidget,
 )
 
@@ -29,10 +26,11 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.run_facts.run_text import mode_name
 from ui.settings.request_form import RequestForm
-from ui.settings.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton
+from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton, ModelButton, SettingsButton, ToolButton
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.input_dialogs import InputDialogs
 
 if TYPE_CHECKING:
@@ -106,19 +104,16 @@ class Toolbar(QFrame):
     # Parts
 
     def _make_inputs(self) -> None:
-        self.events = ToolButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
-        menu = QMenu(self.events)
-        menu.addAction("Event recording…").triggered.connect(self.browse_events)
-        menu.addAction("Folder of event frames…").triggered.connect(self._browse_event_folder)
-        menu.addAction("Sequence: a folder with events and video…").triggered.connect(self.browse_sequence)
-        self.events.setMenu(menu)
-        self.events.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.video = ToolButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
-        menu = QMenu(self.video)
-        menu.addAction("Video…").triggered.connect(self.browse_video)
-        menu.addAction("Folder of pictures…").triggered.connect(self._browse_picture_folder)
-        self.video.setMenu(menu)
-        self.video.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.events = MenuButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
+        self.video = MenuButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
+        for button, text, work in (
+            (self.events, "Event recording…", self.browse_events),
+            (self.events, "Folder of event frames…", self._browse_event_folder),
+            (self.events, "Sequence: a folder with events and video…", self.browse_sequence),
+            (self.video, "Video…", self.browse_video),
+            (self.video, "Folder of pictures…", self._browse_picture_folder),
+        ):
+            button.menu().addAction(text).triggered.connect(work)
 
     def _make_models(self) -> None:
         self._popovers: dict[str, ModelPopover] = {}
@@ -126,7 +121,7 @@ class Toolbar(QFrame):
         for role in (DRAFT, TARGET):
             button = ModelButton(role)
             button.setFixedWidth(156)
-            button.clicked.connect(self._open_draft if role == DRAFT else self._open_target)
+            button.clicked.connect(partial(self._open, role))
             self._models[role] = button
 
     def _make_prompt(self) -> None:
@@ -137,8 +132,7 @@ class Toolbar(QFrame):
         self.prompt.setAcceptDrops(False)  # files that fall on it are the window's, not words
         self.prompt.textEdited.connect(self._take_prompt)
         self.prompt.returnPressed.connect(self.run)
-        self.hint = QLabel()
-        self.hint.setProperty("role", "small")
+        self.hint = in_role(QLabel(), "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _make_running(self) -> None:
@@ -159,8 +153,7 @@ class Toolbar(QFrame):
         self.trace = ToolButton("Trace", "Repeat the run once under torch.profiler, as a run of its own")
         self.trace.setCheckable(True)
         self.trace.setVisible(self._trace_folder is not None)
-        self.run_button = QPushButton("Run")
-        self.run_button.setProperty("role", "primary")
+        self.run_button = in_role(QPushButton("Run"), "primary")
         self.run_button.clicked.connect(self.run)
         self.stop_button = ToolButton("Stop", "End the run and keep what was measured (Ctrl+.)")
         self.stop_button.clicked.connect(self.stop_requested)
@@ -169,28 +162,25 @@ class Toolbar(QFrame):
         self.export.tensorboard_requested.connect(self.tensorboard_requested)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
-        row.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        row.setSpacing(GRID)
-        for part in (self.events, self.video, *self._models.values()):
-            row.addWidget(part)
-        row.addWidget(self.prompt, 1)
-        row.addWidget(self.hint)
-        rest: tuple[QWidget, ...] = (self.mode, self.tokens, self.settings, self.trace)
-        for widget in (*rest, self.run_button, self.stop_button, self.export):
-            row.addWidget(widget)
+        inputs: tuple[Part, ...] = (self.events, self.video, *self._models.values(), (self.prompt, 1), self.hint)
+        running = (self.mode, self.tokens, self.settings, self.trace, self.run_button, self.stop_button, self.export)
+        self._row = beside(*inputs, *running, on=self, margins=(2 * GRID, 0, 2 * GRID, 0), spacing=GRID)
+        self._row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
 
     # What others tell it
+
+    def put_first(self, widget: QWidget) -> None:
+        """Shows a widget of the window's before everything else."""
+        self._row.insertWidget(0, widget)
+        self._row.setContentsMargins(GRID, 0, GRID + 4, 0)
 
     def popover(self, role: str) -> ModelPopover:
         """The popover that chooses the model of a role; made when it is first asked for."""
         if role not in self._popovers:
             from ui.settings.model_popover import ModelPopover
 
-            choice = self.form.draft if role == DRAFT else self.form.target
-            made = ModelPopover(role, choice, self._recent, self._themes, self)
-            made.chosen.connect(self._take_draft if role == DRAFT else self._take_target)
+            made = ModelPopover(role, getattr(self.form, role), self._recent, self._themes, self)
+            made.chosen.connect(partial(self._take_model, role))
             made.examine_with(self.examiner, lambda: self._beside(role))
             self._popovers[role] = made
         return self._popovers[role]
@@ -320,11 +310,8 @@ class Toolbar(QFrame):
         self._show_state()
         self.sample_opened.emit(sample)
 
-    def _open_draft(self) -> None:
-        self.popover(DRAFT).open_below(self._models[DRAFT])
-
-    def _open_target(self) -> None:
-        self.popover(TARGET).open_below(self._models[TARGET])
+    def _open(self, role: str, _: bool = False) -> None:
+        self.popover(role).open_below(self._models[role])
 
     def open_settings(self) -> None:
         """Shows everything that can be set, below its button or, where that made room, below Run."""
@@ -333,12 +320,8 @@ class Toolbar(QFrame):
     def _remember_settings(self) -> None:
         self._recent.note_settings(self.form.settings)
 
-    def _take_draft(self, choice: ModelChoice) -> None:
-        self.form.draft = choice
-        self._show_state()
-
-    def _take_target(self, choice: ModelChoice) -> None:
-        self.form.target = choice
+    def _take_model(self, role: str, choice: ModelChoice) -> None:
+        setattr(self.form, role, choice)
         self._show_state()
 
     def _take_prompt(self, text: str) -> None:
@@ -357,8 +340,8 @@ class Toolbar(QFrame):
         self.settings.show_form(form)
         self.hint.setText("" if self._is_busy else problem)
         self.hint.setVisible(bool(self.hint.text()))
-        for role, choice in ((DRAFT, form.draft), (TARGET, form.target)):
-            self._models[role].show_choice(choice)
+        for role, model in self._models.items():
+            model.show_choice(getattr(form, role))
         for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
             if path is not None:
                 button.setToolTip(path)
@@ -393,8 +376,8 @@ class Toolbar(QFrame):
         )
         for button in (self.events, self.video, self.trace, self.stop_button, self.export):
             button.setToolButtonStyle(plain)
-        for role, choice in ((DRAFT, self.form.draft), (TARGET, self.form.target)):
-            room = next(room for least, room in _MODEL_WIDTHS if width >= least)
-            self._models[role].show_choice(choice, room)
+        room = next(room for least, room in _MODEL_WIDTHS if width >= least)
+        for role, model in self._models.items():
+            model.show_choice(getattr(self.form, role), room)
         self.tokens.setVisible(width >= TIGHT_BELOW)
         self.settings.setVisible(width >= TIGHT_BELOW)

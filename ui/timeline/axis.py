@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Scene
+from ui.timeline.scene import GUTTER_PX, TimelineScene
+from ui.widgets.boxes import beside
 
 HEIGHT_PX = 30
 
@@ -16,7 +17,7 @@ HEIGHT_PX = 30
 class AxisHead(QWidget):
     """Time ticks over the lanes. `chip` is the button "Follow" (live) or "Fit"; the TimelineView wires it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TimelineScene) -> None:
         super().__init__()
         self.scene = scene
         self.pointer_ns: int | None = None
@@ -27,10 +28,7 @@ class AxisHead(QWidget):
         self.chip.setProperty("role", "chip")
         self.chip.setCursor(Qt.CursorShape.PointingHandCursor)
         self.chip.hide()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 8, 0)
-        row.addStretch(1)
-        row.addWidget(self.chip)
+        beside(None, self.chip, on=self, margins=(0, 0, 8, 0))
 
     def sizeHint(self) -> QSize:
         """As wide as it may be."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from evprof.core.records import STAGES
 from ui.style.theme import GRID, SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Scene
+from ui.timeline.scene import GUTTER_PX, TimelineScene
+from ui.widgets.boxes import beside, in_role, stacked
 
 _NAME_PX = 320
 """Longer names of samples are shortened."""
@@ -19,7 +20,7 @@ _SHARES = (
 )
 
 
-class EmptyState(QWidget):
+class EmptyTimeline(QWidget):
     """A faint picture of what a run will look like, with words over it.
 
     Signals:
@@ -28,33 +29,26 @@ class EmptyState(QWidget):
 
     run_requested = Signal()
 
-    def __init__(self, scene: Scene, parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
-        title = QLabel("Nothing has been measured yet")
-        title.setProperty("role", "title")
-        words = QLabel(
-            "A run draws itself here while it happens: the five stages of both models on one time axis,\n"
-            "draft tokens accepted and rejected, time per token, KV cache and memory."
+        title = in_role(QLabel("Nothing has been measured yet"), "title")
+        words = in_role(
+            QLabel(
+                "A run draws itself here while it happens: the five stages of both models on one time axis,\n"
+                "draft tokens accepted and rejected, time per token, KV cache and memory."
+            ),
+            "dim",
         )
-        words.setProperty("role", "dim")
         words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.button = QPushButton("Run")
-        self.button.setProperty("role", "primary")
+        self.button = in_role(QPushButton("Run"), "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.clicked.connect(self.run_requested)
-        hint = QLabel("or drop recordings, videos or a folder with both onto the window")
-        hint.setProperty("role", "small")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GUTTER_PX + GRID, 0, GRID, GRID)
-        column.setSpacing(GRID)
+        hint = in_role(QLabel("or drop recordings, videos or a folder with both onto the window"), "small")
+        column = stacked(on=self, margins=(GUTTER_PX + GRID, 0, GRID, GRID), spacing=GRID)
         column.addStretch(3)
         for widget in (title, words, self.button, hint):
-            row = QHBoxLayout()
-            row.addStretch(1)
-            row.addWidget(widget)
-            row.addStretch(1)
-            column.addLayout(row)
+            column.addLayout(beside(None, widget, None))
             if widget is words:
                 column.addSpacing(GRID)
         column.addStretch(2)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ui.timeline.lane import Lane
 from ui.timeline.overlay import HoverCard, Overlay
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.widgets.boxes import stacked
 
 DRAG_BEGINS_PX = 4.0
 WHEEL_STEP = 1.0016
@@ -36,16 +37,12 @@ class LaneStack(QWidget):
     double_clicked = Signal(object)
     resized = Signal()
 
-    def __init__(self, scene: Scene, lanes: list[Lane], card_parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget) -> None:
         super().__init__()
         self.scene = scene
         self.lanes = lanes
         self.setMouseTracking(True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for lane in lanes:
-            column.addWidget(lane, lane.lane_height_px if lane.grows else 0)
+        stacked(*((lane, lane.lane_height_px if lane.grows else 0) for lane in lanes), on=self, spacing=0)
         self.overlay = Overlay(scene, self)
         self.card = HoverCard(scene, card_parent)
         self._pressed_at: QPointF | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.view.columns import columns_of
@@ -17,7 +17,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
-from ui.timeline.empty_state import EmptyState
+from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.keys import cross_key
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
@@ -25,11 +25,12 @@ from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.round_lane import RoundLane
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
+from ui.widgets.boxes import stacked
 
 MANY_ROWS = 5_000
-"""From so many tokens and parts on, lanes take turns at being repainted live."""
+"""From this many tokens and parts on, lanes take turns at being repainted live."""
 
 _GLIDE_MS = 16
 _ZOOM_PER_FRAME = 1.06
@@ -52,7 +53,7 @@ class TimelineView(QWidget):
         self.controller = controller
         self.selection = selection
         self._clock = clock
-        self.scene = Scene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
+        self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets()
         self._held_keys: set[str] = set()
         self._glide = QTimer(self)
@@ -94,14 +95,9 @@ class TimelineView(QWidget):
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
-        self.empty = EmptyState(self.scene, self)
+        self.empty = EmptyTimeline(self.scene, self)
         self.empty.run_requested.connect(self.run_requested)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.head)
-        column.addWidget(self.scroll_area, 1)
-        column.addWidget(self.empty, 1)
+        stacked(self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
         self.stack.zoomed.connect(self.zoom)
         self.stack.panned.connect(self.pan)
         self.stack.pointer_moved.connect(self._point)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
 from ui.training.curves import TrainingCurve, training_curves
 from ui.training.plot import TrainingPlot
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import section_head, sentence
 
 _EMPTY = (
-    "Here stand loss and validation of each adapter by step, and the step that was kept. A training writes them where "
-    "it is asked to: evprof adapter train … --session trained.evprof; open that session here."
+    "Loss and validation of each adapter by step, and the step that was kept, appear here. A training writes "
+    "them where it is asked to: evprof adapter train … --session trained.evprof; open that session here."
 )
 _CAPTION = "Grey: loss on the examples trained on. Blue: loss on those kept aside. Green: the step that was kept."
 
@@ -35,8 +36,7 @@ class TrainingDialog(QDialog):
         self.choice = ChoiceBox(themes)
         self.choice.setAccessibleName("Adapter")
         self.choice.setToolTip("Which training is shown.")
-        self.title = QLabel()
-        self.title.setProperty("role", "title")
+        self.title = in_role(QLabel(), "title")
         self.plot = TrainingPlot(themes)
         self.summary = sentence("")
         self.caption = sentence("small")
@@ -49,24 +49,12 @@ class TrainingDialog(QDialog):
         self.refill()
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(2 * GRID)
-        head.addWidget(self.title)
-        head.addWidget(self.choice)
-        head.addStretch(1)
+        head = beside(self.title, self.choice, None, spacing=2 * GRID)
         self.body = QWidget()
-        column = QVBoxLayout(self.body)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self.summary)
-        column.addWidget(section_head("Loss by step"))
-        column.addWidget(self.plot, 1)
-        column.addWidget(self.caption)
-        ground = QVBoxLayout(self)
-        ground.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        ground.addWidget(self.empty)
-        ground.addWidget(self.body, 1)
+        stacked(
+            head, self.summary, section_head("Loss by step"), (self.plot, 1), self.caption, on=self.body, spacing=GRID
+        )
+        stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
 
     def refill(self, *_: object) -> None:
         """Takes what the open session says; the newest training is shown first."""

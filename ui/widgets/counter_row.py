@@ -7,17 +7,16 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.drawn import Drawn
 
 
-class CounterRow(QWidget):
+class CounterRow(Drawn):
     """Figures above their names, one quarter of the width each (for four)."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._entries: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        themes.changed.connect(self._redraw)
 
     @property
     def entries(self) -> list[tuple[str, str]]:
@@ -51,6 +50,3 @@ class CounterRow(QWidget):
             painter.setPen(theme.text_dim)
             label = QFontMetricsF(name_font).elidedText(name, Qt.TextElideMode.ElideRight, box.width() - shift)
             painter.drawText(box.adjusted(shift, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, label)
-
-    def _redraw(self) -> None:
-        self.update()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from ui.style.theme import GRID
+from ui.widgets.boxes import in_role, stacked
 
 
 class EmptyState(QWidget):
@@ -19,15 +20,12 @@ class EmptyState(QWidget):
 
     def __init__(self, heading: str, sentence: str, action: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GRID, 0, GRID)
-        column.setSpacing(GRID // 2)
+        column = stacked(on=self, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
         self._heading, self._sentence = _label(heading, "title"), _label(sentence, "dim")
         column.addWidget(self._heading)
         column.addWidget(self._sentence)
         if action:
-            button = QPushButton(action)
-            button.setProperty("role", "link")
+            button = in_role(QPushButton(action), "link")
             button.setCursor(Qt.CursorShape.PointingHandCursor)
             button.clicked.connect(self.activated)
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
@@ -40,7 +38,6 @@ class EmptyState(QWidget):
 
 
 def _label(text: str, role: str) -> QLabel:
-    label = QLabel(text)
-    label.setProperty("role", role)
+    label = in_role(QLabel(text), role)
     label.setWordWrap(True)
     return label

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
     QGuiApplication,
-    QHelpEvent,
     QKeyEvent,
     QKeySequence,
     QPainter,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.widgets.drawn import Drawn
 from ui.widgets.stage_fill import paint_swatch
 
 ROW = 24
@@ -56,20 +56,18 @@ def _color(role: str, theme: Theme) -> QColor:
     return known.get(role, theme.text)
 
 
-class FigureTable(QWidget):
+class FigureTable(Drawn):
     """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
         """`least_px` is the width of columns whose cells need less, so that tables below one another are in line."""
-        super().__init__(parent)
-        self._themes = themes
+        super().__init__(themes, parent)
         self._least_px = least_px
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
         self._widths = _Widths()
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        themes.changed.connect(self._redraw)
 
     @property
     def rows(self) -> list[TableRow]:
@@ -180,22 +178,13 @@ class FigureTable(QWidget):
             right -= rounded + _GAP
         return boxes[::-1]
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            index = event.pos().y() // ROW - bool(self._heads)
-            tip = self._rows[index].tip if 0 <= index < len(self._rows) else ""
-            if tip:
-                QToolTip.showText(event.globalPos(), tip, self)
-            else:
-                QToolTip.hideText()
-            return True
-        return super().event(event)
+    def tip_at(self, point: QPoint) -> str:
+        """The row's tip."""
+        index = point.y() // ROW - bool(self._heads)
+        return self._rows[index].tip if 0 <= index < len(self._rows) else ""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.as_text())
         else:
             super().keyPressEvent(event)
-
-    def _redraw(self) -> None:
-        self.update()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QSplitter, QWidget
 
 from ui.style.theme import GRID
+from ui.widgets.boxes import in_role, stacked
 
 LEFT_PX, RIGHT_PX = 208, 304
 """First widths of the side panels in logical px."""
@@ -13,12 +14,11 @@ LEFT_PX, RIGHT_PX = 208, 304
 
 def side_panel(*parts: QWidget, grows: QWidget | None = None, margin: int = GRID + 4) -> QScrollArea:
     """Parts above one another on panel ground; scrolls downwards, never sideways. `grows` takes the room left."""
-    ground = QWidget()
-    ground.setProperty("role", "panel")
+    ground = in_role(QWidget(), "panel")
     ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-    column = QVBoxLayout(ground)
-    column.setContentsMargins(margin, GRID if margin else 0, margin, GRID)
-    column.setSpacing(2 * GRID if margin else GRID)
+    column = stacked(
+        on=ground, margins=(margin, GRID if margin else 0, margin, GRID), spacing=2 * GRID if margin else GRID
+    )
     for place, part in enumerate(parts):
         if place:
             line = rule()
@@ -53,9 +53,7 @@ class _Follower(QObject):
 
 def rule() -> QFrame:
     """A thin line."""
-    line = QFrame()
-    line.setProperty("role", "rule")
-    return line
+    return in_role(QFrame(), "rule")
 
 
 class Body(QSplitter):

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
 
 READING_MS = 8000
 """How long information stays; warnings and failures stay until they are dismissed."""
@@ -44,22 +45,16 @@ class MessageBar(QFrame):
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._more = QLabel()
-        self._more.setProperty("role", "small")
-        self._action = QPushButton()
-        self._action.setProperty("role", "link")
+        self._more = in_role(QLabel(), "small")
+        self._action = in_role(QPushButton(), "link")
         self._action.clicked.connect(self.act)
-        self._dismiss = QToolButton()
-        self._dismiss.setProperty("role", "quiet")
+        self._dismiss = in_role(QToolButton(), "quiet")
         self._dismiss.setIconSize(QSize(SIZE, SIZE))
         self._dismiss.setToolTip("Dismiss (Esc)")
         self._dismiss.setAccessibleName("Dismiss")
         self._dismiss.clicked.connect(self.dismiss)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * GRID, GRID // 2, GRID, GRID // 2)
-        row.setSpacing(GRID)
-        for widget in (self._sign, self._text, self._more, self._action, self._dismiss):
-            row.addWidget(widget)
+        parts = (self._sign, self._text, self._more, self._action, self._dismiss)
+        beside(*parts, on=self, margins=(2 * GRID, GRID // 2, GRID, GRID // 2), spacing=GRID)
         self._reading = QTimer(self)
         self._reading.setSingleShot(True)
         self._reading.timeout.connect(self.dismiss)
@@ -74,7 +69,7 @@ class MessageBar(QFrame):
     def post(
         self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
     ) -> None:
-        """Shows a sentence, or queues it behind the one on show."""
+        """Shows a sentence, or queues it after the one on show."""
         notice = Notice(sentence, kind, action, on_action)
         if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
             return
@@ -98,7 +93,7 @@ class MessageBar(QFrame):
             self._count()
 
     def clear(self) -> None:
-        """Forgets everything, such as when another session is opened."""
+        """Drops all messages, such as when another session is opened."""
         self._waiting.clear()
         self.dismiss()
 

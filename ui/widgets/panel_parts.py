@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
+from ui.widgets.boxes import beside, in_role
 
 
 def section_head(text: str) -> QLabel:
     """An upper-case head."""
-    label = QLabel(text.upper())
-    label.setProperty("role", "head")
-    return label
+    return in_role(QLabel(text.upper()), "head")
 
 
 def sentence(role: str = "dim") -> QLabel:
     """A wrapped line of text, hidden while empty (see `say`)."""
-    label = QLabel()
-    label.setProperty("role", role)
+    label = in_role(QLabel(), role)
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -61,8 +59,7 @@ class ToneLabel(QWidget):
         self._labels: dict[str, QLabel] = {}
         self._role = ""
         self._text = ""
-        row = self._row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        self._row = beside(on=self)
 
     @property
     def text(self) -> str:
@@ -80,8 +77,7 @@ class ToneLabel(QWidget):
             return
         self._text, self._role = text, role
         if role not in self._labels:
-            label = QLabel()
-            label.setProperty("role", role)
+            label = in_role(QLabel(), role)
             label.setWordWrap(self._wraps)
             label.setAlignment(self._alignment)
             self._labels[role] = label
@@ -103,9 +99,7 @@ class WordSwitch(QWidget):
     def __init__(self, words: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
         """`words` are (key, word) pairs; the first holds at the start."""
         super().__init__(parent)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID // 2)
+        row = beside(on=self, spacing=GRID // 2)
         self._group = QButtonGroup(self)
         self._keys = [key for key, _ in words]
         for index, (_, word) in enumerate(words):

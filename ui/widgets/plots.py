@@ -16,11 +16,22 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip, QWidget
 
 from evprof.core.units import ms_text
-from evprof.view.distributions import Floats, Position, Steps, cumulative, log_bounds, log_ticks, staircase
+from evprof.view.distributions import (
+    CumulativeShares,
+    Floats,
+    PlaceOutcomes,
+    cumulative,
+    log_bounds,
+    log_ticks,
+    staircase,
+)
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder, points
 
 PERCENT_TICKS = tuple((float(percent), f"{percent} %") for percent in (0, 25, 50, 75, 100))
 _AXIS_WIDTH, _AXIS_HEIGHT = 52, 38
+_AROUND_PX = 60
+"""What axis and margins take of a plot's width."""
+
 _UNKNOWN_MS = 1.0, 100.0
 """Ends of the time axis while there is nothing to show."""
 
@@ -33,7 +44,7 @@ class Curve(NamedTuple):
     title: str
 
 
-class Plot(pg.GraphicsView):
+class PlotView(pg.GraphicsView):
     """Two thin axes around a box, in the theme's colours. What is drawn inside is remade by `draw`."""
 
     def __init__(self, themes: ThemeHolder, bottom_label: str, parent: QWidget | None = None) -> None:
@@ -114,13 +125,40 @@ class Plot(pg.GraphicsView):
         self.box.addItem(pg.PlotCurveItem(x, y, pen=pen, antialias=not is_dotted))
 
 
-class LatencyPlot(Plot):
+class BarPlot(PlotView):
+    """Bars at whole numbers with words above them, where there is room for those."""
+
+    def resizeEvent(self, event: object) -> None:
+        """Words are written only where there is room for them."""
+        super().resizeEvent(event)
+        # pyqtgraph's own constructor resizes before there is anything to draw.
+        if hasattr(self, "bottom"):
+            self.draw()
+
+    def _bars(self, places: Sequence[float], heights: Sequence[float], width: float, color: QColor) -> None:
+        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
+        bars = pg.BarGraphItem(x=places, height=heights, width=width, pen=pg.mkPen(None), brush=pg.mkBrush(color))
+        self.box.addItem(bars)
+
+    def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
+        room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
+        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
+        if not words or max(map(metrics.horizontalAdvance, words)) > room:
+            return
+        for place, height, word in zip(places, heights, words, strict=True):
+            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
+
+    def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
+        self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
+
+
+class LatencyPlot(PlotView):
     """Cumulative distributions of times in ms on a logarithmic axis, one curve each."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.curves: tuple[Curve, ...] = ()
         self.bounds_ms: tuple[float, float] = _UNKNOWN_MS
-        self._steps: list[tuple[Curve, Steps]] = []
+        self._steps: list[tuple[Curve, CumulativeShares]] = []
         super().__init__(themes, "ms since the token before", parent)
         self.setAccessibleName("Time per token, cumulative")
 
@@ -158,51 +196,32 @@ class LatencyPlot(Plot):
         QToolTip.showText(event.globalPosition().toPoint(), text, self)
 
 
-class AcceptancePlot(Plot):
+class AcceptancePlot(BarPlot):
     """How many percent of the tokens drafted at each position were accepted, as bars with their counts above."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        self.positions: tuple[Position, ...] = ()
+        self.positions: tuple[PlaceOutcomes, ...] = ()
         super().__init__(themes, "position in the round's draft", parent)
         self.setAccessibleName("Accepted drafts by position")
 
-    def show_positions(self, positions: Sequence[Position]) -> None:
+    def show_positions(self, positions: Sequence[PlaceOutcomes]) -> None:
         """Shows other counts."""
         self.positions = tuple(positions)
         self.setAccessibleDescription(", ".join(f"{_counts(position)} at {position.place}" for position in positions))
         self.draw()
-
-    def resizeEvent(self, event: object) -> None:
-        """Counts are written only where there is room for them."""
-        super().resizeEvent(event)
-        # pyqtgraph's own constructor resizes before there is anything to draw.
-        if hasattr(self, "bottom"):
-            self.draw()
 
     def draw(self) -> None:
         """Bars and what stands above them."""
         self._clear()
         count = len(self.positions)
         self.box.setRange(xRange=(0.4, max(count, 1) + 0.6), yRange=(0, 118), padding=0)
-        self.bottom.setTicks([[(float(position.place), str(position.place)) for position in self.positions]])
-        if not count:
-            return
-        bars = pg.BarGraphItem(
-            x=[position.place for position in self.positions],
-            height=[position.share or 0.0 for position in self.positions],
-            width=min(0.62, 0.12 + 0.1 * count),
-            pen=pg.mkPen(None),
-            brush=pg.mkBrush(self.theme.good),
-        )
-        self.box.addItem(bars)
-        font = self.theme.font(SMALL_PX)
-        room = (self.width() - _AXIS_WIDTH) / (count + 0.2) - 6
-        metrics = QFontMetricsF(font)
-        if max(metrics.horizontalAdvance(_counts(position)) for position in self.positions) > room:
-            return
-        for position in self.positions:
-            self._write(_counts(position), (position.place, position.share or 0.0), self.theme.text, (0.5, 1.0))
+        places = [position.place for position in self.positions]
+        self._bottom_ticks(places, list(map(str, places)))
+        if count:
+            shares = [position.share or 0.0 for position in self.positions]
+            self._bars(places, shares, min(0.62, 0.12 + 0.1 * count), self.theme.good)
+            self._words(places, shares, list(map(_counts, self.positions)), count + 0.2)
 
 
-def _counts(position: Position) -> str:
+def _counts(position: PlaceOutcomes) -> str:
     return f"{position.accepted} / {position.drafted}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QPlainTextEdit, QWidget
 
 from ui.style.theme import GRID
+from ui.widgets.boxes import stacked
 from ui.widgets.panel_parts import section_head
 
 
@@ -22,8 +23,4 @@ class ProblemsDialog(QDialog):
         self.text = QPlainTextEdit("\n\n".join(sentences))
         self.text.setReadOnly(True)
         self.text.setProperty("role", "plain")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        column.setSpacing(GRID)
-        column.addWidget(section_head(title))
-        column.addWidget(self.text)
+        stacked(section_head(title), self.text, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)

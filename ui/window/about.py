@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Qt, qVersion
-from PySide6.QtWidgets import QDialog, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 import evprof
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 
 _KEYS = ("device", "driver", "torch", "transformers", "threads")
 """What of the engine's environment is shown."""
+
+
+_SENTENCE = (
+    "A visual profiler for event-camera and video language models. Apache License 2.0. The typeface is Inter, "
+    "SIL Open Font License."
+)
 
 
 class AboutDialog(QDialog):
@@ -25,20 +32,11 @@ class AboutDialog(QDialog):
         self.setWindowTitle("About evprof")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(440)
-        title = QLabel(f"evprof {evprof.__version__}")
-        title.setProperty("role", "title")
-        line = QLabel(
-            "A visual profiler for event-camera and video language models. Apache License 2.0. The typeface is Inter, "
-            "SIL Open Font License."
-        )
-        line.setProperty("role", "dim")
+        title = in_role(QLabel(f"evprof {evprof.__version__}"), "title")
+        line = in_role(QLabel(_SENTENCE), "dim")
         line.setWordWrap(True)
         self.table = FigureTable(themes)
         rows = [TableRow("Python", (platform.python_version(),)), TableRow("Qt", (qVersion(),))]
         rows += [TableRow(key, (str(environment[key]),)) for key in _KEYS if environment.get(key) is not None]
         self.table.show_rows(rows)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID)
-        column.setSpacing(GRID)
-        for widget in (title, line, self.table):
-            column.addWidget(widget)
+        stacked(title, line, self.table, on=self, margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID), spacing=GRID)

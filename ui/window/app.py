@@ -28,7 +28,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
@@ -72,7 +72,7 @@ def run_window(
     net = DefectNet(window, report)
     net.spread()
 
-    def make_host(recording: Recording) -> Host:
+    def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
 
         host = EngineHost(engine_argv, recording)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
@@ -29,14 +29,15 @@ from ui.samples.clip_choice import identity, sample_name
 from ui.samples.drop_overlay import DropOverlay
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
-from ui.state.cells import cell_of
+from ui.state.cells import configuration_of
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.icons import icon
-from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.layout import Body, rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.actions import WindowActions
@@ -50,7 +51,7 @@ from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 
-MakeHost = Callable[[Recording], Host]
+MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
@@ -111,14 +112,7 @@ class MainWindow(QMainWindow):
             side_panel(self.comparison, self.speculation, self.inspector),
         )
         ground = QWidget()
-        column = QVBoxLayout(ground)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.toolbar)
-        column.addWidget(rule())
-        column.addWidget(self.messages)
-        column.addWidget(self.body, 1)
-        column.addWidget(self.status)
+        stacked(self.toolbar, rule(), self.messages, (self.body, 1), self.status, on=ground, spacing=0)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
@@ -135,18 +129,14 @@ class MainWindow(QMainWindow):
         self._make_menu()
 
     def _make_menu(self) -> None:
-        self.menu_button = QToolButton()
+        self.menu_button = in_role(QToolButton(), "quiet")
         self.menu_button.setIcon(icon("menu", self.holder.theme))
-        self.menu_button.setProperty("role", "quiet")
         self.menu_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu_button.setMenu(self.actions_by_name.menu(self))
-        row = self.toolbar.layout()
-        if isinstance(row, QHBoxLayout):
-            row.insertWidget(0, self.menu_button)
-            row.setContentsMargins(GRID, 0, GRID + 4, 0)
+        self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
@@ -206,9 +196,7 @@ class MainWindow(QMainWindow):
             "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
-        for name, work in does.items():
-            # Qt hands `checked` to whoever takes an argument; none of these may.
-            self.actions_by_name[name].triggered.connect(lambda _=False, work=work: work())
+        self.actions_by_name.connect_all(does)
 
     # Views.
 
@@ -216,7 +204,7 @@ class MainWindow(QMainWindow):
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
         runs = self.controller.runs
-        cells = (cell_of(runs, a), cell_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -279,7 +267,7 @@ class MainWindow(QMainWindow):
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
-    def _show_recording(self, recording: Recording) -> None:
+    def _show_recording(self, recording: RecordLog) -> None:
         try:
             self.controller.replace_recording(recording)
         except UserError as error:
@@ -361,7 +349,7 @@ class MainWindow(QMainWindow):
             super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """As above."""
+        """Releases of keys that no view wanted go to the timeline."""
         if not self.timeline.release_key(event):
             super().keyReleaseEvent(event)
 
@@ -390,10 +378,7 @@ class MainWindow(QMainWindow):
 
         `waits`: opens before returning and raises UserError instead (pictures).
         """
-        if waits:
-            self.opener.open_now(paths)
-        else:
-            self.opener.open(paths)
+        (self.opener.open_now if waits else self.opener.open)(paths)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""

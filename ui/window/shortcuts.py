@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
 
 from ui.style.theme import GRID
+from ui.widgets.boxes import in_role
 from ui.widgets.panel_parts import section_head
 
 Gesture = tuple[str, str]
@@ -33,8 +34,7 @@ class ShortcutsDialog(QDialog):
                 column, row = 3, 0
             grid.addWidget(section_head(head), row, column, 1, 2)
             for offset, (keys, meaning) in enumerate(gestures, start=1):
-                label = QLabel(keys)
-                label.setProperty("role", "dim")
+                label = in_role(QLabel(keys), "dim")
                 grid.addWidget(label, row + offset, column, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
                 grid.addWidget(QLabel(meaning), row + offset, column + 1, Qt.AlignmentFlag.AlignTop)
             row += len(gestures) + 2

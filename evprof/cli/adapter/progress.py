@@ -1,79 +1,14 @@
-"""What a person sees while examples are collected or an adapter is trained: a bar on a terminal, lines elsewhere."""
+"""What a person sees while examples are collected or an adapter is trained."""
 
 from __future__ import annotations
 
-import time
-from typing import Any, Self
+from typing import Any
 
-from evprof.cli.suite.progress import time_text
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.progress import REFRESH_S, Bar, PlainLines, TerminalBar
-
-LINE_S = 5.0
+from evprof.cli.terminal.progress import Progress
 
 
-class WorkProgress:
-    """Counts one kind of thing up to a total, with rate and time left. A context manager, so that the bar goes away."""
-
-    def __init__(self, console: Console, title: str, unit: str) -> None:
-        self._is_terminal = console.is_terminal
-        self._bar: Bar = TerminalBar() if console.is_terminal else PlainLines(console)
-        self._title, self._unit = title, unit
-        self._total = self._before = self._done = 0
-        self._began = self._shown_at = time.monotonic()
-        self._is_stopping = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def start(self, total: int, before: int = 0) -> None:
-        """So many there are to be, of which some are there."""
-        self._total, self._before, self._done = total, before, 0
-        self._began = self._shown_at = time.monotonic()
-
-    def turn_to(self, title: str, unit: str, total: int) -> None:
-        """Something else is counted from now on."""
-        self._title, self._unit = title, unit
-        self.start(total)
-
-    def reach(self, done: int, note: str = "") -> None:
-        """So many are done, those there before not counted; `note` stands behind the count."""
-        self._done = done
-        now = time.monotonic()
-        at = self._before + done
-        is_last = at >= self._total
-        if self._is_terminal:
-            if now - self._shown_at >= REFRESH_S or is_last:
-                self._shown_at = now
-                self._bar.show(f"{self._title}{f' · {note}' if note else ''}", at, self._total, self._unit)
-            return
-        if now - self._shown_at < LINE_S and not is_last:
-            return
-        self._shown_at = now
-        speed = done / max(now - self._began, 1e-6)
-        left = time_text((self._total - at) / speed) if speed else "unknown"
-        parts = [f"{at:,} of {self._total:,} {self._unit}", f"{speed:.1f}/s", f"{left} left", *([note] if note else [])]
-        self._bar.line(f"{self._title}: {' · '.join(parts)}")
-
-    def advance(self, note: str = "") -> None:
-        """One more is done."""
-        self.reach(self._done + 1, note)
-
-    def say(self, sentence: str) -> None:
-        """A line that stays."""
-        self._bar.line(sentence)
-
-    def stopping(self) -> None:
-        """Says, once, that a stop was heard."""
-        if not self._is_stopping:
-            self._is_stopping = True
-            self._bar.line("stopping; what is done is kept (Ctrl-C again ends the program at once)")
-
-
-class CollectProgress(WorkProgress):
+class CollectProgress(Progress):
     """Hears of collected examples."""
 
     def __init__(self, console: Console) -> None:
@@ -92,7 +27,7 @@ class CollectProgress(WorkProgress):
         self.advance()
 
 
-class TrainProgress(WorkProgress):
+class TrainProgress(Progress):
     """Hears of a training's steps and judgements."""
 
     def __init__(self, console: Console) -> None:
@@ -102,7 +37,7 @@ class TrainProgress(WorkProgress):
         """Training begins."""
         sizes = f"{parameters:,} parameters" if parameters else "counted, nothing to train"
         self.say(f"training {kind}: {curves.examples:,} examples, {curves.validation_examples:,} held back, {sizes}")
-        self._began = time.monotonic()
+        self.start(0)
 
     def step(self, step: int, steps: int, loss: float) -> None:
         """Some steps are done."""

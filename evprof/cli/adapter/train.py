@@ -19,25 +19,18 @@ from evprof.core.records import DRAFT, TARGET
 
 def train(options: argparse.Namespace, console: Console) -> int:
     """Trains and writes the adapter; 130 when stopped, with the best state so far kept where there is one."""
-    from evprof.run.processes.interrupts import first_interrupt
     from evprof.session.training import TrainingEntry
 
     plan = _plan(options)
     if options.evaluate is not None and not Path(options.evaluate).exists():
         raise UserError(f"--evaluate: there is no {options.evaluate}; name a list of samples.")
-    stop = threading.Event()
     with contextlib.ExitStack() as stack:
         keep: Callable[[dict[str, Any]], None] = lambda _: None  # noqa: E731 - replaced where there is a session
         if options.session is not None:
             keep = stack.enter_context(TrainingEntry(options.session)).put
         progress = stack.enter_context(TrainProgress(console))
-
-        def stops() -> None:
-            stop.set()
-            progress.stopping()
-
-        with first_interrupt(stops):
-            end = _carry_out(plan, progress, stop, keep)
+        stop = stack.enter_context(progress.until_stopped())
+        end = _carry_out(plan, progress, stop, keep)
     is_asked = options.evaluate is not None and end.adapter is not None and not end.is_stopped
     evaluated = _evaluated(options, console) if is_asked else None
     _tell(end, evaluated, options, console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,19 @@ from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.benches.drafting import Contender, contenders
+from evprof.run.benches.drafting import DraftingContender, contenders
 
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
     from evprof.cli.run.recorded_session import make_engine
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
 
     chosen = _chosen(options)
     target = ModelChoice(options.target, options.device, options.dtype)
     from engines.speculation.differing_answers import FlipJudge
 
-    stop = threading.Event()
     plan = SpeculationPlan(
         _samples(options),
         chosen,
@@ -35,11 +33,11 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         max_new_tokens=options.max_new_tokens,
         judge=FlipJudge(target),
     )
-    with first_interrupt(stop.set):
+    with stop_flag() as stop:
         return measure_speculation(make_engine(), plan, stop, console.note)
 
 
-def _chosen(options: argparse.Namespace) -> list[Contender]:
+def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
     from evprof.loaders.adapters import bundled_adapters, read_adapter
 
     adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]

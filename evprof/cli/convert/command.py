@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.sample_options import check_least, existing, option_of, us_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.sample import Sample
-    from evprof.run.conversion.recipe import Recipe
+    from evprof.run.conversion.recipe import ConversionRecipe
     from evprof.run.conversion.task import Task
     from evprof.run.conversion.workers import Outcome
 
 
-class Convert(Command):
+class ConvertCommand(Command):
     """Turn recordings and videos into other formats: one file, or every row of a list of samples.
 
     frames: PNG pictures, EventGPT's renderings of an event recording or the frames of a video. npy, npz, h5 (as DSEC),
@@ -42,10 +42,7 @@ class Convert(Command):
         from evprof.core.sample import Sample
 
         kind = _kind(options.input)
-        for name in ("limit", "jobs"):
-            value = getattr(options, name)
-            if value is not None and value < 1:
-                raise UserError(f"--{name} must be at least 1, not {value}.", exit_code=USAGE)
+        check_least(options, limit=1, jobs=1)
         if kind in ("manifest", "sequence"):
             from evprof.cli.convert.lists import convert_list
 
@@ -86,26 +83,24 @@ def _refuse_list_options(options: argparse.Namespace) -> None:
     for name in ("only", "root", "questions", "limit", "clip_ms"):
         if getattr(options, name) is not None:
             what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
-            raise UserError(f"--{name.replace('_', '-')} is for {what}; leave it out.", exit_code=USAGE)
+            raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)
 
 
 def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
     from dataclasses import replace
 
-    from evprof.cli.convert.options import recipe_of, window_of
-    from evprof.cli.run.options import existing
+    from evprof.cli.convert.options import recipe_of
     from evprof.run.conversion.task import Task
 
     recipe = recipe_of(options, is_list=False)
     recipe.refuse_for(kind)
-    start_us, duration_us = window_of(options)
     for name, half in (("video_times", "video"), ("rectify", "events")):
         if getattr(options, name) is not None and kind != half:
-            raise UserError(f"--{name.replace('_', '-')} has no use here; leave it out.", exit_code=USAGE)
+            raise UserError(f"{option_of(name)} has no use here; leave it out.", exit_code=USAGE)
     sample = replace(
         sample,
-        start_us=start_us,
-        duration_us=duration_us,
+        start_us=us_of(options, "start_ms"),
+        duration_us=us_of(options, "duration_ms"),
         video_times_path=existing(options.video_times, "--video-times"),
         rectify_path=existing(options.rectify, "--rectify"),
     )
@@ -117,24 +112,16 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
     from evprof.cli.convert.progress import ConvertProgress
     from evprof.run.conversion.converting import check_place, refuse_itself
     from evprof.run.conversion.workers import Workers
-    from evprof.run.processes.interrupts import first_interrupt
 
     check_place(task.output)
     refuse_itself(task)
     _check_output(task.output, task.recipe, overwrite=options.overwrite)
-    stop = threading.Event()
     found: Outcome | None = None
-    with ConvertProgress(console, Path(task.path).name) as progress:
-
-        def stops() -> None:
-            stop.set()
-            progress.stopping()
-
+    with ConvertProgress(console, Path(task.path).name) as progress, progress.until_stopped() as stop:
         workers = Workers([task], 1, stop)
-        with first_interrupt(stops):
-            for outcome in workers.outcomes():
-                progress.look(workers.steps)
-                found = outcome or found
+        for outcome in workers.outcomes():
+            progress.look(workers.steps)
+            found = outcome or found
     if found is None or (found.written is None and found.error is None):
         console.note(f"stopped; {task.output} was not written")
         return CANCELLED
@@ -144,7 +131,7 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
     return 0
 
 
-def _check_output(output: Path, recipe: Recipe, *, overwrite: bool) -> None:
+def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) -> None:
     """Raises UserError when something else is there that must stay."""
     is_folder = recipe.suffix == ""
     if not output.exists() and not output.is_symlink():

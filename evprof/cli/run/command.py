@@ -9,7 +9,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.terminal.console import Console
 
 
-class Run(Command):
+class RunCommand(Command):
     """Run models on a sample and save what was measured.
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever

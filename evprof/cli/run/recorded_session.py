@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.run.progress import RunProgress
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.progress import RunProgress
 from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, UserError
 from evprof.core.protocols import Engine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 
@@ -49,7 +48,7 @@ class RecordedSession:
         self.problem: str | None = None
         self.is_stopped = False
         self.environment: dict[str, Any] = {}
-        self.recording = Recording()
+        self.recording = RecordLog()
         self.book = RunBook(self.recording)
         self._console = console
         # A new file only comes with its first run: a request that cannot start leaves nothing behind.
@@ -93,8 +92,7 @@ class RecordedSession:
         """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
         them."""
         before = set(self.book.runs)
-        stop = threading.Event()
-        with first_interrupt(stop.set):
+        with stop_flag() as stop:
             for number in range(self._sessions):
                 self._begin(number)
                 if not stop.is_set():
@@ -117,7 +115,7 @@ class RecordedSession:
         def look() -> None:
             progress.update()
             if self._runner.is_stopping:
-                progress.tell_stopping()
+                progress.stopping()
 
         try:
             self._runner.run(numbered, look)
@@ -149,7 +147,7 @@ def check_place(path: Path) -> None:
             raise UserError(f"-o: '{place}' may not be written to; name a file in another folder.")
 
 
-def saved_runs(recording: Recording) -> list[RunLog]:
+def saved_runs(recording: RecordLog) -> list[RunLog]:
     """Runs of a recording that is complete, in order of their numbers."""
     book = RunBook(recording)
     book.update()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evprof.export.report.data import Source
 
 
-class Export(Command):
+class ExportCommand(Command):
     """Write runs of one or more sessions in another format.
 
     chrome: a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or

@@ -1,153 +1,153 @@
-"""What a person sees while a request runs: a bar with rate and time left on a terminal, plain lines elsewhere.
+"""What a person sees while a command works: a bar with rate and time left on a terminal, plain lines elsewhere.
 
-It runs in the process that is being measured, so it draws at most four times a second and only what changed.
+It runs in the process that is being measured, so it draws at most four times a second.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
 
 from evprof.cli.terminal.console import Console
-from evprof.core.messages import EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
-from evprof.core.request import RunRequest
-from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook, RunLog
-from evprof.core.units import bytes_text, ms_text
-from evprof.metrics.figures.stages import span_ms, wall_ms
+from evprof.core.units import bytes_text
+from evprof.run.processes.interrupts import stop_flag
 
 REFRESH_S = 0.25
 
 
-class Bar(Protocol):
-    """Where progress is drawn."""
+class Progress:
+    """Counts one kind of thing up to a total (None: unknown). A context manager, so that the bar goes away.
 
-    def show(self, text: str, done: float, total: float | None, unit: str) -> None:
-        """What is being done, how far, of how much (None: unknown)."""
+    Subclasses listen to those who do the work. `kept` is what stays when they are stopped; without a terminal there is
+    a line every `line_s` seconds.
+    """
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
+    kept = "what is done"
+    line_s = 5.0
 
-    def close(self) -> None:
-        """Takes the bar away."""
-
-
-class RunProgress:
-    """Follows a RunBook and tells a Bar. `update` is called often; it decides itself when to draw."""
-
-    def __init__(self, book: RunBook, request: RunRequest, console: Console) -> None:
-        self.environment: dict[str, Any] = {}
-        self._book = book
-        self._request = request
-        self._bar: Bar = TerminalBar() if console.is_terminal else PlainLines(console)
-        self._is_terminal = console.is_terminal
-        self._told: set[tuple[int, int]] = set()
-        self._drawn_at = 0.0
+    def __init__(self, console: Console, title: str = "", unit: str = "") -> None:
+        self._console = console
+        self._bar = _Bar() if console.is_terminal else None
+        self._title, self._unit = title, unit
+        self._total: int | None = 0
+        self._before = self._done = 0
+        self._began = self._shown_at = time.monotonic()
         self._is_stopping = False
-        self._loading: SetupProgressed | None = None
 
-    def update(self) -> None:
-        """Reads what is new and shows it."""
-        messages, changed = self._book.update()
-        for message in messages:
-            self._tell(message)
-        for run_id in changed:
-            self._tell_stages(self._book.runs[run_id])
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def start(self, total: int | None, before: int = 0) -> None:
+        """So many there are to be, of which some are there."""
+        self._total, self._before, self._done = total, before, 0
+        self._began = self._shown_at = time.monotonic()
+
+    def turn_to(self, title: str, unit: str, total: int | None) -> None:
+        """This is counted from now on, unless it is already."""
+        if (title, unit, total) != (self._title, self._unit, self._total):
+            self._title, self._unit = title, unit
+            self.start(total)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """So many are done, those there before not counted; `note` is told with the count."""
+        self._done = done
+        self.draw(note, at_once=self._total is not None and self._before + done >= self._total)
+
+    def advance(self, note: str = "") -> None:
+        """One more is done."""
+        self.reach(self._done + 1, note)
+
+    def draw(self, note: str = "", *, at_once: bool = False) -> None:
+        """Shows the count, unless it was shown just now."""
+        if self.is_due(at_once=at_once):
+            self.tell(self._title, [self.counts(), *self.speed(), note])
+
+    def is_due(self, *, at_once: bool = False) -> bool:
+        """Whether to draw the bar or to write a line now; True starts the time to the next."""
         now = time.monotonic()
-        if now - self._drawn_at >= REFRESH_S:
-            self._drawn_at = now
-            self._draw()
+        if now - self._shown_at < (self.line_s if self._bar is None else REFRESH_S) and not at_once:
+            return False
+        self._shown_at = now
+        return True
 
-    def tell_stopping(self) -> None:
+    def tell(self, title: str, parts: list[str]) -> None:
+        """Draws the bar, or writes a line: a title and what is known of the count."""
+        text = " · ".join(part for part in parts if part)
+        if self._bar is None:
+            self.say(f"{title}: {text}" if title else text)
+        else:
+            self._bar.show(title, self._before + self._done, self._total, text)
+
+    def counts(self) -> str:
+        """`12 of 20 files`; nothing before the first of nobody knows how many."""
+        if self._total is None and not self._done:
+            return ""
+        at = self._amount(self._before + self._done)
+        return f"{at}{'' if self._total is None else f' of {self._amount(self._total)}'} {self._unit}".rstrip()
+
+    def speed(self) -> list[str]:
+        """Rate and time left; nothing before the first is done."""
+        if not self._done:
+            return []
+        speed = self._done / max(time.monotonic() - self._began, 1e-6)
+        rate = bytes_text(speed) if self._unit == "" else f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
+        if self._total is None:
+            return [f"{rate}/s"]
+        return [f"{rate}/s", f"{time_text((self._total - self._before - self._done) / speed)} left"]
+
+    def say(self, sentence: str) -> None:
+        """A line that stays."""
+        if self._bar is None:
+            self._console.note(sentence)
+        else:
+            self._bar.line(sentence)
+
+    def stopping(self) -> None:
         """Says, once, that a stop was heard: an import or a long kernel may have to end first."""
         if not self._is_stopping:
             self._is_stopping = True
-            self._bar.line("stopping; what was measured is kept (Ctrl-C again ends the program at once)")
+            self.say(f"stopping; {self.kept} is kept (Ctrl-C again ends the program at once)")
 
-    def close(self) -> None:
-        """Shows what is left and takes the bar away."""
-        self.update()
-        self._bar.close()
+    def until_stopped(self) -> AbstractContextManager[threading.Event]:
+        """A flag that the first Ctrl-C sets, which is said."""
+        return stop_flag(self.stopping)
 
-    def _tell(self, message: Message) -> None:
-        match message:
-            case RunStarted(run_id=run_id, info=info):
-                self._bar.line(f"run {run_id}: {_title(info)} began")
-            case RunWarned(run_id=run_id, sentence=sentence):
-                self._bar.line(f"run {run_id}: warning: {sentence}")
-            case RunEnded(run_id=run_id, status=status, error=error):
-                run = self._book.runs[run_id]
-                self._tell_stages(run)
-                count = len(run.tokens)
-                took = f"{count} {'token' if count == 1 else 'tokens'}, {ms_text(wall_ms(run))}"
-                self._bar.line(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
-            case SetupProgressed():
-                self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
-            case EngineChanged(environment=environment) if environment:
-                self.environment = environment
-
-    def _tell_stages(self, run: RunLog) -> None:
-        if self._is_terminal:
-            return
-        for span in run.stages():
-            key = (run.run_id, span.span_id)
-            if span.is_settled and key not in self._told:
-                self._told.add(key)
-                self._bar.line(f"run {run.run_id}: {span.role} {span.name} {ms_text(span_ms(span))}")
-
-    def _draw(self) -> None:
-        run = next((run for run in reversed(self._book.runs.values()) if not run.info.is_over), None)
-        if self._loading is not None:
-            done, total = self._loading.done_bytes, self._loading.total_bytes
-            self._bar.show(f"loading the {self._loading.role}'s weights", done, total or None, "B")
-        elif run is None:
-            self._bar.show("starting the engine", 0, None, "")
-        else:
-            span = run.running_span
-            doing = f"{span.role} {span.name}" if span else "between stages"
-            total_tokens = self._request.settings.max_new_tokens
-            self._bar.show(f"run {run.run_id} · {doing}", len(run.tokens), total_tokens, "tokens")
+    def _amount(self, count: int) -> str:
+        """A number of things, or of bytes where they have no unit."""
+        return f"{count:,}" if self._unit else bytes_text(count)
 
 
-def _title(info: RunInfo) -> str:
-    parts = [info.mode if info.mode == info.role else f"{info.mode}, {info.role}"]
-    return ", ".join([*parts, *info.marks, *([f"repeat {info.repeat + 1}"] if info.repeat else [])])
+def time_text(seconds: float) -> str:
+    """ "12 s", "3 min 20 s", "2 h 05 min"."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
-class PlainLines:
-    """For logs and pipes: lines as things happen, and loading of weights every tenth."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._tenth = -1
-
-    def show(self, text: str, done: float, total: float | None, unit: str) -> None:
-        """Only slow loading deserves lines of its own; stages and runs are told when they end."""
-        tenth = int(10 * done / total) if unit == "B" and total else -1
-        if tenth > self._tenth:
-            self._console.note(f"{text}: {bytes_text(done)} of {bytes_text(total)}")
-        self._tenth = tenth
-
-    def line(self, text: str) -> None:
-        """Prints it."""
-        self._console.note(text)
-
-    def close(self) -> None:
-        """Nothing to take away."""
-
-
-class TerminalBar:
-    """A bar with rate and time left, by rich, on standard error."""
+class _Bar:
+    """A bar by rich on standard error, with what is known of the count and what is being done."""
 
     def __init__(self) -> None:
         from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
 
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
+        self._progress = RichProgress(
             BarColumn(),
-            TextColumn("{task.fields[amount]}", markup=False),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}", markup=False),
+            TextColumn("{task.description}", markup=False),
             console=RichConsole(stderr=True, highlight=False),
             auto_refresh=False,
             transient=True,
@@ -155,29 +155,17 @@ class TerminalBar:
             redirect_stderr=False,
         )
         self._progress.start()
-        self._task = self._progress.add_task("", total=None, amount="")
-        self._text = ""
+        self._task = self._progress.add_task("", total=None, state="")
 
-    def show(self, text: str, done: float, total: float | None, unit: str) -> None:
-        """Draws the bar; a new text starts a new rate."""
-        if text != self._text:
-            self._progress.reset(self._task, total=total, description=text)
-            self._text = text
-        self._progress.update(
-            self._task, completed=done, total=total, description=text, amount=self._amount(done, unit)
-        )
+    def show(self, text: str, done: float, total: float | None, state: str) -> None:
+        """Draws it."""
+        self._progress.update(self._task, completed=done, total=total, description=text, state=state)
         self._progress.refresh()
 
     def line(self, text: str) -> None:
-        """Prints a line above the bar."""
+        """A line above the bar."""
         self._progress.console.print(text, markup=False)
 
     def close(self) -> None:
         """Takes the bar away."""
         self._progress.stop()
-
-    def _amount(self, done: float, unit: str) -> str:
-        speed = self._progress.tasks[0].speed
-        if unit == "B":
-            return f"{bytes_text(done)}{f' · {bytes_text(speed)}/s' if speed else ''}"
-        return f"{done:.0f} {unit}{f' · {speed:.1f}/s' if speed else ''}" if unit else ""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Drafter:
+class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
     part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
     `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
-    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay.
+    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
+    end in another head than its own, so that they are neither compiled nor captured.
+
+    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
     """
 
     key: str
@@ -25,25 +29,28 @@ class Drafter:
     drafts_trees: bool = False
     maps_cache: bool = False
     is_cheap: bool = False
+    ends_in_other_head: bool = False
+    card: str = ""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 _ALL = (
-    Drafter("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
-    Drafter(
+    DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    DrafterKind(
         "lookup",
         "prompt lookup",
         "prompt lookup",
         "what followed the same words earlier in prompt and answer",
         absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
-    Drafter(
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
         "the target itself over a second cache: shows what a round costs",
         absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
     ),
-    Drafter(
+    DrafterKind(
         "eagle",
         "EAGLE",
         "EAGLE-style head",
@@ -52,19 +59,33 @@ _ALL = (
         is_trained=True,
         drafts_trees=True,
         is_cheap=True,
+        card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
+        "the target's frozen embeddings and head. It needs no draft model.",
+        sizes={"window": (1, 4096), "steps": (1, 8)},
     ),
-    Drafter(
+    DrafterKind(
         "hidden",
         "hidden",
         "hidden-state adapter",
         "a map from the draft's hidden states to the target's head",
         takes_draft=True,
         is_trained=True,
+        ends_in_other_head=True,
+        card="A map from the draft's hidden states to the target's: the draft drafts through the target's frozen norm "
+        "and head, in the target's vocabulary.",
+        sizes={"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},
     ),
-    Drafter(
-        "lora", "LoRA", "LoRA-tuned draft", "low-rank changes of the draft model", takes_draft=True, is_trained=True
+    DrafterKind(
+        "lora",
+        "LoRA",
+        "LoRA-tuned draft",
+        "low-rank changes of the draft model",
+        takes_draft=True,
+        is_trained=True,
+        card="Low-rank changes of the draft's projections, distilled on the target's own answers.",
+        sizes={"rank": (1, 512)},
     ),
-    Drafter(
+    DrafterKind(
         "ngram",
         "n-gram",
         "n-grams of its answers",
@@ -72,8 +93,11 @@ _ALL = (
         absence="The drafts came from counts of the target's own answers.",
         is_trained=True,
         is_cheap=True,
+        card="Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no "
+        "draft model.",
+        sizes={"order": (1, 8)},
     ),
-    Drafter(
+    DrafterKind(
         "kv",
         "KV map",
         "cache of the draft, mapped",
@@ -81,12 +105,14 @@ _ALL = (
         takes_draft=True,
         is_trained=True,
         maps_cache=True,
+        card="A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
+        sizes={"bottleneck": (1, 16384)},
     ),
 )
-KINDS: dict[str, Drafter] = {drafter.key: drafter for drafter in _ALL}
+KINDS: dict[str, DrafterKind] = {drafter.key: drafter for drafter in _ALL}
 """All of them by name: drafters, and the map of caches."""
 
-DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
+DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
 """Those that draft."""
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)

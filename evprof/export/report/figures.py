@@ -29,12 +29,7 @@ def nothing_measured(note: str = "") -> Cell:
 
 
 def number_cell(
-    value: float | Summary | None,
-    unit: str = "",
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
+    value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
 ) -> Cell:
     """A number, or mean ± standard deviation of several, with its unit; "n/a (n = 0)" for None."""
     if value is None:
@@ -44,34 +39,22 @@ def number_cell(
 
 
 def ms_cell(
-    value: float | Summary | None,
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
-    has_unit: bool = True,
+    value: float | Summary | None, badge: Badge = Badge.MEASURED, *, has_unit: bool = True, **said: str
 ) -> Cell:
     """Milliseconds, `66.2 ± 1.1 ms`: always ms, so that the rows of a column can be compared at a glance.
 
     `has_unit` False where the head of the column says ms.
     """
-    return number_cell(value, "ms" if has_unit else "", badge, tone=tone, note=note)
+    return number_cell(value, "ms" if has_unit else "", badge, **said)
 
 
-def rate_cell(
-    value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = ""
-) -> Cell:
+def rate_cell(value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED) -> Cell:
     """Something per second."""
-    return number_cell(value, unit, badge, tone=tone, note=note)
+    return number_cell(value, unit, badge)
 
 
 def count_cell(
-    value: float | Summary | None,
-    unit: str = "",
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
+    value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
 ) -> Cell:
     """A count: whole numbers whole, `4,643` from 10,000 on with commas; a mean of counts with its spread."""
     if value is None:
@@ -90,16 +73,24 @@ def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
     return nothing_measured(note) if count is None else Cell(count_text(count), None, tone, note)
 
 
-def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = "") -> Cell:
+def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, note: str = "") -> Cell:
     """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
     if value is None:
         return nothing_measured(note)
-    return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, tone, note)
+    return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, note=note)
 
 
-def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = "") -> Cell:
+def figure_cell(value: float | Summary | None, unit: str, badge: Badge = Badge.MEASURED) -> Cell:
+    """A figure as its unit is told, which is one of those of the vocabulary's figures."""
+    if unit in ("", "tok/s"):
+        return number_cell(value, unit, badge)
+    cell = {"ms": ms_cell, "bytes": bytes_cell}.get(unit)
+    return count_cell(value, badge=badge) if cell is None else cell(value, badge)
+
+
+def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, note: str = "") -> Cell:
     """A share of 0…1 in percent."""
-    return nothing_measured(note) if value is None else Cell(share_text(value), badge, tone, note)
+    return nothing_measured(note) if value is None else Cell(share_text(value), badge, note=note)
 
 
 def ratio_cell(

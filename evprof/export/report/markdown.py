@@ -12,8 +12,8 @@ from evprof.export.report.parts import (
     Cell,
     Heading,
     Paragraph,
-    Plot,
     Report,
+    ReportPlot,
     Section,
     Table,
     Verbatim,
@@ -98,7 +98,7 @@ def _block(block: Block, notes: _Notes) -> list[str]:
             return _table(block, notes)
         case Verbatim():
             return fenced(block.text, block.language)
-        case Plot():
+        case ReportPlot():
             return _plot(block)
 
 
@@ -125,7 +125,7 @@ def _cell(cell: Cell, notes: _Notes) -> str:
     return " ".join(part for part in parts if part) + notes.mark(cell.note)
 
 
-def _plot(plot: Plot) -> list[str]:
+def _plot(plot: ReportPlot) -> list[str]:
     lines = [f"**{escaped(plot.title)}**", "", *fenced(plot_text(plot))]
     return [*lines, "", escaped(plot.caption)] if plot.caption else lines
 

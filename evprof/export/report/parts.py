@@ -5,9 +5,12 @@ Every figure carries a badge that says where it comes from. Texts are plain: wri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Badge(StrEnum):
@@ -50,6 +53,22 @@ class Table:
             raise ValueError(f"a row of the table '{self.caption}' is not as long as its heads")
 
 
+def table_of(
+    items: Iterable[T],
+    columns: Iterable[tuple[str, Callable[[T], Cell | str]]],
+    caption: str = "",
+    text_columns: int = 1,
+) -> Table:
+    """A table with a row for every item; `columns` are heads with what makes a cell, or its plain text, of an item."""
+    listed = tuple(columns)
+    rows = tuple(tuple(_cell(of_item(item)) for _, of_item in listed) for item in items)
+    return Table(tuple(head for head, _ in listed), rows, caption, text_columns)
+
+
+def _cell(made: Cell | str) -> Cell:
+    return Cell(made) if isinstance(made, str) else made
+
+
 @dataclass(frozen=True)
 class Paragraph:
     """Sentences. `tone` "warn": what a reader must not overlook; `see` is the heading of a report that they lead to."""
@@ -83,7 +102,7 @@ class Verbatim:
 
 
 @dataclass(frozen=True)
-class Series:
+class PlotSeries:
     """One named row of values of a plot, `y[i]` at `x[i]`; None where nothing was measured.
 
     `color` names a stage ("prefill"), a role ("draft", "target") or "" (the next free one). `low` and `high` are ends
@@ -104,13 +123,13 @@ STACKED, GROUPED, POINTS = "stacked", "grouped", "points"
 
 
 @dataclass(frozen=True)
-class Plot:
+class ReportPlot:
     """A picture of series. `kind`: STACKED bars (lying, one per label, series are its parts), GROUPED bars (lying), or
     POINTS and lines over a numeric x. `labels` name the bars; `unit` is the values'."""
 
     kind: str
     title: str
-    series: tuple[Series, ...]
+    series: tuple[PlotSeries, ...]
     labels: tuple[str, ...] = ()
     x_title: str = ""
     y_title: str = ""
@@ -120,7 +139,7 @@ class Plot:
     is_log_y: bool = False
 
 
-Block = Heading | Paragraph | Bullets | Table | Verbatim | Plot
+Block = Heading | Paragraph | Bullets | Table | Verbatim | ReportPlot
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 
 
-class FileRecording(Recording):
+class FileRecording(EventRecording):
     """A recording that reads one file itself. Raises UserError where the file's beginning is not as it should be."""
 
     def __init__(self, file: str | Path | FileBytes) -> None:
@@ -23,9 +23,9 @@ class FileRecording(Recording):
 
     @property
     def bytes_read(self) -> int:
-        """See `Recording`."""
+        """See `EventRecording`."""
         return self._file.bytes_read
 
     def close(self) -> None:
-        """See `Recording`."""
+        """See `EventRecording`."""
         self._file.close()

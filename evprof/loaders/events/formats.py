@@ -16,7 +16,7 @@ from evprof.loaders.events.file_head import NPY_MAGIC, ZIP_MAGIC
 from evprof.loaders.events.hdf5.container import begins_as_hdf5
 from evprof.loaders.events.ncaltech import begins_as_ncaltech
 from evprof.loaders.events.prophesee.header import names
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.scratch import keep_scratch
 from evprof.loaders.events.text.recording import begins_as_text
 
@@ -25,8 +25,8 @@ from evprof.loaders.events.text.recording import begins_as_text
 class Format:
     """One way of keeping events in a file.
 
-    `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` and `opener`
-    name what opens a path as a Recording and raises UserError when the claim does not hold. `title` is for people.
+    `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` and `opener` name what
+    opens a path as an EventRecording and raises UserError when the claim does not hold. `title` is for people.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Format:
     module: str
     opener: str = "open_recording"
 
-    def open(self, path: str | Path) -> Recording:
+    def open(self, path: str | Path) -> EventRecording:
         """Opens a file of this format. Raises UserError."""
         keep_scratch()
-        opened: Recording = getattr(importlib.import_module(self.module), self.opener)(path)
+        opened: EventRecording = getattr(importlib.import_module(self.module), self.opener)(path)
         return opened
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
@@ -46,7 +46,7 @@ class VerifiedDrafts(AnswerReader):
         """By the time of the verifying pass."""
         return _VERIFY in preview.first_row(("results",))
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self.covers = _COVERS
         self._models = {DRAFT: eventgpt_model("4bit"), TARGET: video_llava_model("4bit")}

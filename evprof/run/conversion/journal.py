@@ -24,7 +24,7 @@ _MARK = "evprof_conversion"
 
 
 @dataclass(frozen=True)
-class Entry(Plain):
+class JournalEntry(Plain):
     """One finished task: its output below the folder, its key, and what was written."""
 
     output: str
@@ -41,13 +41,13 @@ class Journal(Closing):
         """Reads what is there. Raises UserError when that is no journal."""
         self.folder = folder
         self.path = folder / NAME
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, JournalEntry] = {}
         self._file: IO[str] | None = None
         if self.path.exists():
             way = "choose another folder"
             for values in read_lines(self.path, _MARK, VERSION, "conversion", way)[1]:
                 # Half a line, or one that somebody changed, is none: its task is carried out again.
-                if (entry := Entry.if_fitting(values)) is not None:
+                if (entry := JournalEntry.if_fitting(values)) is not None:
                     self.entries[entry.output] = entry
 
     def is_done(self, output: str, key: str) -> bool:
@@ -60,7 +60,7 @@ class Journal(Closing):
         except OSError:
             return False
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Notes a finished task, at once, after `begin`. Raises OSError."""
         self.entries[entry.output] = entry
         if self._file is not None:

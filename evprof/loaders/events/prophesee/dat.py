@@ -14,15 +14,15 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.header import LONGEST_HEADER, Header, read_header
+from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
-    Block,
+    BlockScan,
     Decoded,
     WordRecording,
     Words,
 )
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.paths import first_bytes
 
 TIME_BITS = 32
@@ -46,7 +46,7 @@ class Dat:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         halves = words.view("<u4").reshape(-1, 2)
         x, y, t_us, p = columns.next(len(words))
         last = _in_order(halves[:, 0], state)
@@ -67,21 +67,21 @@ class Dat:
         return Decoded(state, 0)
 
     def count(self, words: Words) -> int:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         return len(words)
 
-    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
-        """See `Decoder`."""
+    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
+        """See `WordDecoder`."""
         raw = np.ascontiguousarray(words.view("<u4")[::2])
         if len(raw) == 0:
-            return Block(None, None, False), state
+            return BlockScan(None, None, False), state
         before = current(state, TIME_BITS)
         offset = (state.loops << TIME_BITS) + self._offset_us
         if (last := _in_order(raw, state)) is not None:
-            return Block(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
+            return BlockScan(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
         times, state = unwrapped(raw, state, TIME_BITS)
         is_backwards = bool((times[1:] < times[:-1]).any()) or (before is not None and times[0] < before)
-        return Block(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
+        return BlockScan(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
 
 
 def _in_order(raw: Words, state: HighTime) -> int | None:
@@ -91,7 +91,7 @@ def _in_order(raw: Words, state: HighTime) -> int | None:
     return int(raw[-1])
 
 
-def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recording:
+def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
     """An open DAT file. Raises UserError."""
     header = read_header(first_bytes(path, LONGEST_HEADER))
     kind, size = _record(path, header)
@@ -109,7 +109,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recordin
     return WordRecording(path, header, header.length + 2, Dat(int(text[0]), header.offset_us), block_words)
 
 
-def _record(path: str | Path, header: Header) -> tuple[int, int]:
+def _record(path: str | Path, header: PropheseeHeader) -> tuple[int, int]:
     """Type and size of a record, the two bytes behind the header lines."""
     found = first_bytes(path, 2, header.length)
     if len(found) < 2:

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.columns import GrowingColumns
-from evprof.loaders.events.prophesee.header import Header
-from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
+from evprof.loaders.events.prophesee.header import PropheseeHeader
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
 from evprof.loaders.paths import readable_file, unreadable
 
 BLOCK_WORDS = 1 << 17
@@ -36,7 +36,7 @@ Words = npt.NDArray[Any]
 State = TypeVar("State")
 
 
-class Block(NamedTuple):
+class BlockScan(NamedTuple):
     """What a scan says of a block: bounds of its times in µs (None without any), and whether time ran backwards."""
 
     low_us: int | None
@@ -51,7 +51,7 @@ class Decoded(NamedTuple, Generic[State]):
     dropped: int
 
 
-class Decoder(Protocol[State]):
+class WordDecoder(Protocol[State]):
     """A format. A state is all that decoding a block needs from those before it; immutable."""
 
     name: str
@@ -67,7 +67,7 @@ class Decoder(Protocol[State]):
     def count(self, words: Words) -> int:
         """About how many events these words are, quickly."""
 
-    def scan(self, words: Words, state: State) -> tuple[Block, State]:
+    def scan(self, words: Words, state: State) -> tuple[BlockScan, State]:
         """Only what an index needs."""
 
 
@@ -76,14 +76,19 @@ class _Index(Generic[State]):
     """States before the blocks 0…len(blocks), and what is known of each."""
 
     states: list[State]
-    blocks: list[Block]
+    blocks: list[BlockScan]
 
 
-class WordRecording(Recording, Generic[State]):
+class WordRecording(EventRecording, Generic[State]):
     """An open file of words behind a header."""
 
     def __init__(
-        self, path: str | Path, header: Header, start: int, decoder: Decoder[State], block_words: int = BLOCK_WORDS
+        self,
+        path: str | Path,
+        header: PropheseeHeader,
+        start: int,
+        decoder: WordDecoder[State],
+        block_words: int = BLOCK_WORDS,
     ) -> None:
         found = readable_file(path)
         self.path = str(path)
@@ -225,7 +230,7 @@ class WordRecording(Recording, Generic[State]):
                 index.states.append(after)
         return index
 
-    def _glimpse(self, block: int, before: State) -> tuple[Block, State] | None:
+    def _glimpse(self, block: int, before: State) -> tuple[BlockScan, State] | None:
         """What the end of a block says, in a file too large to be scanned in whole; None where that is too little."""
         if self._size <= SCANNED_BYTES or self._decoder.tail_words == 0 or block == 0:
             return None

@@ -25,7 +25,7 @@ from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
 from evprof.loaders.events.text.rows import events_of_text, time_of_line
 from evprof.loaders.events.text.sniffing import LONGEST_LINE, columns_text, looks_like_events, sniffed
 from evprof.loaders.paths import reason
@@ -60,7 +60,7 @@ def begins_as_text(head: bytes) -> bool:
     return looks_like_events(head, is_whole=len(head) < HEAD_BYTES)
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """A recording kept as text. Raises UserError."""
     file = FileBytes(path)
     is_packed = file.at(0, 2) == GZIP_MAGIC

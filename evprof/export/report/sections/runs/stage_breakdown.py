@@ -7,7 +7,18 @@ from evprof.core.run_log import RunLog
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_cell, ms_cell, rows_cell, share_cell
-from evprof.export.report.parts import STACKED, Badge, Block, Bullets, Cell, Paragraph, Plot, Section, Series, Table
+from evprof.export.report.parts import (
+    STACKED,
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Section,
+    Table,
+)
 from evprof.export.report.readings import UNATTRIBUTED
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -37,29 +48,23 @@ def _parts(data: ReportData, basis: str) -> list[str]:
 
 
 def _summary(data: ReportData, place: int, name: str) -> Summary | None:
-    reading = readings.part(name)
-    return data.summary(place, reading.name, reading.read)
+    return data.summary(place, readings.part(name))
 
 
-def _total(data: ReportData, place: int, basis: str) -> Summary | None:
-    reading = readings.total(basis)
-    return data.summary(place, reading.name, reading.read)
-
-
-def _plot(data: ReportData) -> Plot:
+def _plot(data: ReportData) -> ReportPlot:
     places = range(len(data.columns))
     series = []
     for name in _parts(data, data.basis):
         found = [_summary(data, place, name) for place in places]
         if any(summary and summary.mean > 0 for summary in found):
             means = tuple(summary.mean if summary else None for summary in found)
-            series.append(Series(readings.part_title(name), (), means, color=name, badge=data.badge(0)))
+            series.append(PlotSeries(readings.part_title(name), (), means, color=name, badge=data.badge(0)))
     caption = "Mean time of each stage."
     if any(entry.color == UNATTRIBUTED for entry in series):
         caption += " Hatched: what no stage covers."
     if any(COVERS in entry.color for entry in series):
         caption += " Striped: several stages that were measured in one piece."
-    return Plot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
+    return ReportPlot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
 
 
 def _means(data: ReportData) -> Table:
@@ -69,7 +74,7 @@ def _means(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         own = data.badge(place)
         cells = [ms_cell(_summary(data, place, part), own, has_unit=False) for part in parts]
-        rows.append((Cell(name), *cells, ms_cell(_total(data, place, data.basis), own, has_unit=False)))
+        rows.append((Cell(name), *cells, ms_cell(data.summary(place, readings.total(data.basis)), own, has_unit=False)))
     heads = ("configuration", *(readings.part_title(part) for part in parts), "total")
     return Table(heads, tuple(rows), "Mean ± standard deviation of each stage, ms")
 
@@ -79,7 +84,7 @@ def _bases(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         cells = []
         for basis in BASES:
-            found = _total(data, place, basis)
+            found = data.summary(place, readings.total(basis))
             cells.append(ms_cell(found, data.badge(place), has_unit=False, note="" if found else NOT_TOLD[basis]))
         rows.append((Cell(name), *cells))
     return Table(
@@ -128,7 +133,7 @@ def details_table(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         own = data.badge(place)
         measured = [(part, found) for part in _parts(data, data.basis) if (found := _summary(data, place, part))]
-        total = _total(data, place, data.basis)
+        total = data.summary(place, readings.total(data.basis))
         whole = total.mean if total else sum(found.mean for _, found in measured)
         note = "" if total else "of the measured stages together: there is no total on this basis"
         told = [(readings.part_title(part), found) for part, found in measured]

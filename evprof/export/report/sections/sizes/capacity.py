@@ -11,7 +11,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, names_of, noted_models, pairs_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.limits.sizes import ITEM_BYTES, Capacity, ModelSizes
@@ -53,7 +53,7 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _measured(columns: list[Column], names: dict[int, str]) -> Table:
+def _measured(columns: list[Configuration], names: dict[int, str]) -> Table:
     rows = []
     for column in columns:
         run = column.runs[0]

@@ -20,8 +20,8 @@ from evprof.export.report.figures import (
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of, saved_cell
 from evprof.metrics.claims.speculation import speeds
-from evprof.metrics.comparison.document import column_token_match
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.comparison.document import configuration_token_match
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import predict_across
 from evprof.metrics.speculation.outcome import distinct_answers
@@ -78,12 +78,12 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _rates(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
+def _rates(column: Configuration, name: str, definitions: list[str]) -> Iterator[Rate]:
     yield from _counted(column, name)
     yield from _told_by_file(column, name, definitions)
 
 
-def _told_by_file(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
+def _told_by_file(column: Configuration, name: str, definitions: list[str]) -> Iterator[Rate]:
     """What imported files count or call acceptance, with what their importer found that to be."""
     figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
     counts = [(told["accepted_tokens"], told["drafted_tokens"]) for told in figures if {*_COUNTS} <= told.keys()]
@@ -112,7 +112,7 @@ def _definitions(data: ReportData) -> list[str]:
     return found
 
 
-def _counted(column: Column, name: str) -> Iterator[Rate]:
+def _counted(column: Configuration, name: str) -> Iterator[Rate]:
     """Every definition, its counts summed over the distinct answers of a configuration: long answers weigh more."""
     badge = badge_of(column.runs)
     for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if run.rounds]):
@@ -127,7 +127,7 @@ def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
     for pair in pairs_of(data):
         if any(mode_of(side.runs[0].info.mode).is_paired for side in (pair.base, pair.other)):
             continue
-        found = column_token_match(pair.base, pair.other)
+        found = configuration_token_match(pair.base, pair.other)
         if found["rate"] is not None:
             yield Rate(
                 f"{names[id(pair.base)]} and {names[id(pair.other)]}",

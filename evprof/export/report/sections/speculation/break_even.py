@@ -14,20 +14,20 @@ from evprof.export.report.parts import (
     Block,
     Cell,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     not_available,
 )
 from evprof.export.report.sections.evidence import names_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.payoff import (
     DECODE,
     SLIP_002,
-    Measured,
+    MeasuredSpeedup,
     Payoff,
     Prediction,
     expected_table,
@@ -52,7 +52,7 @@ LESSON = (
 class Weighed:
     """A speculative configuration against the target alone: by formula, and as measured on the same samples."""
 
-    column: Column
+    column: Configuration
     found: Prediction
     payoff: Payoff
 
@@ -120,22 +120,22 @@ def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
     return Table(heads, tuple(rows), caption="Speeds against the target alone; above 1.00x speculation is faster")
 
 
-def _measured(found: Measured | None) -> Cell:
+def _measured(found: MeasuredSpeedup | None) -> Cell:
     return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
 
 
-def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
+def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> ReportPlot:
     series = []
     for entry in listed:
         found, name = entry.found, names[id(entry.column)]
         points = break_even.curve(found.costs, found.by_place if found.alpha is None else found.alpha)
         x, y = tuple(float(point.gamma) for point in points), tuple(point.speedup for point in points)
-        series.append(Series(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
+        series.append(PlotSeries(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
         decode = entry.payoff.of(DECODE)
         if decode is not None:
             ends = decode.interval or (None, None)
             series.append(
-                Series(
+                PlotSeries(
                     f"{name}, measured",
                     (found.mean_gamma,),
                     (decode.speedup,),
@@ -145,8 +145,8 @@ def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
                 )
             )
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
-    series.append(Series("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
-    return Plot(
+    series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
+    return ReportPlot(
         POINTS,
         "Decoding speed against the target alone",
         tuple(series),

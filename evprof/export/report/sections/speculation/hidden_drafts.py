@@ -12,8 +12,8 @@ from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table, n
 from evprof.export.report.sections.evidence import names_of, saved_cell
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import SampleKey, by_sample, sample_key
-from evprof.metrics.speculation.outcome import Ceiling, ceiling_of, distinct_answers
-from evprof.metrics.speculation.parallel_prefill import Window, window_of
+from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_of, distinct_answers
+from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import Payoff, payoff_over
 from evprof.metrics.speculation.verdicts import payoff_sentence
 
@@ -57,13 +57,13 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, (Paragraph(LESSON), table, *(Paragraph(text, badge=Badge.DERIVED) for text in said)))
 
 
-def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[Window]:
+def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[ParallelPrefillFigures]:
     found = (window_of(run, known.get(sample_key(run), ())) for run in runs)
     return [window for window in found if window is not None]
 
 
-def _row(name: str, found: Sequence[Window], payoff: Payoff | None) -> tuple[Cell, ...]:
-    def cell(read: Callable[[Window], float | None], badge: Badge = Badge.MEASURED) -> Cell:
+def _row(name: str, found: Sequence[ParallelPrefillFigures], payoff: Payoff | None) -> tuple[Cell, ...]:
+    def cell(read: Callable[[ParallelPrefillFigures], float | None], badge: Badge = Badge.MEASURED) -> Cell:
         return ms_cell(summarize([value for window in found if (value := read(window)) is not None]), badge)
 
     return (
@@ -96,7 +96,7 @@ def _answers(count: int) -> str:
     return "1 answer" if count == 1 else f"{count} different answers"
 
 
-def _ceiling(found: Ceiling | None) -> str:
+def _ceiling(found: AcceptanceCeiling | None) -> str:
     if found is None:
         return ""
     low, high = found.interval
