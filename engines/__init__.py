@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engines.libraries.noise import mute_known_lines
+from evprof.core.vocabulary.families import FAMILIES
 
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
@@ -25,29 +26,18 @@ class CatalogueEntry:
     is_random: bool = False
 
 
+def _entries(prefix: str, sentence: str, *, is_random: bool = True) -> tuple[CatalogueEntry, ...]:
+    return tuple(
+        CatalogueEntry(f"{prefix}-{family.word}", family.key, family.role, sentence.format(family.title), is_random)
+        for family in FAMILIES.values()
+        if is_random or family.is_bundled
+    )
+
+
 CATALOGUE: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry("evprof-tiny-eventgpt", "eventgpt", "draft", "Bundled: a tiny EventGPT trained on driving scenes."),
-    CatalogueEntry(
-        "evprof-tiny-video-llava", "video_llava", "target", "Bundled: a tiny Video-LLaVA trained on driving scenes."
-    ),
-    CatalogueEntry("random:160m-eventgpt", "eventgpt", "draft", "Random weights, 160M language model.", True),
-    CatalogueEntry("random:160m-video-llava", "video_llava", "target", "Random weights, 160M language model.", True),
-    CatalogueEntry("random:160m-llava", "llava", "target", "Random weights, 160M language model.", True),
-    CatalogueEntry(
-        "random:160m-llava-next-video", "llava_next_video", "target", "Random weights, 160M language model.", True
-    ),
-    CatalogueEntry("random:7b-eventgpt", "eventgpt", "draft", "Random weights in EventGPT-7B's true shape.", True),
-    CatalogueEntry("random:7b-llava", "llava", "target", "Random weights in LLaVA-1.5-7B's true shape.", True),
-    CatalogueEntry(
-        "random:7b-video-llava", "video_llava", "target", "Random weights in Video-LLaVA-7B's true shape.", True
-    ),
-    CatalogueEntry(
-        "random:7b-llava-next-video",
-        "llava_next_video",
-        "target",
-        "Random weights in LLaVA-NeXT-Video-7B's true shape.",
-        True,
-    ),
+    *_entries("evprof-tiny", "Bundled: a tiny {} trained on driving scenes.", is_random=False),
+    *_entries("random:160m", "Random weights, 160M language model."),
+    *_entries("random:7b", "Random weights in {}-7B's true shape."),
 )
 
 

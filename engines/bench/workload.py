@@ -10,7 +10,8 @@ from torch import nn
 from transformers import LlamaForCausalLM
 
 from engines.decoder.llama import LlamaDecoder
-from engines.families.networks import Network, build_empty
+from engines.families.loaded_model import Network
+from engines.families.networks import build_empty
 from engines.hardware.device import dtype_name
 from engines.loading.random_weights import build_random
 from engines.loading.shapes import SEED, BenchShape, build_language_model, pixel_shape, text_shape, vision_shape

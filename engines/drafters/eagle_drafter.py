@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from engines.adapters.eagle import EagleHead, EaglePass
+from engines.adapters.kept import kept
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
@@ -102,7 +104,7 @@ class EagleDrafter:
         """The records tell the target's own cache."""
 
     def _catch_up(self, ids: Sequence[int]) -> torch.Tensor:
-        """Takes in what waits, with the tokens behind it: the first guess [1, H]."""
+        """Takes in what waits, with the tokens after it: the first guess [1, H]."""
         features, head = self._waiting, self.head_pass
         if features is None or features.shape[0] > len(ids):
             raise RuntimeError("hidden states and tokens do not match")
@@ -195,3 +197,18 @@ class _Tree:
         if own is None:
             own = self._masks[depth] = self._seen[end - level.nodes : end, :end].to(device)
         return torch.cat([own.new_ones(level.nodes, base), own], dim=1)
+
+
+def make(side: DraftSide) -> EagleDrafter:
+    """With a head of this target."""
+    info, target = side.trained, side.target.language_model
+    head = kept(info, target, lambda: EagleHead.load(info, target, side.target.facts.name))
+    return EagleDrafter(
+        info.name,
+        head,
+        side.cached_target,
+        side.eos_ids,
+        widths=side.widths,
+        law=side.law,
+        generator=side.generator,
+    )

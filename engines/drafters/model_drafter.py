@@ -11,16 +11,19 @@ import torch
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import Law, draw
-from engines.drafters.drafter import Drafted, PromptContext, Proposal, Verified
+from engines.drafters.draft_side import DraftSide
+from engines.drafters.drafter import Drafted, Drafter, PromptContext, Proposal, Verified
+from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
+from evprof.core.speculation import REENCODED
 
 
 class ModelDrafter:
     """Drafts greedily, or draws from `law` with `generator` where there is one.
 
-    `model` is prefilled. `eos_ids` are the target's; drafting stops behind one where the host may look.
+    `model` is prefilled. `eos_ids` are the target's; drafting stops after one where the host may look.
     """
 
     wants_features = False
@@ -68,7 +71,7 @@ class ModelDrafter:
         return self.proposal(chosen)
 
     def drafted(self, logits: torch.Tensor) -> Iterator[Drafted]:
-        """Token after token behind what the cache holds, whose logits [1, V] these are; a step for each but the first,
+        """Token after token after what the cache holds, whose logits [1, V] these are; a step for each but the first,
         taken when the next is asked for. Never waits for a GPU."""
         while True:
             seen = self.heard(logits)
@@ -117,3 +120,12 @@ class ModelDrafter:
         stacked = torch.cat(laws)
         lacking = self._rows - stacked.shape[-1]
         return torch.nn.functional.pad(stacked, (0, lacking)) if lacking > 0 else stacked
+
+
+def make(side: DraftSide) -> Drafter:
+    """The draft model as it is loaded: ids pass where enough of them meet the target's, else text does."""
+    draft, cached = side.drafting
+    alignment = side.alignment
+    if alignment.kind == REENCODED:
+        return ReencodingDrafter(side.draft_name, cached, draft.vocabulary, side.target.vocabulary)
+    return ModelDrafter(side.draft_name, cached, alignment, side.eos_ids, **side.drawn)

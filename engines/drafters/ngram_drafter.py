@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from engines.adapters.ngram import NgramCounts
+from engines.adapters.folder import check_target
+from engines.adapters.kept import kept
+from engines.adapters.ngram import NgramCounts, load_ngram
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import NoCache, Proposal
 from engines.drafters.lookup_drafter import certain
 
@@ -21,7 +24,7 @@ _ELSEWHERE = 0.2
 class NgramDrafter(NoCache):
     """Proposes the chain of likeliest continuations as long as it is sure enough of the whole chain.
 
-    `least` is the least product of the chain's confidences, by itself the device's; drafting stops behind one of
+    `least` is the least product of the chain's confidences, by default the device's; drafting stops after one of
     `eos_ids`. Proposals are put on `device`.
     """
 
@@ -57,3 +60,11 @@ class NgramDrafter(NoCache):
             if found.token in self._eos_ids:
                 break
         return certain(recent[len(recent) - drafted :], self._place)
+
+
+def make(side: DraftSide) -> NgramDrafter:
+    """With counts of this target's answers."""
+    info, target = side.trained, side.target.language_model
+    check_target(info, target, side.target.facts.name)
+    counts = kept(info, target, lambda: load_ngram(info))
+    return NgramDrafter(info.name, counts, side.cached_target.device, side.eos_ids)

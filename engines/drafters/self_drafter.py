@@ -10,6 +10,7 @@ from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.sampling import Law
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
 from engines.tokens.answer import Answer
@@ -82,3 +83,8 @@ class SelfDrafter:
 
     def note_length(self, answer: Answer) -> None:
         """The records tell the target's own cache."""
+
+
+def make(side: DraftSide) -> SelfDrafter:
+    """Over a second cache of the target."""
+    return SelfDrafter(side.cached_target, side.eos_ids, law=side.law, generator=side.generator)

@@ -6,79 +6,83 @@ from dataclasses import replace
 
 import torch
 
-from engines.checkpoints.config import edge
-from engines.decoder.llama import LlamaDecoder
 from engines.families.clip_tower import TowerStates, class_attention
-from engines.families.eventgpt import EventGptModel
+from engines.families.eventgpt_network import EventGptModel
+from engines.families.loaded_model import LoadedModel
 from engines.measuring.timing import StageClock
 from engines.stages.event_frames import draw_event_frames
-from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
-from engines.stages.pixel_values import ClipTransform
+from engines.stages.model import HostInputs, ModelInputs, VisionRecipe
 from engines.stages.preparation import PromptLayout, prepare, without_use
-from engines.stages.reading import read_input, span_warnings
-from engines.stages.rehearsal import Rehearsal
-from engines.stages.vision_stage import KeptVision
+from engines.stages.reading import span_warnings
 from engines.stages.visual_pruning import choose_tokens, kept_count, with_class_token
 from engines.stages.visual_tokens import framewise_counts, pooled_counts
-from engines.tokens.prompts import EVENTGPT_TRAINING, EVENTGPT_UNMARKED, EVENTGPT_V1, PromptTemplate
-from engines.tokens.tokenization import Vocabulary
+from engines.tokens.prompts import PromptTemplate
 from evprof.core.errors import USAGE, UserError
-from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
 
-DEFAULT_EVENT_FRAMES = 5
-"""EventGPT's own number of slices."""
+_EVENTGPT_SYSTEM = (
+    "A chat between a curious human and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the human's questions."
+)
+_VICUNA_SYSTEM = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+)
+
+EVENTGPT_V1 = PromptTemplate(
+    "eventgpt_v1",
+    "<event>",
+    f"{_EVENTGPT_SYSTEM} USER: <ev_start>",
+    "<ev_end>\n{question} ASSISTANT:",
+    system=_EVENTGPT_SYSTEM,
+)
+EVENTGPT_UNMARKED = PromptTemplate(
+    "eventgpt_v1_unmarked",
+    "<event>",
+    f"{_EVENTGPT_SYSTEM} USER: ",
+    "\n{question} ASSISTANT:",
+    system=_EVENTGPT_SYSTEM,
+)
+EVENTGPT_TRAINING = PromptTemplate(
+    "eventgpt_training",
+    "<event>",
+    f"{_VICUNA_SYSTEM} USER: ",
+    "\n{question} ASSISTANT:",
+    system=_VICUNA_SYSTEM,
+)
+"""The published layout of EventGPT, the same without its markers, and the one its training code wrote."""
 
 SEQUENCE_LIMIT = 2048
 """Positions EventGPT's own program cuts every prompt off at."""
 
 
-class EventLanguageModel:
+class EventLanguageModel(LoadedModel):
     """A loaded EventGPT."""
 
-    wants = EVENTS
+    network: EventGptModel
 
-    def __init__(
-        self,
-        network: EventGptModel,
-        language_model: LlamaDecoder,
-        vocabulary: Vocabulary,
-        transform: ClipTransform,
-        *,
-        facts: ModelFacts,
-        warnings: tuple[str, ...] = (),
-        identity: str = "",
-    ) -> None:
-        self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
-        self.language_model = language_model
-        self.warnings = warnings
-        parameter = next(network.parameters())
-        self.device, self.dtype = parameter.device, parameter.dtype
-        # One more frame adds one temporal mean; the spatial means are there once.
-        self.visual_tokens_per_frame = 1
-        spelled = f"eventgpt {network.config.vision.to_json_string()}"
-        self.kept = KeptVision(identity or facts.name, spelled, transform, device=self.device, dtype=self.dtype)
-        pixels = edge(network.config.vision)
-        self._rehearsal = Rehearsal(pixels, device=self.device, dtype=self.dtype)
+    def spelled(self) -> str:
+        """The tower's shape: the rest is the same for every EventGPT."""
+        return f"{self.record.key} {self.network.config.vision.to_json_string()}"
 
-    def make_ready(self, settings: GenerationSettings) -> None:
-        """A blank frame through stage vision; with a fused projector its two matrices are multiplied on the way."""
-        self._rehearsal.perform(_recipe(settings), self._encode)
+    @staticmethod
+    def recipe_of(settings: GenerationSettings) -> VisionRecipe:
+        """With a fused projector its two matrices are multiplied when it is first used."""
+        switches = settings.switches
+        return VisionRecipe(
+            pooled=settings.input.pooling != "none",
+            fused=switches.projector == "fused",
+            keep=switches.visual_keep,
+            prune_by=switches.prune_by,
+            cache=switches.vision_cache,
+        )
 
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
-        """Stage 1."""
-        frames = settings.event_frames
-        host = read_input(
-            kind or self.wants,
-            sample,
-            spans,
-            event_frames=frames,
-            video_frames=frames or DEFAULT_EVENT_FRAMES,
-            switches=settings.switches,
-        )
+        """Stage 1, with what is to be said of the recording's span."""
+        host = super().load(sample, settings, spans, kind=kind)
         return replace(host, warnings=span_warnings(host))
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
@@ -93,15 +97,15 @@ class EventLanguageModel:
         Raises UserError when more than one frame would have to go unpooled.
         """
         renders = host.events is not None
-        frames = (settings.event_frames or DEFAULT_EVENT_FRAMES) if renders else len(host.pictures)
-        pooled = _recipe(settings).pooled
-        if not pooled and frames != 1:
+        frames = (settings.event_frames or self.record.frames) if renders else len(host.pictures)
+        recipe = self.recipe_of(settings)
+        if not recipe.pooled and frames != 1:
             raise UserError(
                 f"Pooling none shows {self.facts.name} every token of a single frame, not of {frames}; "
                 "add --event-frames 1.",
                 exit_code=USAGE,
             )
-        count = pooled_counts if pooled else framewise_counts
+        count = pooled_counts if recipe.pooled else framewise_counts
         drawn = draw_event_frames(host, frames, settings.input.canvas_size, spans)
         said = (*host.warnings, *without_use(self, settings, host.kind))
         return prepare(
@@ -116,14 +120,11 @@ class EventLanguageModel:
                 count(frames, self.network.tokens_per_frame, settings.switches.visual_keep),
                 SEQUENCE_LIMIT,
             ),
-            recipe=_recipe(settings),
+            recipe=recipe,
         )
 
-    def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
-        """Stage 3: [T + N, hidden], less what is pruned; [N, hidden] when a single frame is not pooled."""
-        return self.kept.encode(inputs, spans, lambda: self._encode(inputs, spans))
-
-    def _encode(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+    def compute_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        """[T + N, hidden], less what is pruned; [N, hidden] when a single frame is not pooled."""
         network, recipe = self.network, inputs.recipe
         with spans.child("tower") as span:
             span.input("pixel_values", inputs.pixel_values)
@@ -182,19 +183,3 @@ class EventLanguageModel:
             kept = torch.cat([rows[:means], rows[means:][with_class_token(patches)[0]]])
             span.output("visual embeddings", kept)
         return kept
-
-    def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
-        """Part of stage 4: [1, S, hidden]; visual rows past the sequence's limit are left out."""
-        text = self.language_model.embed(inputs.text_ids)
-        return splice(text, visual[: inputs.lengths.visual], inputs.slots)
-
-
-def _recipe(settings: GenerationSettings) -> VisionRecipe:
-    switches = settings.switches
-    return VisionRecipe(
-        pooled=settings.input.pooling != "none",
-        fused=switches.projector == "fused",
-        keep=switches.visual_keep,
-        prune_by=switches.prune_by,
-        cache=switches.vision_cache,
-    )

@@ -1,129 +1,133 @@
-"""The networks of LLaVA-1.5, Video-LLaVA and LLaVA-NeXT-Video: CLIP tower(s), a two-layer projector, Llama.
-
-The parts are transformers' modules, held side by side so that each can be called, timed and shown on its own.
-"""
+"""LLaVA-1.5: frames as so many images, each in a slot of its own; and what the families of its kind share."""
 
 from __future__ import annotations
 
-import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-import torch
-from torch import nn
-from torch.nn import functional
-from transformers import CLIPVisionModel, LlamaForCausalLM
-from transformers.activations import ACT2FN
+from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-from engines.families.clip_tower import TowerStates, run_tower
+from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, patches, text_config, vision_config
+from engines.checkpoints.config_json import clip_json, llama_json
+from engines.checkpoints.naming import Naming
+from engines.families.family import ModelFamily
+from engines.families.llava_network import LlavaConfig, LlavaModel
+from engines.families.video_model import VideoLanguageModel
+from engines.tokens.prompts import PromptTemplate
+from engines.tokens.tokenization import SyntheticVocabulary
+from evprof.core.errors import UserError
 
-
-class Projector(nn.Module):
-    """Two linear layers with an activation between: the tower's width to the language model's."""
-
-    def __init__(self, config: LlavaConfig) -> None:
-        super().__init__()
-        hidden = config.text.hidden_size
-        self.linear_1 = nn.Linear(config.vision.hidden_size, hidden, bias=config.projector_bias)
-        self.act = ACT2FN[config.projector_act]
-        self.linear_2 = nn.Linear(hidden, hidden, bias=config.projector_bias)
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """[T, N, width] -> [T, N, hidden]."""
-        projected: torch.Tensor = self.linear_2(self.act(self.linear_1(features)))
-        return projected
+_LATER_TOWER = re.compile(r"^(?P<tower>(?:image|video|vision)_tower\.)(?!vision_model\.)")
+_HEAD = "lm_head."
+_PUBLISHED_ROWS = 32_064
+"""Rows of the published vocabularies: 32,000 shared, a few own tokens, padding."""
 
 
-class LlavaModel(nn.Module):
-    """LLaVA-1.5: one tower, the class token dropped, N frames as N images."""
-
-    def __init__(self, config: LlavaConfig) -> None:
-        super().__init__()
-        self.config = config
-        self._build_towers()
-        self.multi_modal_projector = Projector(config)
-        self.language_model = LlamaForCausalLM(config.text)
-
-    def _build_towers(self) -> None:
-        self.vision_tower = CLIPVisionModel(self.config.vision)
-
-    @property
-    def frame_tower(self) -> CLIPVisionModel:
-        """The tower that reads frames."""
-        return self.vision_tower
-
-    @property
-    def tokens_per_frame(self) -> int:
-        """Visual tokens each frame adds to the prompt."""
-        return self.config.tokens_per_frame
-
-    @property
-    def pools(self) -> bool:
-        """Whether patches are pooled before the projector."""
-        return self.config.pooling is not None
-
-    def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """[T, 3, H, W] -> [T, N, width]: hidden states of the configured layer."""
-        return self.read_tokens(self.tower_states(pixel_values).last)
-
-    def tower_states(self, pixel_values: torch.Tensor) -> TowerStates:
-        """[T, 3, H, W] -> the configured layer's output and input, class token first."""
-        return run_tower(self.frame_tower, pixel_values, self.config.feature_layer)
-
-    def read_tokens(self, states: torch.Tensor) -> torch.Tensor:
-        """All tokens [T, 1 + P, width] -> those that are read, [T, N, width]."""
-        return states if self.config.keeps_cls else states[:, 1:]
-
-    def project(self, features: torch.Tensor) -> torch.Tensor:
-        """[T, N, width] -> [T, N, hidden]."""
-        projected: torch.Tensor = self.multi_modal_projector(features)
-        return projected
-
-    def pool_patches(self, features: torch.Tensor) -> torch.Tensor:
-        """[T, P, width] -> [T, N, width]: squares of neighbouring patches as one, where the family does that.
-
-        Patches lie row by row; rows and columns that fill no square are dropped, as transformers does it.
-        """
-        if not self.pools:
-            return features
-        frames, count, width = features.shape
-        side, stride = math.isqrt(count), self.config.pool_stride
-        grid = features.view(frames, side, side, width).permute(0, 3, 1, 2)
-        pool = functional.max_pool2d if self.config.pooling == "max" else functional.avg_pool2d
-        return pool(grid, stride, stride).flatten(2).transpose(1, 2)
-
-    def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """[T, 3, H, W] -> [T, N, hidden]."""
-        return self.project(self.pool_patches(self.tower_features(pixel_values)))
+def names_of(*parts: tuple[str, str]) -> Naming:
+    """The published names of these parts, of the projector and the language model."""
+    shared = ("multi_modal_projector.", "language_model.")
+    return Naming((*parts, *((name, name) for name in shared)))
 
 
-class VideoLlavaModel(LlavaModel):
-    """Video-LLaVA: two towers of one shape; frames go through the video tower and keep their class token."""
+class LlavaFamily(ModelFamily):
+    """Its checkpoints as transformers published them. `architecture` is the name of its class there."""
 
-    def _build_towers(self) -> None:
-        self.image_tower = CLIPVisionModel(self.config.vision)
-        self.video_tower = CLIPVisionModel(self.config.vision)
+    architecture = "LlavaForConditionalGeneration"
+    names = names_of(("vision_tower.", "vision_tower.vision_model."))
+    template = PromptTemplate("llava_v1_5", "<image>", "USER: ", "\n{question} ASSISTANT:", between="\n")
+    network: type[LlavaModel] = LlavaModel
+    model = VideoLanguageModel
+    extra_tokens: tuple[str, ...] = ("<image>", "<pad>")
 
-    @property
-    def frame_tower(self) -> CLIPVisionModel:
-        """The video tower."""
-        return self.video_tower
+    def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json's values say of this family alone, as fields of the configuration."""
+        return {"keeps_cls": values.get("vision_feature_select_strategy", "default") == "full"}
+
+    def json_of_its_own(self, config: LlavaConfig) -> dict[str, Any]:
+        """The inverse of `of_its_own`."""
+        return {"vision_feature_select_strategy": "full"} if config.keeps_cls else {}
+
+    def token_id(self, token: str, values: Mapping[str, Any]) -> int:
+        """The id of `<image>` or `<video>`: what config.json says, else the published one."""
+        name = token.strip("<>")
+        published = SyntheticVocabulary.SHARED + self.extra_tokens.index(token)
+        return int(values.get(f"{name}_token_index", values.get(f"{name}_token_id", published)))
+
+    def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
+        """All of it stands in config.json."""
+        text, seen = dict(values.get("text_config") or {}), dict(values.get("vision_config") or {})
+        _check_parts(folder / "config.json", text, seen)
+        # Published files keep only what differs from Llama's defaults of their day; the rest is Vicuna-7B's.
+        filled = {**VICUNA_7B, **text}
+        if "num_attention_heads" in text and "num_key_value_heads" not in text:
+            filled["num_key_value_heads"] = text["num_attention_heads"]
+        layer = values.get("vision_feature_layer", -2)
+        if not isinstance(layer, int):
+            raise ValueError(f"vision_feature_layer {layer!r}: one layer is supported")
+        return LlavaConfig(
+            vision_config({**CLIP_L14, "image_size": self.record.image_size, **seen}),
+            text_config(filled),
+            family=self.key,
+            slot_id=self.token_id(self.template.slot, values),
+            feature_layer=layer,
+            projector_act=str(values.get("projector_hidden_act", "gelu")),
+            projector_bias=bool(values.get("multimodal_projector_bias", True)),
+            image_token_id=self.token_id("<image>", values),
+            **self.of_its_own(values),
+        )
+
+    def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
+        """As published, with the family's own tokens above the shared vocabulary."""
+        return LlavaConfig(
+            vision,
+            LlamaConfig(**{**text, "vocab_size": _PUBLISHED_ROWS}),
+            family=self.key,
+            slot_id=self.token_id(self.template.slot, {}),
+            image_token_id=self.token_id("<image>", {}),
+            **self.of_its_own({}),
+        )
+
+    def config_json(self, config: LlavaConfig, dtype: str) -> dict[str, Any]:
+        """Tower and language model each in a part of their own."""
+        return {
+            "architectures": [self.architecture],
+            "ignore_index": -100,
+            "image_seq_length": patches(config.vision),
+            "image_token_index": config.image_token_id,
+            "model_type": self.record.model_type,
+            "multimodal_projector_bias": config.projector_bias,
+            "projector_hidden_act": config.projector_act,
+            "text_config": {"model_type": "llama", **llama_json(config.text), "torch_dtype": dtype},
+            "tie_word_embeddings": False,
+            "torch_dtype": dtype,
+            "vision_config": clip_json(config.vision),
+            "vision_feature_layer": config.feature_layer,
+            "vision_feature_select_strategy": "default",
+            **self.json_of_its_own(config),
+        }
+
+    def canonical(self, stored_name: str) -> str:
+        """From transformers 4.52 on models are saved as `model.language_model.*` and `lm_head.*`, from 5.17 on towers
+        without `vision_model.`; names already in the published form come back unchanged."""
+        name = stored_name
+        if name.startswith("model."):
+            name = name.removeprefix("model.")
+            if name.startswith("language_model.") and not name.startswith("language_model.model."):
+                name = "language_model.model." + name.removeprefix("language_model.")
+        if name.startswith(_HEAD):
+            name = "language_model." + name
+        return _LATER_TOWER.sub(r"\g<tower>vision_model.", name)
 
 
-class LlavaNextVideoModel(LlavaModel):
-    """LLaVA-NeXT-Video: one tower, patches pooled two by two, all frames in one slot.
-
-    `image_newline` is part of its checkpoints and separates the rows of still images; videos do not use it.
-    """
-
-    def __init__(self, config: LlavaConfig) -> None:
-        super().__init__(config)
-        self.image_newline = nn.Parameter(torch.zeros(config.text.hidden_size))
+def _check_parts(path: Path, text: dict[str, Any], vision: dict[str, Any]) -> None:
+    """Families are built of other parts, too (Mistral, Qwen, SigLIP), which are no damage but nothing we can run."""
+    language, tower = text.get("model_type", "llama"), vision.get("model_type", "clip_vision_model")
+    if language != "llama":
+        raise UserError(f"{path}: the language model is of type '{language}'; evprof runs those with a Llama inside.")
+    if tower not in ("clip_vision_model", "clip"):
+        raise UserError(f"{path}: the vision tower is of type '{tower}'; evprof runs those with a CLIP tower.")
 
 
-_NETWORKS = {VIDEO_LLAVA: VideoLlavaModel, LLAVA_NEXT_VIDEO: LlavaNextVideoModel}
-
-
-def build_llava(config: LlavaConfig) -> LlavaModel:
-    """The network of the configuration's family."""
-    return _NETWORKS.get(config.family, LlavaModel)(config)
+FAMILY = LlavaFamily("llava")

@@ -7,17 +7,15 @@ from torch import nn
 from transformers import CLIPVisionModel, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from engines.checkpoints.config import EventGptConfig, ModelConfig
-from engines.families.eventgpt import EventGptModel
-from engines.families.llava import LlavaModel, build_llava
-
-Network = EventGptModel | LlavaModel
+from engines.checkpoints.config import ModelConfig
+from engines.families.family import build_network
+from engines.families.loaded_model import Network
 
 
 def build_empty(config: ModelConfig) -> Network:
     """The network on the meta device: shapes only, no memory."""
     with torch.device("meta"):
-        network = EventGptModel(config) if isinstance(config, EventGptConfig) else build_llava(config)
+        network = build_network(config)
     network.requires_grad_(False)
     return network.eval()
 

@@ -15,6 +15,7 @@ from engines.fit.placement import BOTH, HOST, REFUSED, demand, place, room_for
 from engines.fit.requirements import MemoryNeed, ModelShape, frame_count, memory_need
 from engines.hardware.memory import Machine
 from evprof.core.units import memory_text
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 MOST_NAMED = 3
@@ -173,7 +174,7 @@ def _changes_of(role: str, need: MemoryNeed, plan: PlannedModels, machine: Machi
         if choice.quantization in before and machine.can_pack(kind):
             yield OptionChange(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
     frames = frame_count(plan.shapes[role].config, plan.settings)
-    option = "event_frames" if plan.shapes[role].config.family == "eventgpt" else "frames"
+    option = FAMILIES[plan.shapes[role].config.family].frames_setting
     fewer = next((count for count in _FEW_FRAMES if count < frames), None)
     if fewer is not None:
         yield OptionChange(f"--{option.replace('_', '-')} {fewer}", 8, ("", option), fewer)

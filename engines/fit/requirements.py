@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engines.checkpoints.config import EventGptConfig, ModelConfig, number, patches
-from engines.checkpoints.naming import LLAVA
+from engines.checkpoints.config import ModelConfig, number, patches
 from engines.decoder.bucket_pass import STRIDE
 from engines.decoder.quantized_kv import HQQ4, HQQ8, QUANTIZED, RESIDUAL
 from engines.decoder.quantized_size import cached_bytes, weight_bytes
-from engines.families.event_model import DEFAULT_EVENT_FRAMES
+from engines.families.family import engine_family
 from engines.families.networks import build_empty
-from engines.families.video_model import DEFAULT_FRAMES
 from engines.hardware.device import dtype_name
 from engines.hardware.memory import Machine, ThisMachine
 from engines.loading.weights import find_checkpoint
-from engines.stages.visual_tokens import framewise_counts, pooled_counts
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 
@@ -190,24 +188,20 @@ def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int, *
 
 def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
     """Frames a run with these settings shows the model."""
-    if isinstance(config, EventGptConfig):
-        return settings.event_frames or DEFAULT_EVENT_FRAMES
-    return settings.frames or DEFAULT_FRAMES
+    family = FAMILIES[config.family]
+    asked: int | None = getattr(settings, family.frames_setting)
+    return asked or family.frames
 
 
 def picture_count(config: ModelConfig, settings: GenerationSettings) -> int:
     """Pictures the tower sees: the frames, or one grid of them."""
-    is_grid = config.family == LLAVA and settings.input.image_layout == "grid"
+    is_grid = FAMILIES[config.family].takes_images and settings.input.image_layout == "grid"
     return 1 if is_grid else frame_count(config, settings)
 
 
 def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
     """Positions of the prompt that come from the input, after pooling and pruning."""
-    pictures, keep = picture_count(config, settings), settings.switches.visual_keep
-    if isinstance(config, EventGptConfig):
-        counts = framewise_counts if settings.input.pooling == "none" else pooled_counts
-        return counts(pictures, patches(config.vision) + 1, keep).total
-    return framewise_counts(pictures, config.tokens_per_frame, keep).total
+    return engine_family(config.family).visual_counts(config, picture_count(config, settings), settings).total
 
 
 def _is_captured(switches: Switches) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import CLIPVisionConfig
 
-from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, number
+from engines.checkpoints.config import ModelConfig, edge, number
 from engines.fit.requirements import picture_count, visual_positions
 from engines.loading.shapes import text_shape, vision_shape
 from evprof.core.vocabulary.families import FAMILIES
@@ -57,13 +57,13 @@ def tower_name(vision: CLIPVisionConfig) -> str:
 def projector_name(config: ModelConfig) -> str:
     """What lies between tower and language model, in order."""
     width, hidden = number(config.vision.hidden_size), config.text.hidden_size
-    act = "gelu" if isinstance(config, EventGptConfig) else config.projector_act
-    parts = [f"linear {width}→{hidden}", act, f"linear {hidden}→{hidden}"]
-    if isinstance(config, EventGptConfig):
-        parts += [f"adaptor {hidden}→{hidden}"] if config.has_adaptor else []
+    parts = [f"linear {width}→{hidden}", config.projector_act, f"linear {hidden}→{hidden}"]
+    if config.has_adaptor:
+        parts.append(f"adaptor {hidden}→{hidden}")
+    if config.patch_pooling:
+        parts.insert(0, config.patch_pooling)
+    if FAMILIES[config.family].pools_frames:
         parts.append("mean pooling")
-    elif config.pooling is not None:
-        parts.insert(0, f"{config.pooling} of {config.pool_stride} x {config.pool_stride} patches")
     return ", ".join(parts)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engines.checkpoints.config import EventGptConfig, ModelConfig
-from engines.checkpoints.naming import EVENTGPT
+from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.shards import StoredTensor, has_weights, read_headers
-from engines.families.networks import Network, build_empty, parameter_shapes
+from engines.families.family import engine_family
+from engines.families.loaded_model import Network
+from engines.families.networks import build_empty, parameter_shapes
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.inspection.architecture import describe_model
 from engines.loading.random_weights import random_vocabulary
-from engines.loading.tensor_plan import holds_tower, plan_problems, plan_tensors, with_tower
+from engines.loading.tensor_plan import plan_problems, plan_tensors
 from engines.loading.weights import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
 from engines.tokens.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from engines.tokens.vocabulary_alignment import vocabulary_facts
@@ -77,30 +79,33 @@ def _vocabulary(checkpoint: Checkpoint) -> Vocabulary:
     config = checkpoint.config
     if checkpoint.folder is None:
         return random_vocabulary(config)
-    return read_vocabulary(checkpoint.folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+    return read_vocabulary(
+        checkpoint.folder, prefer_file=engine_family(config.family).writes_tokenizer_file, rows=config.text.vocab_size
+    )
 
 
 def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dict[str, Any]:
     config = checkpoint.config
+    family = engine_family(config.family)
     stored = read_headers(folder)
     problems: list[str] = []
     assumptions = list(config.assumptions)
     try:
-        whole, said = with_tower(folder, config, stored)
+        whole, said = family.completed(folder, config, stored)
         plan = plan_tensors(config, network, whole)
         told = plan
         assumptions += said
     except UserError as error:
         problems.append(error.sentence)
         plan = plan_tensors(config, network, stored)
-        told = plan.without_tower()
+        told = replace(plan, missing=tuple(name for name in plan.missing if not family.is_lent(name)))
     problems += plan_problems(folder, told)
     assumptions += _tower_sources(config, stored)
     try:
         vocabulary = _vocabulary(checkpoint)
         problems += _vocabulary_problems(config, vocabulary)
         assumptions += rows_sentence(config, vocabulary)
-        source = vocabulary_file(folder, prefer_file=config.family != EVENTGPT)
+        source = vocabulary_file(folder, prefer_file=engine_family(config.family).writes_tokenizer_file)
         assumptions.append(f"The tokenizer is {source}, {vocabulary.size} entries.")
     except UserError as error:
         problems.append(error.sentence)
@@ -123,10 +128,11 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
 
 
 def _tower_sources(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> list[str]:
-    """Where EventGPT's tower and its description come from; another source of weights is `with_tower`'s to tell."""
-    if not isinstance(config, EventGptConfig):
-        return []
-    inside = ["The CLIP tower's weights are the checkpoint's own."] if holds_tower(stored) else []
+    """Where a tower that may be lent, and its description, come from; another source of weights is `completed`'s to
+    tell."""
+    family = engine_family(config.family)
+    is_own = any(family.is_lent(family.canonical(name)) for name in stored)
+    inside = ["The CLIP tower's weights are the checkpoint's own."] if is_own else []
     described = config.tower_folder
     return [*inside, f"The CLIP tower's shape is read from {described}."] if described is not None else inside
 

@@ -12,13 +12,16 @@ from typing import Any
 import torch
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import CLIP_L14, VICUNA_7B, EventGptConfig, LlavaConfig, ModelConfig
+from engines import CATALOGUE
+from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig
 from engines.checkpoints.layer_drop import source_name
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-from engines.families.networks import Network, build_empty, finish, parameter_shapes, put_parameter
+from engines.families.family import engine_family
+from engines.families.loaded_model import Network
+from engines.families.networks import build_empty, finish, parameter_shapes, put_parameter
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
+from evprof.core.vocabulary.families import FAMILIES
 
 PREFIX = "random:"
 
@@ -41,55 +44,29 @@ _SMALL_CLIP: dict[str, Any] = {
     "patch_size": 32,
     "projection_dim": 384,
 }
-_PUBLISHED_ROWS = 32_064
-"""Rows of the published vocabularies of the LLaVA families: 32,000 shared, a few own tokens, padding."""
-
 _GAINS = {"q_proj": 4.0, "k_proj": 4.0, "o_proj": 2.0}
 
-_EXTRA_TOKENS = {
-    VIDEO_LLAVA: ("<image>", "<video>", "<pad>"),
-    LLAVA: ("<image>", "<pad>"),
-    LLAVA_NEXT_VIDEO: ("<video>", "<image>", "<pad>"),
+_SIZES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "160m": (_SMALL_CLIP, _LLAMA_160M),
+    "7b": (CLIP_L14, VICUNA_7B),
 }
+"""Tower and language model by the size in a name; a tower that names no `image_size` has the family's."""
 
 
 def random_config(name: str) -> ModelConfig:
     """The configuration behind a `random:` name. Raises UserError (exit code 2) for an unknown one."""
-    makers: dict[str, Callable[[], ModelConfig]] = {
-        "random:160m-eventgpt": lambda: EventGptConfig(CLIPVisionConfig(**_SMALL_CLIP), LlamaConfig(**_LLAMA_160M)),
-        "random:160m-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
-        "random:160m-llava": lambda: _llava(LLAVA, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
-        "random:160m-llava-next-video": lambda: _llava(LLAVA_NEXT_VIDEO, CLIPVisionConfig(**_SMALL_CLIP), _LLAMA_160M),
-        "random:7b-eventgpt": lambda: EventGptConfig(
-            CLIPVisionConfig(**CLIP_L14, image_size=336), LlamaConfig(**VICUNA_7B)
-        ),
-        "random:7b-llava": lambda: _llava(LLAVA, CLIPVisionConfig(**CLIP_L14, image_size=336), VICUNA_7B),
-        "random:7b-video-llava": lambda: _llava(VIDEO_LLAVA, CLIPVisionConfig(**CLIP_L14, image_size=224), VICUNA_7B),
-        "random:7b-llava-next-video": lambda: _llava(
-            LLAVA_NEXT_VIDEO, CLIPVisionConfig(**CLIP_L14, image_size=336), VICUNA_7B
-        ),
-    }
-    if name not in makers:
-        raise UserError(f"Unknown model '{name}'; the random ones are {', '.join(makers)}.", exit_code=USAGE)
-    return makers[name]()
-
-
-def _llava(family: str, vision: CLIPVisionConfig, text: dict[str, Any]) -> LlavaConfig:
-    extra = _EXTRA_TOKENS[family]
-    return LlavaConfig(
-        family,
-        vision,
-        LlamaConfig(**{**text, "vocab_size": _PUBLISHED_ROWS}),
-        slot_id=SyntheticVocabulary.SHARED + extra.index("<image>" if family == LLAVA else "<video>"),
-        keeps_cls=family == VIDEO_LLAVA,
-        image_token_id=SyntheticVocabulary.SHARED + extra.index("<image>"),
-        pooling="average" if family == LLAVA_NEXT_VIDEO else None,
-    )
+    entry = next((entry for entry in CATALOGUE if entry.is_random and entry.name == name), None)
+    if entry is None:
+        known = ", ".join(entry.name for entry in CATALOGUE if entry.is_random)
+        raise UserError(f"Unknown model '{name}'; the random ones are {known}.", exit_code=USAGE)
+    tower, text = _SIZES[name.removeprefix(PREFIX).partition("-")[0]]
+    vision = CLIPVisionConfig(**{"image_size": FAMILIES[entry.family].image_size, **tower})
+    return engine_family(entry.family).random(vision, text)
 
 
 def random_vocabulary(config: ModelConfig) -> SyntheticVocabulary:
     """The vocabulary all random models share, with the family's own tokens above it."""
-    return SyntheticVocabulary(_EXTRA_TOKENS.get(config.family, ()))
+    return SyntheticVocabulary(engine_family(config.family).extra_tokens)
 
 
 def build_random(
@@ -146,6 +123,6 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
 
 def _silence(head: torch.Tensor, text: LlamaConfig) -> None:
     """Rows of zeros for the special tokens and the rows past the shared vocabulary: with 32,000 others about zero on
-    both sides, none of these is ever the largest, so random text is all words and never ends by itself."""
+    both sides, none of these is ever the largest, so random text is all words and never ends early."""
     head[:3] = 0.0
     head[SyntheticVocabulary.SHARED : text.vocab_size] = 0.0

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, number, patches
+from engines.checkpoints.config import ModelConfig, edge, number, patches
+from engines.families.family import engine_family
 from engines.loading.random_weights import random_config
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.metrics.limits.roofline import TextShape, VisionShape
 
 SEED = 20_240_601
@@ -80,9 +82,7 @@ def bench_shape(name: str) -> BenchShape:
 def visual_positions(config: ModelConfig) -> int:
     """Positions of the prompt that come from the family's number of frames."""
     frames = FAMILIES[config.family].frames
-    if isinstance(config, EventGptConfig):
-        return frames + patches(config.vision) + 1
-    return frames * config.tokens_per_frame
+    return engine_family(config.family).visual_counts(config, frames, GenerationSettings()).total
 
 
 def language_config(sizes: dict[str, Any]) -> LlamaConfig:
@@ -126,17 +126,12 @@ def text_shape(config: LlamaConfig) -> TextShape:
 def vision_shape(config: ModelConfig) -> VisionShape:
     """The tower's and the projector's sizes, for the family's number of frames.
 
-    Layers behind the one that is read count as none: a tower that runs them does so for nothing.
+    Layers after the one that is read count as none: a tower that runs them does so for nothing.
     """
     vision, hidden = config.vision, config.text.hidden_size
     width, depth = number(vision.hidden_size), number(vision.num_hidden_layers)
-    projections = [(width, hidden), (hidden, hidden)]
-    used, kept = depth, patches(vision) + 1
-    if isinstance(config, EventGptConfig):
-        projections += [(hidden, hidden)] if config.has_adaptor else []
-    else:
-        used = config.feature_layer if config.feature_layer >= 0 else depth + 1 + config.feature_layer
-        kept = config.tokens_per_frame
+    projections = ((width, hidden), (hidden, hidden))
+    used = config.feature_layer if config.feature_layer >= 0 else depth + 1 + config.feature_layer
     return VisionShape(
         frames=FAMILIES[config.family].frames,
         layers=used,
@@ -144,8 +139,8 @@ def vision_shape(config: ModelConfig) -> VisionShape:
         intermediate=number(vision.intermediate_size),
         patch=number(vision.patch_size),
         patches=patches(vision),
-        kept=kept,
-        projections=tuple(projections),
+        kept=config.tokens_per_frame,
+        projections=(*projections, (hidden, hidden)) if config.has_adaptor else projections,
         channels=number(vision.num_channels),
     )
 

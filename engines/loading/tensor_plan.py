@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, tower_tensors
-from engines.checkpoints.config import EventGptConfig, ModelConfig
+from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.layer_drop import is_left_out, source_name
-from engines.checkpoints.naming import EVENTGPT, canonical, is_old_buffer, naming
-from engines.checkpoints.shards import StoredTensor, has_weights
-from engines.families.networks import Network, parameter_shapes
-from evprof.core.errors import UserError
-
-_TOWER = "model.visual_tower.visual_tower.vision_model."
+from engines.checkpoints.naming import is_old_buffer
+from engines.checkpoints.shards import StoredTensor
+from engines.families.family import engine_family
+from engines.families.loaded_model import Network
+from engines.families.networks import parameter_shapes
 
 
 @dataclass(frozen=True)
@@ -32,57 +30,10 @@ class TensorPlan:
     misshaped: tuple[tuple[StoredTensor, tuple[int, ...]], ...]
     skipped: tuple[str, ...]
 
-    def without_tower(self) -> TensorPlan:
-        """The same with nothing missing of EventGPT's tower, where that is told in other words."""
-        return replace(self, missing=tuple(name for name in self.missing if not name.startswith(_TOWER)))
-
     @property
     def surplus(self) -> list[str]:
         """Stored names that have no place in the network."""
         return [tensor.name for tensor in self.strangers]
-
-
-def holds_tower(stored: Mapping[str, StoredTensor]) -> bool:
-    """Whether these tensors are EventGPT's with a CLIP tower, or a part of one, among them."""
-    return any(canonical(EVENTGPT, name).startswith(_TOWER) for name in stored)
-
-
-def with_tower(
-    folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
-) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-    """EventGPT's tensors with those of a CLIP folder, when the files hold no tower at all; and a sentence saying so.
-
-    The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub. Raises
-    UserError, naming --clip, when there is none. Everything else comes back as it is.
-    """
-    if not isinstance(config, EventGptConfig) or holds_tower(stored):
-        return stored, ()
-    source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
-    if source is None and fetches and not config.tower_is_given:
-        source = fetched_folder(config.tower_name)
-    if source is None:
-        raise UserError(_no_tower(folder, config))
-    borrowed = {_TOWER + name: tensor for name, tensor in tower_tensors(source).items()}
-    if not borrowed:
-        raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
-    whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
-    return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
-
-
-def _no_tower(folder: Path, config: EventGptConfig) -> str:
-    if config.tower_is_given:
-        return (
-            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP "
-            "folder with --clip FOLDER."
-        )
-    named = "names none"
-    if config.tower_name is not None:
-        empty = f"but {config.tower_folder} holds no weights"
-        named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
-    return (
-        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
-        "with --clip FOLDER."
-    )
 
 
 def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:
@@ -90,11 +41,12 @@ def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) ->
 
     Only when embeddings and head agree with each other; whatever else differs is `plan_problems`' to tell.
     """
-    names = naming(config.family)
+    family = engine_family(config.family)
+    names = family.names
     wanted = [names.published("language_model.model.embed_tokens.weight")]
     if not config.text.tie_word_embeddings:
         wanted.append(names.published("language_model.lm_head.weight"))
-    shapes = {canonical(config.family, name): tensor.shape for name, tensor in stored.items()}
+    shapes = {family.canonical(name): tensor.shape for name, tensor in stored.items()}
     rows = {shapes[name][0] if name in shapes and len(shapes[name]) == 2 else 0 for name in wanted}
     if len(rows) != 1 or (found := rows.pop()) in (0, config.text.vocab_size):
         return config
@@ -106,7 +58,8 @@ def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) ->
 
 def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, StoredTensor]) -> TensorPlan:
     """Compares what the files hold (by stored name) with what the network needs, both ways."""
-    names = naming(config.family)
+    family = engine_family(config.family)
+    names = family.names
     wanted = {
         names.published(source_name(config, name)): (name, shape) for name, shape in parameter_shapes(network).items()
     }
@@ -116,7 +69,7 @@ def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, Sto
     misshaped: list[tuple[StoredTensor, tuple[int, ...]]] = []
     tied = config.text.tie_word_embeddings
     for stored_name, tensor in stored.items():
-        name = canonical(config.family, stored_name)
+        name = family.canonical(stored_name)
         if is_left_out(config, names.module(name)):
             continue
         if name in wanted:
@@ -131,7 +84,7 @@ def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, Sto
             skipped.append(stored_name)
         else:
             strangers.append(tensor)
-    present = {canonical(config.family, name) for name in stored}
+    present = {family.canonical(name) for name in stored}
     missing = [name for name in wanted if name not in present]
     return TensorPlan(sources, tuple(missing), tuple(strangers), tuple(misshaped), tuple(skipped))
 

@@ -12,32 +12,30 @@ import torch
 
 from engines import CATALOGUE, bundled_folder
 from engines.adapters.lora import load_lora
-from engines.checkpoints.config import EventGptConfig, ModelConfig, edge, read_config
+from engines.checkpoints.config import ModelConfig, edge
 from engines.checkpoints.json_file import read_json
 from engines.checkpoints.layer_drop import split_layers, with_layers
-from engines.checkpoints.naming import EVENTGPT
 from engines.checkpoints.shards import has_weights, read_headers, read_tensors, weight_files
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import check_quantization, held_bytes, quantize_weights
-from engines.families.event_model import EventLanguageModel
-from engines.families.eventgpt import EventGptModel
-from engines.families.networks import Network, build_empty, finish, put_parameter
-from engines.families.video_model import VideoLanguageModel
+from engines.families.config_file import read_config
+from engines.families.family import engine_family
+from engines.families.loaded_model import Network
+from engines.families.networks import build_empty, finish, put_parameter
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.random_weights import PREFIX, build_random, random_config, random_vocabulary
-from engines.loading.tensor_plan import holds_tower, plan_problems, plan_tensors, with_stored_rows, with_tower
+from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored_rows
 from engines.stages.model import VisionLanguageModel
-from engines.stages.pixel_values import ClipTransform
+from engines.stages.pixel_values import PREPROCESSING, ClipTransform
 from engines.stages.reading import import_readers
 from engines.stages.vision_cache import checkpoint_identity
-from engines.tokens.prompts import EVENTGPT_V1, LLAVA_NEXT_VIDEO, LLAVA_V1_5
-from engines.tokens.prompts import VIDEO_LLAVA as VIDEO_LLAVA_PROMPT
 from engines.tokens.tokenization import Vocabulary, read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.run_info import ModelFacts
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import read_adapter
 
@@ -49,18 +47,8 @@ _SMALL_FILES = ["*.json", "tokenizer.model"]
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 """What is fetched from the hub: beside the small files the first of these that are there."""
 
-_PUBLISHED_ROWS = 32_000
-"""Rows of EventGPT-7B's embeddings, one for each entry of Llama's tokenizer."""
-
-_PREPROCESSING_FILES = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
+_PREPROCESSING_FILES = (PREPROCESSING, "video_preprocessor_config.json", "processor_config.json")
 """What three generations of transformers call the description of how pictures are prepared."""
-
-_TEMPLATES = {
-    "eventgpt": EVENTGPT_V1,
-    "llava": LLAVA_V1_5,
-    "video_llava": VIDEO_LLAVA_PROMPT,
-    "llava_next_video": LLAVA_NEXT_VIDEO,
-}
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,7 @@ class Checkpoint:
 def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
     """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
 
-    With `:layers=N` behind it, N of its language model's layers are kept (see `layer_drop`).
+    With `:layers=N` after it, N of its language model's layers are kept (see `layer_drop`).
     `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
     fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
     """
@@ -93,7 +81,7 @@ def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = 
     except UserError:
         # Told when weights are asked for; the configuration is worth knowing without them.
         stored = {}
-    config = read_config(folder, clip, holds_tower=holds_tower(stored))
+    config = read_config(folder, clip, stored=stored)
     return Checkpoint(name if bundled_folder(name) else _short_name(name), with_stored_rows(config, stored), folder)
 
 
@@ -153,6 +141,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         check_quantization(choice.quantization, device, dtype)
         first_home = torch.device("cpu")
     config, folder = checkpoint.config, checkpoint.folder
+    family = engine_family(config.family)
     lora = None if choice.lora is None else read_adapter(choice.lora)
     said: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
@@ -161,7 +150,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         vocabulary: Vocabulary = random_vocabulary(config)
         transform = ClipTransform.square(edge(config.vision))
     else:
-        vocabulary = read_vocabulary(folder, prefer_file=config.family != EVENTGPT, rows=config.text.vocab_size)
+        vocabulary = read_vocabulary(folder, prefer_file=family.writes_tokenizer_file, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
         network, said, files = _read_network((folder, config), first_home, dtype, progress, stop)
     _check_vocabulary(checkpoint, vocabulary)
@@ -180,13 +169,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         # After that pass: some CPU kernels order the packed weights anew when they first meet them.
         facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
     warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
-    if isinstance(network, EventGptModel):
-        return EventLanguageModel(
-            network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
-        )
-    return VideoLanguageModel(
-        network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity
-    )
+    return family.model(network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity)
 
 
 def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:
@@ -206,7 +189,7 @@ def _read_network(
     """The network with its weights, what is to be said about them, and the files they come from."""
     folder, config = checkpoint
     network = build_empty(config)
-    stored, said = with_tower(folder, config, read_headers(folder), fetches=True)
+    stored, said = engine_family(config.family).completed(folder, config, read_headers(folder), fetches=True)
     plan = plan_tensors(config, network, stored)
     problems = plan_problems(folder, plan)
     if problems:
@@ -235,7 +218,7 @@ def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
 def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
     """The file that describes the preparation of pictures: EventGPT's lies in its CLIP folder."""
     folders = [folder]
-    if isinstance(config, EventGptConfig) and config.tower_folder is not None:
+    if config.tower_folder is not None:
         folders.insert(0, config.tower_folder)
     places = (each / name for each in folders for name in _PREPROCESSING_FILES)
     return next((place for place in places if place.is_file()), None)
@@ -251,16 +234,17 @@ def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
 
 
 def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """What is to be said of an EventGPT whose embeddings have other rows than those of the published one.
+    """What is to be said of a model whose embeddings have other rows than those of the published one, where these are
+    its tokenizer's entries.
 
     Nothing of a smaller one that has a row for every entry of its tokenizer and no more.
     """
-    rows = config.text.vocab_size
-    if config.family != EVENTGPT or rows == _PUBLISHED_ROWS or rows == vocabulary.size < _PUBLISHED_ROWS:
+    rows, published = config.text.vocab_size, engine_family(config.family).published_rows
+    if rows == published or rows == vocabulary.size < published or not published:
         return ()
     return (
-        f"The embeddings have {rows} rows, EventGPT as published {_PUBLISHED_ROWS} and the tokenizer {vocabulary.size} "
-        "entries; tokens without an entry have no text.",
+        f"The embeddings have {rows} rows, {FAMILIES[config.family].title} as published {published} and the tokenizer "
+        f"{vocabulary.size} entries; tokens without an entry have no text.",
     )
 
 
@@ -285,5 +269,5 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         context_limit=text.max_position_embeddings,
         attention="sdpa",
         cache=STATIC,
-        prompt_template=_TEMPLATES[config.family].name,
+        prompt_template=engine_family(config.family).template.name,
     )

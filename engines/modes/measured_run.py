@@ -8,44 +8,71 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
-from engines.decoder.decoding import decode
 from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
-from engines.decoder.sampling import Sampler, greedy, make_sampler
+from engines.decoder.sampling import make_sampler
 from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
-from engines.families.video_model import DEFAULT_FRAMES
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
 from engines.loading.warm_models import Warm, free_memory
 from engines.measuring.stage_memory import StageMemory
-from engines.measuring.timing import StageClock, make_timers
+from engines.measuring.timing import make_timers
 from engines.modes.concurrency import SharedSink
-from engines.modes.kv_adaptation import KvAdaptation
-from engines.modes.parallel_run import ParallelRun
+from engines.modes.plain_run import Course, PlainRun
 from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts
-from engines.speculation.drafted_run import Speculating
+from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
-from engines.stages.pipeline import ModelPass, capacity_of
+from engines.stages.pipeline import ModelPass, Tell, capacity_of
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
-from evprof.core.records import DRAFT, ORIGIN_DRAFT, ORIGIN_TARGET, TARGET, FrameRecord
+from evprof.core.records import DRAFT, FrameRecord
 from evprof.core.request import RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import bytes_text
-from evprof.core.vocabulary.drafters import HIDDEN
+from evprof.core.vocabulary.drafters import DRAFTERS
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.modes import mode_of
 from evprof.loaders.page_cache import prefetch
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """What setup leaves, by role: models on their devices, and how each decodes."""
+
+    models: dict[str, VisionLanguageModel]
+    steps: dict[str, tuple[ChosenStep, DecodeSteps]]
+
+
+class Zero:
+    """Hears of all passes and tells each thing on, of their beginnings only the first: the run's zero is that."""
+
+    def __init__(self, describe: Callable[[dict[str, Any]], None]) -> None:
+        self._describe = describe
+        self._is_told = False
+
+    def teller(self, role: str) -> Tell:
+        """What hears of a role's pass."""
+
+        def tell(name: str, value: Any) -> None:
+            if name in ("lengths", "loading"):
+                self._describe({name: {role: value}})
+            elif not self._is_told:
+                self._is_told = True
+                self._describe({"start_ns": value})
+
+        return tell
 
 
 class MeasuredRun:
@@ -58,19 +85,10 @@ class MeasuredRun:
         # Where draft and target compute at once, both have something to say.
         self._sink = SharedSink(sink) if mode_of(request.mode).is_parallel else sink
         self._stop = stop
-        self._passes: dict[str, ModelPass] = {}
-        self._clock: StageClock | None = None
-        self._answer: Answer | None = None
-        self._memory: StageMemory | None = None
-        self._start_ns: int | None = None
-        self._end_ns: int | None = None
         self._environment: dict[str, Any] = {}
-        self._gpus: GpuWatch | None = None
-        self._sampler: Sampler = greedy
-        self._steps: dict[str, tuple[ChosenStep, DecodeSteps]] = {}
-        self._speculating: Speculating | None = None
-        self._parallel: ParallelRun | None = None
-        self._adapting: KvAdaptation | None = None
+        self._models: dict[str, VisionLanguageModel] = {}
+        # Each part of the run that has begun says here what is to be told of it at the end.
+        self._endings: list[Callable[[], dict[str, Any]]] = [tools.end_facts]
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -78,9 +96,9 @@ class MeasuredRun:
         self._sink.post(RunStarted(self._plan.run_id, self._info()))
         status, error = FAILED, None
         try:
-            models = self._set_up()
+            ready = self._set_up()
             with self._tools.wrap, torch.inference_mode():
-                self._measure(models)
+                self._measure(ready)
             status = FINISHED
         except Cancelled:
             status = CANCELLED
@@ -91,13 +109,14 @@ class MeasuredRun:
         except Exception as defect:  # noqa: BLE001 - a run that meets a defect has failed; the engine goes on
             traceback.print_exc(file=sys.stderr)
             error = self._out_of_memory() if _is_allocation(defect) else f"{type(defect).__name__}: {defect}"
+        facts: dict[str, Any] = {}
         try:
-            facts = self._outcome()
+            for ending in self._endings:
+                facts |= ending()
         except Exception as defect:  # noqa: BLE001 - what was measured is in the records already; the run still ends
             traceback.print_exc(file=sys.stderr)
             status, error = FAILED, error or f"{type(defect).__name__}: {defect}"
-            facts = {}
-        self._passes.clear()
+        self._endings.clear()
         if status == FAILED:
             free_memory()
         if status != FINISHED:
@@ -123,10 +142,10 @@ class MeasuredRun:
             cell=self._request.cell,
         )
 
-    def _set_up(self) -> dict[str, VisionLanguageModel]:
+    def _set_up(self) -> Ready:
         """Loads what is not warm; all of it before the run's zero."""
         check_cache(self._plan.settings.switches.cache, speculates=mode_of(self._request.mode).drafts)
-        models: dict[str, VisionLanguageModel] = {}
+        models = self._models
         warmed: dict[str, Warm] = {}
         roles = self._plan.roles(self._request.mode)
         self._tools.make_room(self._request, roles, self._tools.warm)
@@ -143,13 +162,13 @@ class MeasuredRun:
             for sentence in warm.model.warnings:
                 self._warn(sentence)
         use_threads(models.values())
-        for role, warm in warmed.items():
-            self._choose_step(role, warm)
+        steps = {role: (self._choose_step(role, warm), warm.steps) for role, warm in warmed.items()}
         self._environment = describe_environment(models[self._plan.role].device)
         self._describe({"environment": self._environment})
         self._make_files_ready(roles)
-        self._gpus = GpuWatch(model.device for model in models.values())
-        return models
+        gpus, device = GpuWatch(model.device for model in models.values()), models[self._plan.role].device
+        self._endings.append(lambda: self._gpu_facts(gpus, device))
+        return Ready(models, steps)
 
     def _make_files_ready(self, roles: tuple[str, ...]) -> None:
         """Before the run's zero: what reads the input is imported, its files are in memory or not, as asked for."""
@@ -164,11 +183,11 @@ class MeasuredRun:
         for sentence in prefetch(paths, switches.prefetch, self._stop.is_set):
             self._warn(sentence)
 
-    def _choose_step(self, role: str, warm: Warm) -> None:
+    def _choose_step(self, role: str, warm: Warm) -> ChosenStep:
         """Compiles or captures what the run will decode with; that is known only now, with the threads it takes."""
         settings, model = self._plan.settings, warm.model
         taken = taken_facts(model, settings)
-        frames = settings.frames or settings.event_frames or DEFAULT_FRAMES
+        frames = settings.frames or settings.event_frames or FAMILIES[model.facts.family].frames
         start = warm.steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
         plan = StepPlan(
             block_sizes(role, settings, is_speculative=mode_of(self._request.mode).drafts),
@@ -177,147 +196,101 @@ class MeasuredRun:
             taken.cache,
         )
         chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
-        self._steps[role] = chosen, warm.steps
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._describe({"models": {role: replace(taken, step=chosen.kind)}, "setup": {role: setup}})
         if chosen.sentence is not None:
             self._warn(chosen.sentence)
+        return chosen
 
     def _ends_in_other_head(self, role: str) -> bool:
         """Whether the draft's steps are not its own: a compiled or captured one would end in its own head."""
-        drafter = self._plan.settings.speculation.drafter
-        return role == DRAFT and drafter == HIDDEN and mode_of(self._request.mode).drafts
+        drafter = DRAFTERS.get(self._plan.settings.speculation.drafter)
+        drafts = role == DRAFT and mode_of(self._request.mode).drafts
+        return drafts and drafter is not None and drafter.ends_in_other_head
 
     def _progress(self, role: str) -> Callable[[int, int], None]:
         return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))
 
-    def _measure(self, models: dict[str, VisionLanguageModel]) -> None:
-        plan, settings = self._plan, self._plan.settings
+    def _measure(self, ready: Ready) -> None:
+        plan, models = self._plan, ready.models
         devices = [model.device for model in models.values()]
         clock = self._tools.make_clock(self._sink, plan.run_id, timers=make_timers(devices, self._tools.pools))
         memory = StageMemory(devices)
-        answering = models[plan.role]
-        origin = ORIGIN_DRAFT if mode_of(self._request.mode).maps_cache else ORIGIN_TARGET
-        answer = Answer(self._sink, plan.run_id, plan.role, answering.vocabulary.pieces, origin=origin)
-        self._clock, self._memory, self._answer = clock, memory, answer
-        self._sampler = make_sampler(settings, answering.device)
-        steps = {role: self._steps[role][0].step for role in models}
-        if mode_of(self._request.mode).is_parallel:
-            self._parallel = ParallelRun(
-                settings,
-                models,
-                steps,
-                sink=self._sink,
-                clock=clock,
-                memory=memory,
-                stop=self._stop,
-                pools=self._tools.draft_pools,
-            )
-            self._passes.update(self._parallel.passes)
-        else:
-            for role, model in models.items():
-                self._passes[role] = ModelPass(
-                    model, role, settings, clock=clock, memory=memory, stop=self._stop, step=steps[role]
-                )
-        if mode_of(self._request.mode).drafts:
-            self._speculating = Speculating(settings, self._passes[TARGET], self._passes.get(DRAFT))
-            facts = self._speculating.facts
-            self._describe({"speculation": facts if self._parallel is None else self._parallel.facts(facts)})
-        if mode_of(self._request.mode).maps_cache:
-            self._adapting = KvAdaptation(settings, self._passes, clock, memory)
-            self._describe({"speculation": self._adapting.facts})
-            self._warn(self._adapting.sentence)
+        vocabulary = models[plan.role].vocabulary
+        strategy = strategy_of(self._request.mode)
+        answer = Answer(self._sink, plan.run_id, plan.role, vocabulary.pieces, origin=strategy.origin)
+        course = Course(
+            plan,
+            self._request.sample,
+            models,
+            {role: chosen.step for role, (chosen, _) in ready.steps.items()},
+            answer,
+            make_sampler(plan.settings, models[plan.role].device),
+            self._sink,
+            clock,
+            memory,
+            self._stop,
+            Zero(self._describe).teller,
+            self._tools.draft_pools,
+        )
         try:
-            self._decode(self._prefill(answer))
+            self._play(strategy(course), ready.steps)
         finally:
-            if self._parallel is not None:
-                self._parallel.close()
-            self._end_ns = clock.finish()
-            self._describe({"end_ns": self._end_ns})
+            end_ns = clock.finish()
+            self._endings.append(lambda: {"end_ns": end_ns})
+            self._describe({"end_ns": end_ns})
 
-    def _prefill(self, answer: Answer) -> torch.Tensor | None:
-        """All stages before decode -> the answer's first token [1, 1]; None where decode is to find it."""
-        plan, sample = self._plan, self._request.sample
-        if self._parallel is not None and self._speculating is not None:
-            tell = {role: self._teller(role) for role in self._passes}
-            return self._parallel.prefill(sample, tell, self._speculating, answer, self._sampler)
-        if self._adapting is not None:
-            tell = {role: self._teller(role) for role in self._passes}
-            return self._adapting.prefill(sample, tell, answer, self._sampler)
-        first: torch.Tensor | None = None
-        for role, model_pass in self._passes.items():
-            visual = model_pass.up_to_vision(sample, self._teller(role))
-            first = model_pass.prefill(visual, answer, self._sampler if role == plan.role else None)
-        return first
+    def _play(self, run: PlainRun, steps: dict[str, tuple[ChosenStep, DecodeSteps]]) -> None:
+        course, told = run.course, run.facts
+        if told is not None:
+            self._describe({"speculation": told})
+        if run.sentence:
+            self._warn(run.sentence)
+        self._endings.append(lambda: self._outcome(run, steps, told))
+        try:
+            first = run.prefill()
+            device = run.answering.model.device
+            with course.clock.stage("decode", self._plan.role, device) as span, course.memory.stage("decode"):
+                if first is not None:
+                    span.input("first token", first)
+                try:
+                    run.decode(first)
+                finally:
+                    span.output("token ids", course.answer.ids)
+        finally:
+            run.close()
 
-    def _decode(self, first: torch.Tensor | None) -> None:
-        plan, clock, answer, memory = self._plan, self._clock, self._answer, self._memory
-        if clock is None or answer is None or memory is None:
-            raise RuntimeError("decode before prefill")
-        answering = self._passes[plan.role]
-        limits = answering.limits()
-        with clock.stage("decode", plan.role, answering.model.device) as span, memory.stage("decode"):
-            if first is not None:
-                span.input("first token", first)
-            try:
-                if self._parallel is not None:
-                    self._parallel.decode(first)
-                elif self._speculating is not None:
-                    self._speculating.rounds(answering, answer, limits, clock=clock, stop=self._stop).run()
-                elif first is not None:
-                    decode(answering.cached, first, answer, limits, sampler=self._sampler, clock=clock, stop=self._stop)
-            finally:
-                span.output("token ids", answer.ids)
-
-    def _teller(self, role: str) -> Callable[[str, Any], None]:
-        def tell(name: str, value: Any) -> None:
-            if name in ("lengths", "loading"):
-                self._describe({name: {role: value}})
-            elif self._start_ns is None:
-                # The run's zero is the first model's.
-                self._start_ns = value
-                self._describe({"start_ns": value})
-
-        return tell
-
-    def _outcome(self) -> dict[str, Any]:
+    def _outcome(
+        self, run: PlainRun, steps: dict[str, tuple[ChosenStep, DecodeSteps]], told: SpeculationFacts | None
+    ) -> dict[str, Any]:
         """What is told at the end: nothing of this is inside the measured time."""
-        facts: dict[str, Any] = {"end_ns": self._end_ns} if self._end_ns is not None else {}
-        facts.update(self._gpu_facts())
-        facts.update(self._tools.end_facts())
-        if self._speculating is not None:
-            for record in self._speculating.judgements(self._plan.run_id):
-                self._sink.append(record)
-            if self._parallel is not None:
-                facts["speculation"] = self._parallel.facts(self._speculating.facts)
-        for role, model_pass in self._passes.items():
+        facts: dict[str, Any] = {}
+        for record in run.judgements():
+            self._sink.append(record)
+        if run.facts != told:
+            facts["speculation"] = run.facts
+        for role, model_pass in run.passes.items():
             self._tell_inputs(role, model_pass)
             self._tell_step(model_pass)
-            self._steps[role][1].last_prompt = model_pass.cached.prompt_length
-        if self._passes and self._memory is not None:
-            weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in self._passes.values())
-            facts["memory"] = self._memory.facts(weights)
-            facts["kv"] = {
-                role: weigh(model_pass.cached.opened).facts(model_pass.cached.rolled_back)
-                for role, model_pass in self._passes.items()
-                if model_pass.cached.length
-            }
-        if self._answer is not None and self._answer.ids:
-            model = self._passes[self._plan.role].model
-            ids = [token_id for token_id in self._answer.ids if token_id not in model.vocabulary.eos_ids]
-            facts["text"] = model.vocabulary.decode(ids)
+            steps[role][1].last_prompt = model_pass.cached.prompt_length
+        weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in run.passes.values())
+        facts["memory"] = run.course.memory.facts(weights)
+        facts["kv"] = {
+            role: weigh(model_pass.cached.opened).facts(model_pass.cached.rolled_back)
+            for role, model_pass in run.passes.items()
+            if model_pass.cached.length
+        }
+        vocabulary = run.answering.model.vocabulary
+        if ids := run.course.answer.ids:
+            facts["text"] = vocabulary.decode([token_id for token_id in ids if token_id not in vocabulary.eos_ids])
         return facts
 
-    def _gpu_facts(self) -> dict[str, Any]:
+    def _gpu_facts(self, gpus: GpuWatch, device: torch.device) -> dict[str, Any]:
         """The environment with the GPU's state at the end; what makes its times doubtful becomes a warning."""
-        if self._gpus is None:
-            return {}
-        states, sentences = self._gpus.look_again()
+        states, sentences = gpus.look_again()
         for sentence in sentences:
             self._warn(sentence)
-        answering = self._passes.get(self._plan.role)
-        state = states.get(answering.model.device) if answering is not None else None
-        return {"environment": {**self._environment, "gpu_end": state}}
+        return {"environment": {**self._environment, "gpu_end": states.get(device)}}
 
     def _tell_step(self, model_pass: ModelPass) -> None:
         step = model_pass.cached.own_step
@@ -346,8 +319,8 @@ class MeasuredRun:
         return recording_problems(path)
 
     def _out_of_memory(self) -> str:
-        device = next((str(model_pass.model.device) for model_pass in self._passes.values()), "this machine")
-        held = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in self._passes.values())
+        device = next((str(model.device) for model in self._models.values()), "this machine")
+        held = sum(model.facts.weight_bytes or 0 for model in self._models.values())
         weights = f" with {bytes_text(held)} of weights loaded" if held else ""
         return (
             f"Memory ran out on {device}{weights}; choose a smaller model or dtype, fewer frames or fewer new tokens."

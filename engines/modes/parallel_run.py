@@ -1,11 +1,12 @@
-"""Both models of a run in mode parallel-prefill: their passes, the draft's thread, and what is told of them afterwards.
+"""The draft reads, prefills and drafts in a thread of its own while the target prefills, and what is told of both.
 
 It joins what `parallel_prefill`, `draft_thread` and `pipeline` know apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,119 +16,72 @@ from engines.decoder.attention import FLASH
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
-from engines.decoder.sampling import Sampler
 from engines.drafters.model_drafter import ModelDrafter
-from engines.measuring.stage_memory import StageMemory, UnmeasuredMemory
-from engines.measuring.timing import StageClock
+from engines.measuring.stage_memory import UnmeasuredMemory
 from engines.modes.concurrency import Concurrency, LinkedStop
 from engines.modes.draft_thread import DraftThread
 from engines.modes.hidden_block import HiddenBlock
 from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill
-from engines.speculation.drafted_run import Speculating
-from engines.stages.model import VisionLanguageModel
+from engines.modes.plain_run import Course
+from engines.modes.speculative_run import SpeculativeRun
 from engines.stages.pipeline import ModelPass, Prefilling, Tell
 from engines.tokens.answer import Answer
 from evprof.core.errors import USAGE, Cancelled, UserError
-from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import ms_from_ns
-from evprof.core.vocabulary.generation import GenerationSettings
 
 
-class ParallelRun:
-    """Made before the run's zero. `passes` are both models' ways through it; `sink` takes from two threads."""
+class ParallelRun(SpeculativeRun):
+    """The draft's work begins in a thread of its own; its sink takes from two threads."""
 
-    def __init__(
-        self,
-        settings: GenerationSettings,
-        models: Mapping[str, VisionLanguageModel],
-        steps: Mapping[str, DecodeStep | None],
-        *,
-        sink: Sink,
-        clock: StageClock,
-        memory: StageMemory,
-        stop: StopFlag,
-        pools: dict[str, list[Any]],
-    ) -> None:
-        if settings.switches.attention == FLASH:
+    def __init__(self, course: Course) -> None:
+        if course.settings.switches.attention == FLASH:
             raise UserError(
                 "PyTorch restricts itself to flash kernels for all threads at once, and in mode parallel-prefill two "
                 "models compute; leave --attention out.",
                 exit_code=USAGE,
             )
-        self._settings = settings
-        self._clock = clock
-        self._concurrency = Concurrency(models[DRAFT].device, models[TARGET].device, pools)
-        self._branch = self._concurrency.branch(clock, sink)
+        models, stop = course.models, course.stop
+        self._concurrency = Concurrency(models[DRAFT].device, models[TARGET].device, course.pools)
+        self._branch = self._concurrency.branch(course.clock, course.sink)
         self._draft_stop, self._target_stop = LinkedStop(stop), LinkedStop(stop)
-        draft = ModelPass(
-            models[DRAFT],
-            DRAFT,
-            settings,
-            clock=self._branch,
-            memory=UnmeasuredMemory(),
-            stop=self._draft_stop,
-            step=steps[DRAFT],
-        )
-        target = ModelPass(
-            models[TARGET],
-            TARGET,
-            settings,
-            clock=clock,
-            memory=memory,
-            stop=self._target_stop,
-            step=steps[TARGET],
-        )
-        self.passes = {DRAFT: draft, TARGET: target}
-        self._step = self._made_ready(steps[DRAFT])
-        self._thread: DraftThread | None = None
-        self._block: HiddenBlock | None = None
-        self._work: ParallelPrefill | None = None
+        super().__init__(course)
+        drafter = self._checked()
+        self._see = drafter.see
+        self._block, self._thread, self._work = self._prepared(drafter)
+        self._step = self._made_ready(course.steps[DRAFT])
 
-    def facts(self, facts: SpeculationFacts) -> SpeculationFacts:
-        """How both ran at once, and what drafts took to cross, once that is known."""
-        beside, crossing = self._concurrency, None if self._block is None else self._block.crossing
-        crossed = crossing is not None and crossing.spans
-        return replace(
-            facts,
-            concurrency=beside.kind,
-            draft_threads=beside.draft_threads,
-            target_threads=beside.target_threads,
-            transfer_bytes=crossing.nbytes if crossing is not None and crossed else None,
-            transfer_ms=(
-                ms_from_ns(sum(span.duration_ns for span in crossing.spans))
-                if crossing is not None and crossed
-                else None
-            ),
+    def make_pass(self, role: str) -> ModelPass:
+        """The draft's has a clock of its own; what memory both take at once is the target's stages'."""
+        course, is_draft = self.course, role == DRAFT
+        return ModelPass(
+            course.models[role],
+            role,
+            course.settings,
+            clock=self._branch if is_draft else course.clock,
+            memory=UnmeasuredMemory() if is_draft else course.memory,
+            stop=self._draft_stop if is_draft else self._target_stop,
+            step=course.steps[role],
         )
 
-    def prefill(
-        self, sample: Sample, tell: Mapping[str, Tell], speculating: Speculating, answer: Answer, sampler: Sampler
-    ) -> torch.Tensor | None:
-        """The draft's thread begins, and the target goes through its stages up to prefill.
+    def _checked(self) -> ModelDrafter:
+        """Raises UserError where only text passes between the models."""
+        if isinstance(self.drafter, ModelDrafter):
+            return self.drafter
+        draft, target = (self.passes[role].model.facts.name for role in (DRAFT, TARGET))
+        raise UserError(
+            f"Too few ids of {draft} mean the same to {target} for drafts inside its prefill; choose --mode "
+            "speculative, which passes text between them."
+        )
 
-        Gives the first token [1, 1] where nothing was drafted. Raises what either side fails with.
-        """
-        settings, target, draft = self._settings, self.passes[TARGET], self.passes[DRAFT]
-        drafter, limits = speculating.drafter, target.limits()
-        if not isinstance(drafter, ModelDrafter):
-            raise UserError(
-                f"Too few ids of {draft.model.facts.name} mean the same to {target.model.facts.name} for drafts inside "
-                "its prefill; choose --mode speculative, which passes text between them."
-            )
+    def _prepared(self, drafter: ModelDrafter) -> tuple[HiddenBlock, DraftThread, ParallelPrefill]:
+        """What both threads do, none of it begun."""
+        course, settings, target = self.course, self.course.settings, self.passes[TARGET]
+        limits = target.limits()
         window = DraftWindow.of(settings.speculation, limits)
-        begins_early = settings.speculation.begins == "load"
-
-        def prepare() -> torch.Tensor:
-            visual = draft.up_to_vision(sample, told_apart(tell[DRAFT], is_zero=False, shares_disk=begins_early))
-            keeping = _Keeping(answer)
-            draft.prefill_as(keeping, visual)
-            return keeping.logits
-
-        self._thread = thread = DraftThread(
-            prepare,
+        thread = DraftThread(
+            self._prefill_draft,
             drafter,
             most=window.most,
             eos_ids=limits.eos_ids,
@@ -135,50 +89,84 @@ class ParallelRun:
             stop=self._draft_stop,
             beside=self._target_stop,
             side=self._concurrency.draft_side(),
-            answer=answer,
+            answer=course.answer,
         )
-        self._block = HiddenBlock(
-            target.cached, drafter, answer, limits, verifier=speculating.verifier, clock=self._clock
-        )
-        self._work = ParallelPrefill(
+        block = HiddenBlock(target.cached, drafter, course.answer, limits, verifier=self.verifier, clock=course.clock)
+        work = ParallelPrefill(
             window,
             target.cached,
             thread,
-            self._block,
-            answer=answer,
-            sampler=sampler,
+            block,
+            answer=course.answer,
+            sampler=course.sampler,
             is_greedy=settings.temperature == 0,
             limits=limits,
-            make_rounds=lambda: speculating.rounds(target, answer, limits, clock=self._clock, stop=self._target_stop),
+            make_rounds=lambda: self.rounds(self._target_stop),
             concurrency=self._concurrency,
-            clock=self._clock,
+            clock=course.clock,
             stop=self._target_stop,
         )
+        return block, thread, work
+
+    @property
+    def facts(self) -> SpeculationFacts | None:
+        """How both ran at once, and what drafts took to cross, once that is known."""
+        beside, crossing = self._concurrency, self._block.crossing
+        crossed_ns = sum(span.duration_ns for span in crossing.spans)
+        return replace(
+            self._facts,
+            concurrency=beside.kind,
+            draft_threads=beside.draft_threads,
+            target_threads=beside.target_threads,
+            transfer_bytes=crossing.nbytes if crossing.spans else None,
+            transfer_ms=ms_from_ns(crossed_ns) if crossing.spans else None,
+        )
+
+    @property
+    def _begins_early(self) -> bool:
+        return self.course.settings.speculation.begins == "load"
+
+    def _prefill_draft(self) -> torch.Tensor:
+        """The draft's own stages, in its thread -> the logits [1, V] after its prompt."""
+        draft, course = self.passes[DRAFT], self.course
+        told = told_apart(course.tell(DRAFT), is_zero=False, shares_disk=self._begins_early)
+        keeping = _Keeping(course.answer)
+        draft.prefill_as(keeping, draft.up_to_vision(course.sample, told))
+        return keeping.logits
+
+    def prefill(self) -> torch.Tensor | None:
+        """The draft's thread begins, and the target goes through its stages up to prefill.
+
+        Gives the first token [1, 1] where nothing was drafted. Raises what either side fails with.
+        """
+        target, thread = self.passes[TARGET], self._thread
         self._concurrency.enter_target()
         thread.start()
-        told = told_apart(tell[TARGET], is_zero=True, shares_disk=begins_early)
+        told = told_apart(self.course.tell(TARGET), is_zero=True, shares_disk=self._begins_early)
 
         def tell_target(name: str, value: Any) -> None:
             told(name, value)
-            if name == "start_ns" and begins_early:
+            if name == "start_ns" and self._begins_early:
                 thread.begin()
 
-        try:
-            visual = target.up_to_vision(sample, tell_target)
-            drafter.see(visual)
+        with self._failures():
+            visual = target.up_to_vision(self.course.sample, tell_target)
+            self._see(visual)
             return target.prefill_as(self._work, visual)
-        except Cancelled:
-            self._raise_failure()
-            raise
 
     def decode(self, first: torch.Tensor | None) -> None:
-        """What stage decode is to do."""
-        if self._work is None:
-            raise RuntimeError("decode before prefill")
-        try:
+        """The block that was drafted inside, and what follows it."""
+        with self._failures():
             self._work.decode(first)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """A target that stopped because the draft failed: that is then what went wrong."""
+        try:
+            yield
         except Cancelled:
-            self._raise_failure()
+            if (failure := self._thread.failure) is not None:
+                raise failure from None
             raise
 
     def _made_ready(self, step: DecodeStep | None) -> DecodeStep | None:
@@ -193,18 +181,11 @@ class ParallelRun:
 
     def close(self) -> None:
         """Ends the draft's thread, whatever it is at, and settles its spans. Raises nothing."""
-        if self._thread is not None:
-            self._thread.abandon()
+        self._thread.abandon()
         if isinstance(self._step, GraphStep):
             self._step.captures = True
         self._concurrency.leave_target()
         self._branch.finish()
-
-    def _raise_failure(self) -> None:
-        """The target stopped because the draft failed: that is then what went wrong."""
-        failure = None if self._thread is None else self._thread.failure
-        if failure is not None:
-            raise failure
 
 
 class _Keeping(Prefilling):

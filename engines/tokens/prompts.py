@@ -36,42 +36,6 @@ class PromptTemplate:
         return [self.before, *[self.between] * (slots - 1), self.after.format(question=question)]
 
 
-_EVENTGPT_SYSTEM = (
-    "A chat between a curious human and an artificial intelligence assistant. "
-    "The assistant gives helpful, detailed, and polite answers to the human's questions."
-)
-_VICUNA_SYSTEM = (
-    "A chat between a curious user and an artificial intelligence assistant. "
-    "The assistant gives helpful, detailed, and polite answers to the user's questions."
-)
-
-EVENTGPT_V1 = PromptTemplate(
-    "eventgpt_v1",
-    "<event>",
-    f"{_EVENTGPT_SYSTEM} USER: <ev_start>",
-    "<ev_end>\n{question} ASSISTANT:",
-    system=_EVENTGPT_SYSTEM,
-)
-EVENTGPT_UNMARKED = PromptTemplate(
-    "eventgpt_v1_unmarked",
-    "<event>",
-    f"{_EVENTGPT_SYSTEM} USER: ",
-    "\n{question} ASSISTANT:",
-    system=_EVENTGPT_SYSTEM,
-)
-EVENTGPT_TRAINING = PromptTemplate(
-    "eventgpt_training",
-    "<event>",
-    f"{_VICUNA_SYSTEM} USER: ",
-    "\n{question} ASSISTANT:",
-    system=_VICUNA_SYSTEM,
-)
-"""The published layout of EventGPT, the same without its markers, and the one its training code wrote."""
-VIDEO_LLAVA = PromptTemplate("video_llava", "<video>", "USER: ", "\n{question} ASSISTANT:")
-LLAVA_NEXT_VIDEO = PromptTemplate("llava_next_video", "<video>", "USER: ", "\n{question} ASSISTANT:")
-LLAVA_V1_5 = PromptTemplate("llava_v1_5", "<image>", "USER: ", "\n{question} ASSISTANT:", between="\n")
-
-
 @dataclass(frozen=True)
 class PromptIds:
     """Token ids with SLOT where visual embeddings go; `system` counts the leading ids that are no part of the turn."""

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
+from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
-
-_WHAT = {
-    EAGLE: "A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
-    "the target's frozen embeddings and head. It needs no draft model.",
-    HIDDEN: "A map from the draft's hidden states to the target's: the draft drafts through the target's frozen norm "
-    "and head, in the target's vocabulary.",
-    LORA: "Low-rank changes of the draft's projections, distilled on the target's own answers.",
-    NGRAM: "Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no draft "
-    "model.",
-    KV: "A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
-}
 
 _LIMITS = {
     False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same "
@@ -30,7 +19,7 @@ _LIMITS = {
 
 def card_of(info: AdapterInfo) -> str:
     """MODEL_CARD.md; figures that were not measured are said to be missing."""
-    lines = [f"# {info.name}", "", _WHAT[info.kind], ""]
+    lines = [f"# {info.name}", "", KINDS[info.kind].card, ""]
     lines += _table(
         ("", ""),
         [
@@ -46,7 +35,7 @@ def card_of(info: AdapterInfo) -> str:
         ],
     )
     lines += ["", "## Training", "", *_training(info.training), "", "## Evaluation", "", *_evaluation(info)]
-    lines += ["", "## Limits", "", _LIMITS[info.kind == KV]]
+    lines += ["", "## Limits", "", _LIMITS[KINDS[info.kind].maps_cache]]
     return "\n".join(lines).rstrip() + "\n"
 
 

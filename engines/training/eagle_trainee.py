@@ -19,9 +19,8 @@ from torch import nn
 from engines.adapters.eagle import EagleHead, EagleShape, unit
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
-from engines.training.trainee import Figures
+from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.drafters import EAGLE
 
 NOISE = 0.1
 """Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""
@@ -32,10 +31,8 @@ _FADE = 0.8
 _FEATURE_WEIGHT = 1.0
 
 
-class EagleTrainee:
+class EagleTrainee(ModuleTrainee):
     """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns."""
-
-    kind = EAGLE
 
     def __init__(self, target: LlamaDecoder, *, window: int = 16, steps: int = 3, seed: int = 0) -> None:
         self._target = target
@@ -44,6 +41,7 @@ class EagleTrainee:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.head = EagleHead(shape, device=torch.device("cpu")).to(target.device)
+        super().__init__(self.head)
         for name, weight in self.head.named_parameters():
             weight.requires_grad_(True)
             if name.endswith(("out.weight", "down.weight")):
@@ -52,13 +50,6 @@ class EagleTrainee:
             # The guess begins as the state before it, and what the layer adds is learned.
             self.head.feature.weight.copy_(torch.eye(shape.hidden))
         self._noise = torch.Generator(device=target.device).manual_seed(seed)
-
-    def parameters(self) -> list[nn.Parameter]:
-        """All of the head."""
-        return list(self.head.parameters())
-
-    def fit(self, examples: Sequence[Example]) -> None:
-        """Nothing: it is trained by steps."""
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Over all steps: smooth L1 to the true state, and cross-entropy to the target's law there and its token."""
@@ -77,7 +68,7 @@ class EagleTrainee:
             (guesses,) = self._drafts(batch, 1)
             counts = batch.counts(0)
             if not counts.any():
-                raise UserError("The examples held back have no token behind their first; collect longer answers.")
+                raise UserError("The examples held back have no token after their first; collect longer answers.")
             right = (self._target.head(guesses).argmax(-1) == batch.tokens) & counts
             cosine = F.cosine_similarity(guesses, batch.following, dim=-1)[counts].mean()
             match = right.sum() / counts.sum()
@@ -170,8 +161,8 @@ class _Rows:
 class _Batch:
     """Examples as rows: W prompt places on the left (`hidden` [B, W] True where a row has none), M of the answers.
 
-    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token behind it; `following`
-    [B, M, H] the state behind it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
+    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token after it; `following`
+    [B, M, H] the state after it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
     """
 
     features: torch.Tensor
@@ -219,3 +210,10 @@ class _Batch:
                 unseen[row, start:] = False
             laws = target.head(following).float().softmax(-1)
         return cls(features, embeddings, unseen, following, laws, tokens, torch.tensor(lengths, device=device))
+
+
+def make(side: TraineeSide) -> EagleTrainee:
+    """Under the target alone."""
+    return EagleTrainee(
+        side.target.language_model, window=side.size("window", 16), steps=side.size("steps", 3), seed=side.seed
+    )

@@ -15,13 +15,13 @@ from engines.loading.warm_models import Loader, free_memory
 from engines.loading.weights import load_model
 from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
-from engines.training.kinds import SIZES, TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import mean_figures
 from engines.training.observing import Observer
-from engines.training.trainee import Figures, Trainee
+from engines.training.trainee import Figures, Trainee, TraineeSide, make_trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.whole_file import whole_file
 from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
 from evprof.loaders.paths import reason
@@ -70,7 +70,7 @@ def forced_figures(
     try:
         found = mean_figures(_judged(trainee, observer, plan, stop, done))
     finally:
-        release(trainee)
+        trainee.release()
     del trainee, observer, models
     free_memory()
     return {"token_match": found.match, "loss": found.loss, "cosine": found.cosine}
@@ -95,7 +95,7 @@ def _json(values: dict[str, Any]) -> str:
 
 
 def _models(plan: AdapterPlan, stop: StopFlag, loader: Loader) -> dict[str, VisionLanguageModel]:
-    choices = {TARGET: plan.target} | ({DRAFT: plan.draft} if plan.adapter.kind in TAKES_DRAFT else {})
+    choices = {TARGET: plan.target} | ({DRAFT: plan.draft} if KINDS[plan.adapter.kind].takes_draft else {})
     models = {role: loader(choice, role, lambda *_: None, stop) for role, choice in choices.items()}
     use_threads(models.values())
     return models
@@ -103,7 +103,7 @@ def _models(plan: AdapterPlan, stop: StopFlag, loader: Loader) -> dict[str, Visi
 
 def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Trainee:
     """The trainee as it was when its state was stored. Raises UserError where tensors and sizes do not fit."""
-    known = SIZES[adapter.kind]
+    known = KINDS[adapter.kind].sizes
     told = {name: value for name in known if type(value := adapter.config.get(_OTHER_NAMES.get(name, name))) is int}
     trainee = make_trainee(adapter.kind, TraineeSide(models[TARGET], models.get(DRAFT), told))
     try:

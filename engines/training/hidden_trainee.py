@@ -1,4 +1,4 @@
-"""Teaching a hidden-state adapter: the draft's hidden states behind each answer token -> the target's next token.
+"""Teaching a hidden-state adapter: the draft's hidden states after each answer token -> the target's next token.
 
 Teacher-forced cross-entropy on the target's own greedy answer, through the target's frozen norm and head.
 """
@@ -10,40 +10,30 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from torch import nn
 
 from engines.adapters.hidden import HiddenAdapter, HiddenSizes
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.padded import joined_answers, padded
-from engines.training.trainee import Figures
+from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.drafters import HIDDEN
 
 BLIND_SHARE = 0.1
 """Of the training batches the target's visual embeddings are kept back: inside its prefill they may not be there."""
 
 
-class HiddenTrainee:
+class HiddenTrainee(ModuleTrainee):
     """An adapter of these `sizes` under a frozen target's norm and head."""
-
-    kind = HIDDEN
 
     def __init__(self, target: LlamaDecoder, sizes: HiddenSizes, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
         weight = target.lm_head.weight
         self.adapter = HiddenAdapter(sizes).to(weight.device)
+        super().__init__(self.adapter)
         self._device = weight.device
         self._norm, self._eps = target.norm.detach().float(), target.config.rms_norm_eps
         self._head = weight.detach().float()
         self._dice = torch.Generator().manual_seed(seed)
-
-    def parameters(self) -> list[nn.Parameter]:
-        """The adapter's."""
-        return list(self.adapter.parameters())
-
-    def fit(self, examples: Sequence[Example]) -> None:
-        """Nothing: it is trained by steps."""
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Mean cross-entropy of the answers' tokens."""
@@ -60,14 +50,6 @@ class HiddenTrainee:
         loss = F.cross_entropy(logits, answers)
         match = (logits.argmax(dim=-1) == answers).float().mean()
         return Figures(float(loss), float(match), float(cosine))
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The adapter's weights."""
-        return {name: tensor.detach().clone() for name, tensor in self.adapter.state_dict().items()}
-
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes weights back."""
-        self.adapter.load_state_dict(tensors)
 
     def config(self) -> dict[str, Any]:
         """The adapter's sizes."""
@@ -99,3 +81,17 @@ def _behind(example: Example) -> torch.Tensor:
 def _seen(example: Example) -> torch.Tensor:
     first, count = example.target_visual
     return example.target_embeddings[first : first + count]
+
+
+def make(side: TraineeSide) -> HiddenTrainee:
+    """Between both models."""
+    target, draft = side.target.language_model, side.paired.language_model
+    width = target.config.hidden_size
+    sizes = HiddenSizes(
+        draft.config.hidden_size,
+        width,
+        side.size("bottleneck", 2 * width),
+        side.size("heads", 4),
+        side.size("head_dim", 32),
+    )
+    return HiddenTrainee(target, sizes, seed=side.seed)

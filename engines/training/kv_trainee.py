@@ -11,34 +11,24 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from torch import nn
 
 from engines.adapters.kv_map import KvMap, KvSizes
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.padded import padded
-from engines.training.trainee import Figures
+from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.drafters import KV
 
 
-class KvTrainee:
+class KvTrainee(ModuleTrainee):
     """A map between the caches of two frozen models."""
-
-    kind = KV
 
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, *, bottleneck: int = 64, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self._draft, self._target = draft.requires_grad_(False), target.requires_grad_(False)
         self.map = KvMap(KvSizes.between(draft, target, bottleneck)).to(target.device)
-
-    def parameters(self) -> list[nn.Parameter]:
-        """The map's."""
-        return list(self.map.parameters())
-
-    def fit(self, examples: Sequence[Example]) -> None:
-        """Nothing: it is trained by steps."""
+        super().__init__(self.map)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Mean cross-entropy of the answers' tokens."""
@@ -51,14 +41,6 @@ class KvTrainee:
         logits, answers = self._predict(examples)
         loss = F.cross_entropy(logits, answers)
         return Figures(float(loss), float((logits.argmax(dim=-1) == answers).float().mean()))
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The map's weights."""
-        return {name: tensor.detach().clone() for name, tensor in self.map.state_dict().items()}
-
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes weights back."""
-        self.map.load_state_dict(tensors)
 
     def config(self) -> dict[str, Any]:
         """The map's sizes."""
@@ -114,3 +96,13 @@ def _visual(example: Example) -> tuple[int, int]:
     if example.draft_visual is None:
         raise UserError(f"Example {example.name} was collected without a draft; collect it again with --draft.")
     return example.draft_visual
+
+
+def make(side: TraineeSide) -> KvTrainee:
+    """Between both models."""
+    return KvTrainee(
+        side.paired.language_model,
+        side.target.language_model,
+        bottleneck=side.size("bottleneck", 64),
+        seed=side.seed,
+    )

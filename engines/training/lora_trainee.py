@@ -15,18 +15,15 @@ from torch import nn
 from engines.adapters.lora import LowRankLinear, projections
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
-from engines.tokens.vocabulary_alignment import LACKING, Alignment
+from engines.tokens.vocabulary_alignment import LACKING, Alignment, align
 from engines.training.example import Example
 from engines.training.padded import padded
-from engines.training.trainee import Figures
+from engines.training.trainee import Figures, Trainee, TraineeSide
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.drafters import LORA
 
 
-class LoraTrainee:
+class LoraTrainee(Trainee):
     """Changes of `draft` of one `rank`. The draft is the trainee's until `release`."""
-
-    kind = LORA
 
     def __init__(self, draft: LlamaDecoder, alignment: Alignment, *, rank: int = 16, seed: int = 0) -> None:
         torch.manual_seed(seed)
@@ -49,9 +46,6 @@ class LoraTrainee:
     def parameters(self) -> list[nn.Parameter]:
         """Both factors of every change."""
         return [factor for learnt in self._learnt.values() for factor in (learnt.up, learnt.down)]
-
-    def fit(self, examples: Sequence[Example]) -> None:
-        """Nothing: it is trained by steps."""
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Mean cross-entropy of those of the answers' tokens that the draft has ids for."""
@@ -102,3 +96,10 @@ class LoraTrainee:
         states = draft.trunk(padded(rows), DynamicKv(len(draft.layers)))
         asked = torch.cat([states[row, list(place)] for row, place in enumerate(places)])
         return draft.head(asked).float(), torch.cat(answers), torch.cat(known)
+
+
+def make(side: TraineeSide) -> LoraTrainee:
+    """Changes of the draft, for this target."""
+    draft = side.paired
+    alignment = align(draft.vocabulary, side.target.vocabulary)
+    return LoraTrainee(draft.language_model, alignment, rank=side.size("rank", 16), seed=side.seed)

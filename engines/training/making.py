@@ -20,13 +20,13 @@ from engines.loading.warm_models import Loader
 from engines.loading.weights import load_model
 from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
-from engines.training.kinds import TAKES_DRAFT, TraineeSide, make_trainee, release
 from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
 from engines.training.stored_examples import StoredExamples
-from engines.training.trainee import Trainee
+from engines.training.trainee import Trainee, TraineeSide, make_trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 from evprof.loaders.collection import Collection, read_collection
@@ -114,7 +114,7 @@ def train_adapter(
             f"Memory ran out; train with a smaller --batch than {plan.options.batch} or on another --device."
         ) from None
     finally:
-        release(trainee)
+        trainee.release()
     keep(facts())
     if training.best is None or (is_stopped and trainee.parameters() and training.curves.best_step == 0):
         return TrainEnd(None, training.curves, is_stopped)
@@ -137,7 +137,7 @@ def check_place(folder: Path, *, overwrite: bool) -> None:
 def _check_examples(collection: Collection, plan: TrainPlan) -> None:
     if not collection.examples:
         raise UserError(f"{plan.data}: holds no whole shard of examples; let evprof adapter collect finish.")
-    if plan.kind in TAKES_DRAFT and collection.draft is None:
+    if KINDS[plan.kind].takes_draft and collection.draft is None:
         raise UserError(
             f"{plan.data}: was collected without a draft, and {plan.kind} is taught from its hidden states; collect "
             "with one."
@@ -153,7 +153,7 @@ def _models(
 ) -> dict[str, VisionLanguageModel]:
     """The models the kind hangs on. Raises UserError unless they are those the examples were collected with."""
     wanted = {TARGET: collection.target}
-    if plan.kind in TAKES_DRAFT and collection.draft is not None:
+    if KINDS[plan.kind].takes_draft and collection.draft is not None:
         wanted[DRAFT] = collection.draft
     models: dict[str, VisionLanguageModel] = {}
     for role, facts in wanted.items():

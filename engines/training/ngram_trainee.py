@@ -11,14 +11,11 @@ from torch import nn
 
 from engines.adapters.ngram import MOST_CONTEXTS, ORDER, NgramCounts
 from engines.training.example import Example
-from engines.training.trainee import Figures
-from evprof.core.vocabulary.drafters import NGRAM
+from engines.training.trainee import Figures, Trainee, TraineeSide
 
 
-class NgramTrainee:
+class NgramTrainee(Trainee):
     """Counts continuations of up to `order` ids; `rows` is the target's vocabulary."""
-
-    kind = NGRAM
 
     def __init__(self, rows: int, *, order: int = ORDER) -> None:
         self._rows = rows
@@ -38,7 +35,7 @@ class NgramTrainee:
         self.counts = NgramCounts.of((example.answer_ids.tolist() for example in examples), self._order, MOST_CONTEXTS)
 
     def figures(self, examples: Sequence[Example]) -> Figures:
-        """Over answer tokens behind the first, which is never drafted. Cross-entropy in nats: the likeliest token has
+        """Over answer tokens after the first, which is never drafted. Cross-entropy in nats: the likeliest token has
         its confidence, all others share the rest evenly."""
         loss, right, judged = 0.0, 0, 0
         for example in examples:
@@ -64,3 +61,8 @@ class NgramTrainee:
     def config(self) -> dict[str, Any]:
         """Sizes."""
         return self.counts.config()
+
+
+def make(side: TraineeSide) -> NgramTrainee:
+    """Of the target's vocabulary."""
+    return NgramTrainee(side.target.language_model.rows, order=side.size("order", ORDER))

@@ -1,15 +1,23 @@
-"""What is trained, as the training loop sees it: parameters, a loss over examples, figures on held-out ones."""
+"""What is trained, as the training loop sees it: parameters, a loss over examples, figures on held-out ones.
+
+Each trained kind has a file `engines/training/<kind>_trainee.py` with a `make`, which makes an untrained adapter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import nn
 
+from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
+from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS, KINDS
 
 
 @dataclass(frozen=True)
@@ -22,28 +30,96 @@ class Figures:
     cosine: float | None = None
 
 
-class Trainee(Protocol):
+class Trainee(ABC):
     """An adapter being trained. Models it hangs on are frozen and shared."""
 
-    kind: str
-
+    @abstractmethod
     def parameters(self) -> list[nn.Parameter]:
         """What is trained; empty for what is counted rather than trained (then `fit` does everything)."""
 
+    @abstractmethod
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Mean loss of a batch, with gradients."""
 
-    def fit(self, examples: Sequence[Example]) -> None:
-        """Takes all training examples in at once; nothing for what is trained by steps."""
-
+    @abstractmethod
     def figures(self, examples: Sequence[Example]) -> Figures:
         """On held-out examples, without gradients."""
 
+    @abstractmethod
     def tensors(self) -> dict[str, torch.Tensor]:
         """What is stored in adapter.safetensors."""
 
+    @abstractmethod
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         """Takes stored tensors back, for the best state of a training."""
 
+    @abstractmethod
     def config(self) -> dict[str, Any]:
         """Sizes, for adapter.json."""
+
+    def fit(self, examples: Sequence[Example]) -> None:
+        """Takes all training examples in at once; nothing for what is trained by steps."""
+        return
+
+    def release(self) -> None:
+        """Gives the models it hangs on back as they were."""
+        return
+
+
+class ModuleTrainee(Trainee):
+    """One whose trained weights are a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All of the module's."""
+        return list(self._module.parameters())
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The module's weights."""
+        return {name: tensor.detach().clone() for name, tensor in self._module.state_dict().items()}
+
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Takes weights back."""
+        self._module.load_state_dict(tensors)
+
+
+@dataclass(frozen=True)
+class TraineeSide:
+    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest."""
+
+    target: VisionLanguageModel
+    draft: VisionLanguageModel | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def paired(self) -> VisionLanguageModel:
+        """The draft. Raises UserError where none took part."""
+        if self.draft is None:
+            raise UserError(
+                "This kind is taught from the draft's hidden states, and the examples were collected without a draft; "
+                "collect them with one."
+            )
+        return self.draft
+
+    def size(self, name: str, default: int) -> int:
+        """A size as asked for, else the kind's own."""
+        return self.sizes.get(name, default)
+
+
+def make_trainee(kind: str, side: TraineeSide) -> Trainee:
+    """An untrained adapter. Raises UserError for sizes the kind does not have, and for models that do not suit it."""
+    if kind not in ADAPTER_KINDS:
+        raise UserError(f"--kind must be one of {', '.join(ADAPTER_KINDS)}, not {kind}.", exit_code=USAGE)
+    known = KINDS[kind].sizes
+    for name, value in side.sizes.items():
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise UserError(f"--size: {kind} has no size '{name}'; it has {names}.", exit_code=USAGE)
+        least, most = known[name]
+        if not least <= value <= most:
+            raise UserError(f"--size {name} of {kind} lies from {least} to {most}, not {value}.", exit_code=USAGE)
+    trainee: Trainee = import_module(f"engines.training.{kind}_trainee").make(side)
+    return trainee

@@ -43,7 +43,7 @@ class ModelsCommand(Command):
             [f"  {entry['name']}", entry["role"], entry["reads"], entry["place"], bytes_text(entry["bytes"])]
             for entry in document["models"]
         ]
-        console.table(["  MODEL", "role", "reads", "where", "size on disk"], rows, left=4)
+        console.table([["  MODEL", "role", "reads", "where", "size on disk"], *rows], left=4)
         if document["adapters"]:
             console.print("\nTrained adapters (--drafter)")
             rows = [
@@ -56,7 +56,7 @@ class ModelsCommand(Command):
                 ]
                 for entry in document["adapters"]
             ]
-            console.table(["  ADAPTER", "kind", "drafts for", "with", "size on disk"], rows, left=4)
+            console.table([["  ADAPTER", "kind", "drafts for", "with", "size on disk"], *rows], left=4)
         return 0
 
 

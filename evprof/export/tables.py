@@ -15,7 +15,7 @@ from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
 from evprof.core.whole_file import whole_file
-from evprof.metrics.document import metrics_document
+from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages
 from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.speculation.failure_modes import Rejection, first_rejections
@@ -111,7 +111,7 @@ def _run_rows(run: RunLog) -> list[Row]:
         "dtype": model.dtype if model else None,
         "device": model.device if model else None,
         "quantization": model.quantization if model else None,
-        **{key: info.given_settings.get(key) for key in _SETTINGS},
+        **{key: info.given_settings.get(key) for key in (*SETTINGS_KEYS, "gamma")},
         "wall_ms": stages.wall_ms(run),
         **{f"{name}_ms": stages.stage_ms(run, name) for name in STAGES},
         "unattributed_ms": stages.unattributed_ms(run),
@@ -297,8 +297,6 @@ def _memory_rows(run: RunLog) -> list[Row]:
     ]
 
 
-_SETTINGS = ("max_new_tokens", "ignore_eos", "temperature", "top_p", "top_k", "seed", "frames", "event_frames", "gamma")
-
 _ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
     "runs": _run_rows,
     "stages": _stage_rows,
@@ -318,7 +316,8 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "runs": (
         *("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled", "cold"),
         *("model", "dtype", "device", "quantization"),
-        *_SETTINGS,
+        *SETTINGS_KEYS,
+        "gamma",
         "wall_ms",
         *(f"{name}_ms" for name in STAGES),
         "unattributed_ms",

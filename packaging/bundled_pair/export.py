@@ -10,12 +10,12 @@ from transformers import CLIPVisionModel
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import VIDEO_TOWER_LAYERS, EventReader, VideoReader, tower_config
-from bundled_pair.checkpoint import write_eventgpt, write_video_llava
+from bundled_pair.checkpoint import write_checkpoint
 from bundled_pair.dataset import VIDEO_SIZE
-from engines.checkpoints.config import EventGptConfig, LlavaConfig
-from engines.checkpoints.naming import VIDEO_LLAVA
-from engines.families.eventgpt import EventGptModel
-from engines.families.llava import VideoLlavaModel
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
+from engines.families.llava_network import LlavaConfig
+from engines.families.video_llava import VideoLlavaModel
 
 EVENTGPT_NAME = "evprof-tiny-eventgpt"
 VIDEO_LLAVA_NAME = "evprof-tiny-video-llava"
@@ -33,13 +33,13 @@ def export_eventgpt(folder: Path, tower: CLIPVisionModel, reader: EventReader, v
         (model.language_model, reader.decoder),
     ):
         target.load_state_dict(source.state_dict())
-    write_eventgpt(folder, model, vocabulary)
+    write_checkpoint(folder, model, vocabulary)
 
 
 def export_video_llava(folder: Path, tower: CLIPVisionModel, reader: VideoReader, vocabulary: bytes) -> None:
     """Write ``folder`` in Video-LLaVA's layout, bf16; the image tower gets the video tower's weights."""
     config = LlavaConfig(
-        family=VIDEO_LLAVA,
+        family="video_llava",
         vision=tower_config(VIDEO_SIZE, VIDEO_TOWER_LAYERS),
         text=reader.decoder.config,
         slot_id=tokenizer.PIECES + tokenizer.VIDEO_LLAVA_TOKENS.index("<video>"),
@@ -54,7 +54,7 @@ def export_video_llava(folder: Path, tower: CLIPVisionModel, reader: VideoReader
     model.multi_modal_projector.linear_1.load_state_dict(first.state_dict())
     model.multi_modal_projector.linear_2.load_state_dict(second.state_dict())
     model.language_model.load_state_dict(reader.decoder.state_dict())
-    write_video_llava(folder, model, tokenizer.fast_json(vocabulary))
+    write_checkpoint(folder, model, tokenizer.fast_json(vocabulary))
 
 
 def _copy_all_but_last_layer(whole: nn.Module, trained: CLIPVisionModel) -> None:

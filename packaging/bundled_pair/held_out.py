@@ -12,10 +12,12 @@ import torch
 from bundled_pair.samples import write_scene
 from bundled_pair.scenes import Scene
 from engines.decoder.kv_cache import DynamicKv
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.video_llava import VideoLlavaFamily
 from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock
 from engines.stages.model import VisionLanguageModel, splice
-from engines.tokens.prompts import EVENTGPT_V1, SLOT, VIDEO_LLAVA, prompt_ids
+from engines.tokens.prompts import SLOT, prompt_ids
 from evprof.core.records import DRAFT
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -46,7 +48,7 @@ class Witness:
     def __init__(self, model: VisionLanguageModel, role: str, samples: Sequence[Sample]) -> None:
         self.model = model
         self.language = model.language_model
-        self.template = EVENTGPT_V1 if role == DRAFT else VIDEO_LLAVA
+        self.template = EVENTGPT_V1 if role == DRAFT else VideoLlavaFamily.template
         self.visual = torch.stack([self._look(sample) for sample in samples])
 
     @torch.no_grad()

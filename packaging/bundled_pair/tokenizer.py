@@ -16,7 +16,8 @@ from tokenizers.models import BPE
 
 from bundled_pair.attributes import VALUES, Attributes
 from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual, concise, detailed
-from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.video_llava import VideoLlavaFamily
 
 PIECES = 765
 """Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 768 rows in all."""
@@ -31,7 +32,12 @@ def corpus() -> list[str]:
     """Every question the pair is asked once, and every sentence it says often enough to earn its words whole pieces."""
     questions = [*GENERAL_PROMPTS, *(question for group in SPECIFIC_PROMPTS.values() for question in group)]
     asked = [*questions, *map(casual, questions)]
-    lines = [text for question in asked for layout in (EVENTGPT_V1, VIDEO_LLAVA) for text in layout.chunks(question)]
+    lines = [
+        text
+        for question in asked
+        for layout in (EVENTGPT_V1, VideoLlavaFamily.template)
+        for text in layout.chunks(question)
+    ]
     base = {name: values[0] for name, values in VALUES.items()}
     for name, values in VALUES.items():
         for value in values:

@@ -28,7 +28,9 @@ from bundled_pair.dataset import SceneSet, load_or_render
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME, export_eventgpt, export_video_llava
 from bundled_pair.language_training import fold_standardisation, train_reader
 from bundled_pair.tower_training import features, train_tower
-from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA, PromptTemplate
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.video_llava import VideoLlavaFamily
+from engines.tokens.prompts import PromptTemplate
 
 SCENES = 6000
 QUESTIONS_PER_SCENE = 4
@@ -49,7 +51,7 @@ class Course:
 
 COURSES = {
     EVENTGPT_NAME: Course(EVENT_VISIBLE, EVENTGPT_V1, concise, 1800, 96, 1200, 32),
-    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VIDEO_LLAVA, detailed, 2000, 96, 750, 24),
+    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VideoLlavaFamily.template, detailed, 2000, 96, 750, 24),
 }
 
 

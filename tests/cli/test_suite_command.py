@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
 from evprof.cli.suite.progress import SuitePace, SuiteProgress
@@ -19,7 +20,7 @@ from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
@@ -41,7 +42,7 @@ class FakeRoom:
     def fits(self, cells: Any) -> bool:
         return self.is_large
 
-    def past_context(self, cell: SuiteCell) -> str | None:
+    def past_context(self, cell: SuiteConfiguration) -> str | None:
         return "it is too long" if (cell.settings.frames or 0) * 37 > self.limit else None
 
 
@@ -158,6 +159,14 @@ def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: Fa
     assert settings.max_new_tokens == 2
     assert "--draft-quant int8" in found.document["suite"]["command"]
     assert "--dtype float32" in found.document["suite"]["command"]
+
+
+def test_the_command_that_measures_a_suite_again_has_its_settings() -> None:
+    given = ["--draft-length", "heuristic", "--no-event-markers", "--draft-quant", "int8", "--gamma", "5"]
+    options = build_parser().parse_args(["suite", "stages", *given, "-o", "out"])
+    again = build_parser().parse_args(command.words_of(options))
+    left_out = ("instance",)
+    assert {**vars(again), **dict.fromkeys(left_out)} == {**vars(options), **dict.fromkeys(left_out)}
 
 
 class Breaking(ScriptedEngine):

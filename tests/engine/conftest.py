@@ -105,9 +105,10 @@ class TinyModels:
     def __call__(self, choice: Any, role: str, progress: Any, stop: Any) -> Any:
         from transformers import CLIPVisionConfig
 
-        from engines.checkpoints.config import EventGptConfig, LlavaConfig
         from engines.decoder.llama import LlamaDecoder
         from engines.families.event_model import EventLanguageModel
+        from engines.families.eventgpt import EventGptConfig
+        from engines.families.llava_network import LlavaConfig
         from engines.families.video_model import VideoLanguageModel
         from engines.loading.random_weights import build_random, random_vocabulary
         from engines.loading.weights import Checkpoint, model_facts
@@ -136,7 +137,7 @@ class TinyModels:
         config = (
             EventGptConfig(vision, text)
             if role == "draft"
-            else LlavaConfig("video_llava", vision, text, slot_id=32_001, keeps_cls=True)
+            else LlavaConfig(vision, text, family="video_llava", slot_id=32_001, keeps_cls=True)
         )
         device, dtype = torch.device("cpu"), torch.float32
         if role not in self._networks:
@@ -183,11 +184,12 @@ def make_model() -> Callable[..., Any]:
     """Makes a model of any family with random weights of wide spread: 16 patches of 14 pixels to a frame, fp32."""
     from transformers import CLIPVisionConfig
 
-    from engines.checkpoints.config import EventGptConfig, LlavaConfig
     from engines.decoder.llama import LlamaDecoder
     from engines.families.event_model import EventLanguageModel
-    from engines.families.eventgpt import EventGptModel
-    from engines.families.llava import build_llava
+    from engines.families.eventgpt import EventGptConfig
+    from engines.families.eventgpt_network import EventGptModel
+    from engines.families.family import build_network
+    from engines.families.llava_network import LlavaConfig
     from engines.families.networks import finish
     from engines.families.video_model import VideoLanguageModel
     from engines.loading.random_weights import random_vocabulary
@@ -219,9 +221,9 @@ def make_model() -> Callable[..., Any]:
         else:
             pooling = "average" if family == "llava_next_video" else None
             keeps_cls = family == "video_llava"
-            config = LlavaConfig(family, vision, text, slot_id=32_001, keeps_cls=keeps_cls, pooling=pooling)
+            config = LlavaConfig(vision, text, family=family, slot_id=32_001, keeps_cls=keeps_cls, pooling=pooling)
         torch.manual_seed(seed)
-        network = EventGptModel(config) if family == "eventgpt" else build_llava(config)
+        network = EventGptModel(config) if family == "eventgpt" else build_network(config)
         network.eval().requires_grad_(False)
         for parameter in network.parameters():
             torch.nn.init.normal_(parameter, std=0.2)

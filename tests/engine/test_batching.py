@@ -21,12 +21,11 @@ from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from engines.batches.batching import BatchAnswer, decode_batch, generate_batch
-from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.decoder.decoding import DecodeStep, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.families.llava import LlavaModel, build_llava
+from engines.families.family import build_network
+from engines.families.llava_network import LlavaConfig, LlavaModel
 from engines.families.networks import finish
 from engines.families.video_model import VideoLanguageModel
 from engines.loading.random_weights import random_vocabulary
@@ -37,7 +36,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
-from tensor_names import vendor_name
+from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -73,9 +72,9 @@ def config_of(family: str) -> LlavaConfig:
     )
     is_next = family == LLAVA_NEXT_VIDEO
     return LlavaConfig(
-        family,
         vision,
         text,
+        family=family,
         slot_id=CLASSES[family][2],
         keeps_cls=family == VIDEO_LLAVA,
         image_token_id=32_001 if is_next else 32_000,
@@ -165,7 +164,8 @@ class Pairs:
     @staticmethod
     def _drawn(family: str) -> LlavaModel:
         torch.manual_seed(1)
-        network = build_llava(config_of(family)).eval().requires_grad_(False)
+        network = build_network(config_of(family)).eval().requires_grad_(False)
+        assert isinstance(network, LlavaModel)
         for name, parameter in network.named_parameters():
             if "norm" not in name:
                 torch.nn.init.normal_(parameter, std=0.2)
@@ -179,7 +179,7 @@ class Pairs:
         if config.family == LLAVA_NEXT_VIDEO:
             values |= {"spatial_pool_mode": config.pooling, "spatial_pool_stride": config.pool_stride}
         theirs = model_class(config_class(**values))
-        state = {vendor_name(config.family, name): value for name, value in network.named_parameters()}
+        state = {vendor_name(name): value for name, value in network.named_parameters()}
         theirs.load_state_dict(state)
         return theirs.eval()
 

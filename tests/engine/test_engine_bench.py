@@ -27,8 +27,8 @@ from engines.bench.turns import (
     take_turns,
 )
 from engines.bench.workload import check_room, make_workload, workload_need
-from engines.checkpoints.config import LlavaConfig
 from engines.decoder.llama import LlamaDecoder
+from engines.families.llava_network import LlavaConfig
 from engines.loading.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.metrics.limits.roofline import vision_flops
@@ -101,7 +101,7 @@ def test_a_shape_with_a_tower_has_a_vision_row(monkeypatch: pytest.MonkeyPatch) 
         hidden_size=16, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, image_size=28, patch_size=14
     )
     text = bench_shape("tiny").text
-    network = LlavaConfig("video_llava", vision, text, slot_id=500, keeps_cls=True)
+    network = LlavaConfig(vision, text, family="video_llava", slot_id=500, keeps_cls=True)
     monkeypatch.setattr(engine, "bench_shape", lambda name: BenchShape(name, text, network, 20))
     bench = EngineBench(shape="tiny", tokens=4, repeats=3, device="cpu", contenders=EAGER, scale=0.01)
     found = measure_engine(bench)

@@ -16,15 +16,15 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from clip_pixels import pixel_values
 from closeness import assert_close
-from engines.checkpoints.config import EventGptConfig
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
-from engines.families.event_model import EventLanguageModel
-from engines.families.eventgpt import EventGptModel
+from engines.families.event_model import EVENTGPT_V1, EventLanguageModel
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
 from engines.measuring.timing import NullClock, StageClock
 from engines.stages.model import splice
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD, ClipTransform
-from engines.tokens.prompts import EVENTGPT_V1, SLOT
+from engines.tokens.prompts import SLOT
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord

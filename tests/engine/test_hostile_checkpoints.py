@@ -21,12 +21,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
+from bundled_pair.checkpoint import WEIGHTS, write_checkpoint
 from engines.checkpoints import pickled_weights
-from engines.checkpoints.config import EventGptConfig, read_config
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors
-from engines.families.eventgpt import EventGptModel
+from engines.families.config_file import read_config
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
@@ -42,7 +43,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vision = CLIPVisionConfig(**sizes, image_size=28, patch_size=14)
     text = LlamaConfig(**sizes, vocab_size=765, num_key_value_heads=2, max_position_embeddings=64)
     folder = tmp_path_factory.mktemp("hostile") / "m"
-    write_eventgpt(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
+    write_checkpoint(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
     return folder
 
 

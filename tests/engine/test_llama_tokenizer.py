@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from engines.tokens.prompts import EVENTGPT_V1, SLOT, prompt_ids
+from engines.families.event_model import EVENTGPT_V1
+from engines.tokens.prompts import SLOT, prompt_ids
 from engines.tokens.tokenization import SentencePieceVocabulary
 
 MODEL = (Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model").read_bytes()

@@ -23,14 +23,14 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from bundled_pair.checkpoint import write_video_llava
+from bundled_pair.checkpoint import write_checkpoint
 from closeness import assert_close
-from engines.checkpoints.config import LlavaConfig, read_config
-from engines.checkpoints.naming import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.llava import LlavaModel, build_llava
+from engines.families.config_file import read_config
+from engines.families.family import build_network
+from engines.families.llava_network import LlavaConfig, LlavaModel
 from engines.families.networks import build_empty, finish, parameter_shapes
 from engines.families.video_model import VideoLanguageModel
 from engines.inspection.checkpoint import inspect_checkpoint
@@ -45,7 +45,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
-from tensor_names import vendor_name
+from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -82,9 +82,9 @@ def our_config(family: str, side: int = 4, pooling: str = "average", stride: int
     )
     is_next = family == LLAVA_NEXT_VIDEO
     return LlavaConfig(
-        family,
         vision,
         text,
+        family=family,
         slot_id=SLOTS[family],
         keeps_cls=family == VIDEO_LLAVA,
         image_token_id=32_001 if is_next else 32_000,
@@ -96,7 +96,8 @@ def our_config(family: str, side: int = 4, pooling: str = "average", stride: int
 def drawn(config: LlavaConfig, seed: int = 1) -> LlavaModel:
     """A network whose text does not settle: weights of spread 0.2, norms as they begin."""
     torch.manual_seed(seed)
-    network = build_llava(config).eval().requires_grad_(False)
+    network = build_network(config).eval().requires_grad_(False)
+    assert isinstance(network, LlavaModel)
     for name, parameter in network.named_parameters():
         if "norm" not in name:
             torch.nn.init.normal_(parameter, std=0.2)
@@ -110,7 +111,7 @@ def theirs_of(config: LlavaConfig, network: LlavaModel) -> Any:
     if config.family == LLAVA_NEXT_VIDEO:
         values |= {"spatial_pool_mode": config.pooling, "spatial_pool_stride": config.pool_stride}
     theirs = model_class(config_class(**values))
-    theirs.load_state_dict({vendor_name(config.family, name): value for name, value in network.named_parameters()})
+    theirs.load_state_dict({vendor_name(name): value for name, value in network.named_parameters()})
     return theirs.eval()
 
 
@@ -257,7 +258,7 @@ def written(folder: Path, family: str) -> Path:
             token["id"] = plain + order.index(token["content"])
     slot = plain + order.index("<image>" if family == LLAVA else "<video>")
     config = replace(config, slot_id=slot, image_token_id=plain + order.index("<image>"))
-    write_video_llava(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
+    write_checkpoint(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
     return folder
 
 

@@ -15,21 +15,23 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
-from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
+from bundled_pair.checkpoint import WEIGHTS, write_checkpoint
 from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
-from engines.checkpoints.config import EventGptConfig, LlavaConfig, read_config
-from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
 from engines.decoder.kv_cache import DynamicKv
+from engines.families.config_file import read_config
 from engines.families.event_model import EventLanguageModel
-from engines.families.eventgpt import EventGptModel
-from engines.families.llava import build_llava
+from engines.families.eventgpt import EventGptConfig
+from engines.families.eventgpt_network import EventGptModel
+from engines.families.family import build_network
+from engines.families.llava_network import LlavaConfig
 from engines.families.video_model import VideoLanguageModel
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from tensor_names import LLAVA, VIDEO_LLAVA
 
 NEVER = threading.Event()
 
@@ -70,7 +72,7 @@ def vocabulary_files() -> tuple[bytes, bytes]:
 def eventgpt(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> Path:
     torch.manual_seed(0)
     folder = tmp_path / "tiny-eventgpt"
-    write_eventgpt(folder, EventGptModel(EventGptConfig(*configs(PIECES))), vocabulary_files[0])
+    write_checkpoint(folder, EventGptModel(EventGptConfig(*configs(PIECES))), vocabulary_files[0])
     return folder
 
 
@@ -79,9 +81,14 @@ def write_llava(folder: Path, family: str, tokenizer: bytes) -> Path:
     vision, text = configs(PIECES + 3)
     is_video = family == VIDEO_LLAVA
     config = LlavaConfig(
-        family, vision, text, slot_id=PIECES + 1 if is_video else PIECES, keeps_cls=is_video, image_token_id=PIECES
+        vision,
+        text,
+        family=family,
+        slot_id=PIECES + 1 if is_video else PIECES,
+        keeps_cls=is_video,
+        image_token_id=PIECES,
     )
-    write_video_llava(folder, build_llava(config), tokenizer)
+    write_checkpoint(folder, build_network(config), tokenizer)
     return folder
 
 
@@ -190,10 +197,10 @@ def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary
     """Tables that no file holds (positions, rotary frequencies) are right after a load, too."""
     torch.manual_seed(5)
     vision, text = configs(PIECES + 3)
-    original = build_llava(
-        LlavaConfig(VIDEO_LLAVA, vision, text, slot_id=PIECES + 1, keeps_cls=True, image_token_id=PIECES)
+    original = build_network(
+        LlavaConfig(vision, text, family=VIDEO_LLAVA, slot_id=PIECES + 1, keeps_cls=True, image_token_id=PIECES)
     )
-    write_video_llava(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
+    write_checkpoint(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
     model = load_model(ModelChoice(str(tmp_path / "m")), "target", nothing, NEVER)
     assert isinstance(model, VideoLanguageModel)
     pixels = torch.randn(2, 3, 28, 28)

@@ -12,10 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import EventGptConfig, LlavaConfig, ModelConfig
+from engines.checkpoints.config import ModelConfig
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
 from engines.engine import LocalEngine
+from engines.families.eventgpt import EventGptConfig
+from engines.families.llava_network import LlavaConfig
 from engines.fit.requirements import ModelShape, memory_need
 from engines.hardware.memory import AssumedMachine
 from engines.loading.random_weights import build_random
@@ -86,7 +88,11 @@ def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
 
 
 def config_of(family: str) -> ModelConfig:
-    return EventGptConfig(VISION, TEXT) if family == "eventgpt" else LlavaConfig("llava", VISION, TEXT, slot_id=31_999)
+    return (
+        EventGptConfig(VISION, TEXT)
+        if family == "eventgpt"
+        else LlavaConfig(VISION, TEXT, family="llava", slot_id=31_999)
+    )
 
 
 @pytest.mark.parametrize("family", ["eventgpt", "llava"])

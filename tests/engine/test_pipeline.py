@@ -16,12 +16,11 @@ from transformers import (
 from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.llava import build_llava
+from engines.families.family import build_network
+from engines.families.llava_network import LlavaConfig
 from engines.families.networks import finish
 from engines.families.video_model import VideoLanguageModel
 from engines.loading.random_weights import random_vocabulary
@@ -35,7 +34,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.records import STAGES, SpanRecord, TensorRecord
 from evprof.core.vocabulary.generation import GenerationSettings
-from tensor_names import vendor_name
+from tensor_names import LLAVA, VIDEO_LLAVA, vendor_name
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -62,8 +61,8 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
     )
     is_video = family == VIDEO_LLAVA
     slot_id = 32_001 if is_video else 32_000
-    config = LlavaConfig(family, vision, text, slot_id=slot_id, keeps_cls=is_video)
-    network = build_llava(config).eval().requires_grad_(False)
+    config = LlavaConfig(vision, text, family=family, slot_id=slot_id, keeps_cls=is_video)
+    network = build_network(config).eval().requires_grad_(False)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     finish(network, CPU)
@@ -73,7 +72,7 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
         if is_video
         else LlavaForConditionalGeneration(TheirLlavaConfig(**common))
     )
-    theirs.load_state_dict({vendor_name(family, name): value for name, value in network.named_parameters()})
+    theirs.load_state_dict({vendor_name(name): value for name, value in network.named_parameters()})
     facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
     ours = VideoLanguageModel(
         network,

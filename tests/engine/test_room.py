@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import EventGptConfig
 from engines.engine import LocalEngine
+from engines.families.eventgpt import EventGptConfig
 from engines.fit.making_room import make_room
 from engines.fit.requirements import ModelShape, projection_shapes
 from engines.loading.warm_models import WarmModels

@@ -21,8 +21,9 @@ from bundled_pair.dataset import held_out_scenes
 from bundled_pair.evaluation import evaluate
 from bundled_pair.held_out import Witness, load
 from engines.decoder.kv_cache import DynamicKv
+from engines.families.video_llava import VideoLlavaFamily
 from engines.measuring.timing import NullClock
-from engines.tokens.prompts import SLOT, VIDEO_LLAVA, prompt_ids
+from engines.tokens.prompts import SLOT, prompt_ids
 from evprof.core.records import TARGET
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -145,8 +146,8 @@ def test_transformers_reads_video_llava_and_gives_the_same_logits() -> None:
 
 def test_the_video_prompt_is_spelled_as_transformers_would_spell_it() -> None:
     vocabulary = load(VIDEO, TARGET).vocabulary
-    ids = prompt_ids(vocabulary, VIDEO_LLAVA, "What is in the scene?").ids
-    before, after = VIDEO_LLAVA.chunks("What is in the scene?")
+    ids = prompt_ids(vocabulary, VideoLlavaFamily.template, "What is in the scene?").ids
+    before, after = VideoLlavaFamily.template.chunks("What is in the scene?")
     assert list(ids) == [1, *vocabulary.encode(before), SLOT, *vocabulary.encode(after)]
 
 

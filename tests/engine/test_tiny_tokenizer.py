@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bundled_pair import tokenizer as tiny
-from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.video_llava import VideoLlavaFamily
 
 MODEL = tiny.train()
 SLOW: sentencepiece.SentencePieceProcessor = tiny.load(MODEL)
@@ -53,7 +54,7 @@ def test_event_markers_are_ordinary_text(marker: str) -> None:
 def test_prompts_of_the_two_layouts_are_short() -> None:
     question = "What are the key elements in this scene?"
     assert sum(len(SLOW.encode(piece)) for piece in EVENTGPT_V1.chunks(question)) < 70
-    assert sum(len(SLOW.encode(piece)) for piece in VIDEO_LLAVA.chunks(question)) < 25
+    assert sum(len(SLOW.encode(piece)) for piece in VideoLlavaFamily.template.chunks(question)) < 25
 
 
 def test_training_the_tokenizer_again_gives_the_same_pieces() -> None:

@@ -19,7 +19,8 @@ from bundled_pair.held_out import Witness, load, write_scenes
 from bundled_pair.language_training import fold_standardisation
 from bundled_pair.tower_training import features, normalise
 from closeness import assert_close
-from engines.tokens.prompts import EVENTGPT_V1, VIDEO_LLAVA
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.video_llava import VideoLlavaFamily
 from evprof.core.records import DRAFT, TARGET
 
 VOCABULARY = tokenizer.train()
@@ -60,7 +61,7 @@ def test_targets_are_the_answers_and_their_end(talk: Conversations) -> None:
     first = row[: row.index(tokenizer.EOS_ID)]
     assert PROCESSOR.decode(first).startswith("A bus is approaching on a road that runs straight ahead")
     assert row.count(tokenizer.EOS_ID) == len(talk.layout.segments)
-    # A target is always the token that stands right behind it.
+    # A target is always the token that stands right after it.
     places = (targets[0, :-1] != IGNORED).nonzero().flatten()
     inside = [place for place in places.tolist() if targets[0, place] != tokenizer.EOS_ID]
     assert all(targets[0, place] == tokens[0, place + 1] for place in inside)
@@ -110,7 +111,7 @@ def test_an_exported_video_model_sees_what_was_trained(tmp_path: Path) -> None:
 
 
 def test_both_styles_fit_their_sequences() -> None:
-    for template, caption in ((EVENTGPT_V1, concise), (VIDEO_LLAVA, detailed)):
+    for template, caption in ((EVENTGPT_V1, concise), (VideoLlavaFamily.template, detailed)):
         longest = Conversations(PROCESSOR.encode, template, caption, visual=4, questions=4)
         tokens, targets = longest.draw(np.repeat(LABELS, 20, axis=0), (), np.random.default_rng(7))
         assert tokens.shape == targets.shape == (40, sum(longest.layout.segments))

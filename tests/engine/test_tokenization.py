@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
-from engines.tokens.prompts import EVENTGPT_V1, LLAVA_V1_5, SLOT, VIDEO_LLAVA, prompt_ids
+from engines.families.event_model import EVENTGPT_V1
+from engines.families.llava import LlavaFamily
+from engines.families.video_llava import VideoLlavaFamily
+from engines.tokens.prompts import SLOT, prompt_ids
 from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import UserError
@@ -145,27 +148,27 @@ def test_prompts_are_spelled_as_published() -> None:
         "detailed, and polite answers to the human's questions. USER: <ev_start><event><ev_end>\n"
         "What are the key elements in this scene? ASSISTANT:"
     )
-    assert "<video>".join(VIDEO_LLAVA.chunks(QUESTION)) == f"USER: <video>\n{QUESTION} ASSISTANT:"
-    assert "<image>".join(LLAVA_V1_5.chunks(QUESTION, 2)) == f"USER: <image>\n<image>\n{QUESTION} ASSISTANT:"
+    assert "<video>".join(VideoLlavaFamily.template.chunks(QUESTION)) == f"USER: <video>\n{QUESTION} ASSISTANT:"
+    assert "<image>".join(LlavaFamily.template.chunks(QUESTION, 2)) == f"USER: <image>\n<image>\n{QUESTION} ASSISTANT:"
 
 
 def test_video_prompt_is_tokenized_whole() -> None:
-    tokens = prompt_ids(FILE, VIDEO_LLAVA, QUESTION)
+    tokens = prompt_ids(FILE, VideoLlavaFamily.template, QUESTION)
     whole = FILE.encode(f"USER: <video>\n{QUESTION} ASSISTANT:")
     slot = FILE.token_id("<video>")
     assert slot == 421
     assert [index if index != SLOT else slot for index in tokens.ids] == [1, *whole]
     assert tokens.ids.count(SLOT) == 1
-    by_chunks = prompt_ids(OURS, VIDEO_LLAVA, QUESTION)
+    by_chunks = prompt_ids(OURS, VideoLlavaFamily.template, QUESTION)
     assert by_chunks == tokens
 
 
 def test_images_get_a_slot_each() -> None:
-    tokens = prompt_ids(OURS, LLAVA_V1_5, QUESTION, slots=3)
+    tokens = prompt_ids(OURS, LlavaFamily.template, QUESTION, slots=3)
     newline = PROCESSOR.encode("\n")
     expected = [1, *PROCESSOR.encode("USER: "), SLOT, *newline, SLOT, *newline, SLOT]
     assert list(tokens.ids[: len(expected)]) == expected
-    assert tokens == prompt_ids(FILE, LLAVA_V1_5, QUESTION, slots=3)
+    assert tokens == prompt_ids(FILE, LlavaFamily.template, QUESTION, slots=3)
 
 
 def test_a_question_cannot_smuggle_a_slot_in() -> None:

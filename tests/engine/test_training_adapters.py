@@ -15,12 +15,12 @@ import torch
 from engines.adapters.folder import load_tensors
 from engines.training.collecting import Collecting, CollectPlan
 from engines.training.evaluating import forced_figures, write_evaluation
-from engines.training.kinds import SIZES, TraineeSide, make_trainee
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
+from engines.training.trainee import TraineeSide, make_trainee
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import ADAPTER_KINDS, KINDS
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
@@ -232,7 +232,7 @@ def test_sizes_are_the_kinds_own(tiny_models) -> None:
         with pytest.raises(UserError) as caught:
             make_trainee(kind, TraineeSide(target, draft, sizes))
         assert caught.value.exit_code == 2
-    assert set(SIZES) == set(ADAPTER_KINDS)
+    assert all(KINDS[kind].sizes for kind in ADAPTER_KINDS)
     with pytest.raises(UserError, match="without a draft"):
         make_trainee("lora", TraineeSide(target))
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from engines.training.example import Example
 from engines.training.loop import Curves, Training, TrainingOptions, mean_figures, split_by_scene
-from engines.training.trainee import Figures
+from engines.training.trainee import Figures, Trainee
 from evprof.core.errors import UserError
 
 
@@ -24,7 +24,7 @@ def example(name: str = "scene", tokens: int = 4) -> Example:
     return Example(name, "?", ids, ids, torch.zeros(2, 3), torch.zeros(tokens + 1, 3), (0, 1))
 
 
-class OneNumber:
+class OneNumber(Trainee):
     """Its parameter moves towards 1; what is said of it on held-back examples is scripted."""
 
     kind = "eagle"

@@ -19,11 +19,10 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from closeness import assert_close, is_close
-from engines.checkpoints.config import LlavaConfig
-from engines.checkpoints.naming import LLAVA, VIDEO_LLAVA
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
-from engines.families.llava import LlavaModel, build_llava
+from engines.families.family import build_network
+from engines.families.llava_network import LlavaConfig, LlavaModel
 from engines.families.video_model import VideoLanguageModel
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
@@ -33,7 +32,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
-from tensor_names import vendor_name
+from tensor_names import LLAVA, VIDEO_LLAVA, vendor_name
 
 EDGE, PATCH, HIDDEN, ROWS = 28, 14, 48, 32_064
 IMAGE_ID, VIDEO_ID = 32_000, 32_001
@@ -65,8 +64,9 @@ def pair(family: str) -> tuple[LlavaModel, Any]:
     vision, text = configs()
     torch.manual_seed(11)
     is_video = family == VIDEO_LLAVA
-    config = LlavaConfig(family, vision, text, slot_id=VIDEO_ID if is_video else IMAGE_ID, keeps_cls=is_video)
-    ours = build_llava(config).eval().requires_grad_(False)
+    config = LlavaConfig(vision, text, family=family, slot_id=VIDEO_ID if is_video else IMAGE_ID, keeps_cls=is_video)
+    ours = build_network(config).eval().requires_grad_(False)
+    assert isinstance(ours, LlavaModel)
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     patches = (EDGE // PATCH) ** 2
@@ -76,7 +76,7 @@ def pair(family: str) -> tuple[LlavaModel, Any]:
         if is_video
         else LlavaForConditionalGeneration(TheirLlavaConfig(**common))
     )
-    state = {vendor_name(family, name): parameter for name, parameter in ours.named_parameters()}
+    state = {vendor_name(name): parameter for name, parameter in ours.named_parameters()}
     theirs.load_state_dict(state, strict=True)
     return ours, theirs.eval().requires_grad_(False)
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import MIB
+from evprof.core.vocabulary.figures import FIGURES, Figure
+from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
@@ -21,7 +23,9 @@ from evprof.export.report.sections.evidence import pairs_of
 from evprof.export.report.sections.imported import claims
 from evprof.export.report.sections.runs import contributions, generation
 from evprof.export.report.sections.sizes import capacity, scaling, theory
-from evprof.export.report.sections.speculation import acceptance, break_even, what_if
+from evprof.export.report.sections.speculation import acceptance, both_models, break_even, what_if
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.comparison.figures import READERS
 
 MODULES = (contributions, generation, scaling, theory, capacity, acceptance, what_if, claims)
 VICUNA = {
@@ -80,6 +84,19 @@ def test_every_section_writes_what_it_has(published: ReportData) -> None:
     for module in MODULES:
         for cell in cells_of(module.section(published)):
             assert cell.badge is not Badge.MEASURED, cell
+
+
+def test_a_figure_that_is_described_and_read_is_compared_and_reported(
+    report_data: MakeData, cell_runs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIGURES, "dummy_ms", Figure("dummy_ms", "a dummy", "ms", "the number of the run"))
+    monkeypatch.setitem(READERS, "dummy_ms", lambda run, *_: float(run.run_id))
+    data = report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
+    document = compare_document(data.columns, data.columns[0])
+    (row,) = (row for row in document["rows"] if row["metric"] == "dummy_ms")
+    told = [line["value"] for line in comparison_lines(document) if line["name"] == "dummy_ms"]
+    assert told == row["values"] == [3.5, 103.5]
+    assert rows_of(tables(both_models.section(data))[0])["a dummy"][:1] == ["3.5 ± 1.9 ms"]
 
 
 def test_sections_without_data_say_what_to_measure(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -21,7 +21,7 @@ from ui.distributions.figures import pools
 from ui.runs import run_list
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
-from ui.state.cells import cell_counts, cell_runs, typical_pair
+from ui.state.cells import configuration_counts, configuration_runs, typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -129,7 +129,7 @@ def test_keys_open_and_close(shown: RunList, selection: Selection) -> None:
 def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Selection, controller: RunController) -> None:
     _click(shown, 1, 60)
     runs = controller.runs
-    targets = cell_runs(runs.values(), runs[6])
+    targets = configuration_runs(runs.values(), runs[6])
     assert [run.info.sample.name for run in targets] == [f"scene {number}" for number in range(1, 6)]
     middle = typical_run(Configuration(targets))
     assert middle.info.sample.name == "scene 3"
@@ -161,7 +161,7 @@ def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
     add_row(recording, 2, STAGES, cell="a")
     controller = RunController(recording)
     controller.pull()
-    counts = cell_counts(controller.runs.values())
+    counts = configuration_counts(controller.runs.values())
     assert (counts.samples, counts.failed) == (1, 0)
     assert counts.sentence == "1 sample"
     controller.close()

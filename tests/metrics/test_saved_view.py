@@ -26,8 +26,8 @@ def listed(script, plain_writer) -> list[comparison.Configuration]:
     """Three columns: two of a session, one of another in the folder beside."""
     runs = [plain_writer(script(number)) for number in (1, 2, 3)]
     return [
-        *comparison.columns(runs[:2], "/data/new/a.evprof"),
-        *comparison.columns(runs[2:], "/data/old/b.evprof"),
+        *comparison.configurations_of(runs[:2], "/data/new/a.evprof"),
+        *comparison.configurations_of(runs[2:], "/data/old/b.evprof"),
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import BASES, Configuration, columns
+from evprof.metrics.comparison.document import BASES, Configuration, configurations_of
 from evprof.metrics.figures.stages import END_TO_END
 
 OPEN_SESSION = ""
@@ -51,7 +51,7 @@ class OpenSession:
         self._seen = seen
         # Only what has ended: figures that move while one looks at them compare nothing.
         ended = [run for run in self.runs if run.info.is_over]
-        self.columns = {place_of(column): column for column in columns(ended, self.path)}
+        self.configurations = {place_of(column): column for column in configurations_of(ended, self.path)}
         return True
 
     def left_out(self, column: Configuration) -> int:
@@ -92,23 +92,23 @@ class ComparisonBook:
         self._tidy()
 
     def column(self, place: ConfigurationPlace) -> Configuration | None:
-        """The configuration at a place, None when there is none any more."""
+        """The configuration at a place, None when it is gone."""
         session = self.sessions.get(place.session)
         return None if session is None else session.columns.get(place)
 
     @property
-    def columns(self) -> list[Configuration]:
+    def configurations(self) -> list[Configuration]:
         """What is compared, in order."""
         return [column for place in self.chosen if (column := self.column(place)) is not None]
 
     @property
     def baseline_index(self) -> int:
-        """The baseline's place among `columns`; the first until one is chosen."""
-        places = [place_of(column) for column in self.columns]
+        """The baseline's place among `configurations`; the first until one is chosen."""
+        places = [place_of(column) for column in self.configurations]
         return places.index(self.baseline) if self.baseline in places else 0
 
     def toggle(self, place: ConfigurationPlace) -> None:
-        """Adds a configuration behind the others, or takes it out."""
+        """Adds a configuration after the others, or removes it."""
         if place in self.chosen:
             self.chosen.remove(place)
         elif self.column(place) is not None:

@@ -15,10 +15,10 @@ from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     ComparisonRow,
     Configuration,
-    column_contributions,
-    column_generation,
     common_blocks,
     comparison_rows,
+    configuration_contributions,
+    configuration_generation,
     setting_rows,
 )
 from evprof.metrics.configurations.settings_text import run_label
@@ -33,7 +33,7 @@ GOOD, BAD = "good", "bad"
 
 
 @dataclass(frozen=True)
-class Head:
+class ConfigurationHead:
     """A column's head: what it is, where it comes from, how much is in it."""
 
     title: str
@@ -99,10 +99,10 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ComparisonSheet:
     """Everything the window shows of a comparison."""
 
-    heads: tuple[Head, ...] = ()
+    heads: tuple[ConfigurationHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def sheet(
     sessions: Mapping[str, OpenSession],
     *,
     differences_only: bool = False,
-) -> Sheet:
+) -> ComparisonSheet:
     """Works a comparison out; may take a second over thousands of runs. `listed` holds at least one column."""
     titles = titles_of(listed)
     heads = tuple(
@@ -149,7 +149,7 @@ def sheet(
     ]
     blocks = common_blocks(listed, basis)
     notes = dict.fromkeys(note for row in rows for note in row.notes)
-    return Sheet(
+    return ComparisonSheet(
         heads,
         (*lines, *_figure_rows(shown, listed, baseline)),
         tuple(
@@ -184,7 +184,7 @@ def title_parts(column: Configuration) -> tuple[str, str]:
     return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
 
 
-def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> Head:
+def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> ConfigurationHead:
     info = column.runs[0].info
     runs = len(column.runs)
     samples = len(column.samples())
@@ -198,7 +198,7 @@ def _head(column: Configuration, title: str, session: OpenSession, *, is_baselin
     if info.imported is not None:
         lines.append(f"imported from {info.imported.path}")
     lines.append("the baseline" if is_baseline else "click: compare the others to this")
-    return Head(title, session.title, counted, is_baseline, "\n".join(lines))
+    return ConfigurationHead(title, session.title, counted, is_baseline, "\n".join(lines))
 
 
 def _figure_rows(rows: Sequence[ComparisonRow], listed: Sequence[Configuration], baseline: int) -> list[SheetRow]:
@@ -276,7 +276,7 @@ def delta_text(delta: float, unit: str) -> str:
 def _contribution(
     base: Configuration, other: Configuration, title: str, basis: str, blocks: Sequence[tuple[str, ...]]
 ) -> Contribution:
-    listed = column_contributions(base, other, basis, blocks)
+    listed = configuration_contributions(base, other, basis, blocks)
     parts = tuple(DifferencePart(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
     whole = sum(part.delta_ms for part in parts)
     total = _signed_ms(whole) if parts else "no time that both measured"
@@ -294,7 +294,7 @@ def _part_tip(entry: Mapping[str, object]) -> str:
 
 
 def _generation_sentence(base: Configuration, other: Configuration, basis: str) -> str:
-    found = column_generation(base, other)
+    found = configuration_generation(base, other)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 

@@ -18,7 +18,7 @@ from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.view.columns import ShownModel
 from evprof.view.distributions import PlaceOutcomes, by_position, percentile
 from evprof.view.labels import model_title
-from ui.state.cells import cell_runs
+from ui.state.cells import configuration_runs
 
 Pair = tuple[ShownModel | None, ShownModel | None]
 
@@ -62,7 +62,7 @@ def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> 
     for (place, column), title in zip(shown, titles, strict=True):
         # As in the timeline: pink for the draft, blue for the target, by side where both are the same.
         is_draft = place == 0 if len(roles) == 2 and roles[0] == roles[1] else column.role == DRAFT
-        in_cell = cell_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
+        in_cell = configuration_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
         mates = in_cell or repeats_of(column.run, runs)
         name = title if titles.count(title) == 1 else f"{title} · run {column.run.run_id}"
         name += f" · {len(mates):,} {'runs' if in_cell else 'repeats'}" if len(mates) > 1 else ""

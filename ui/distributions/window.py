@@ -37,7 +37,7 @@ class DistributionsDialog(FollowingDialog):
         """Its parts."""
         self.empty = EmptyState(
             "No distributions yet",
-            "How long each token took, and which drafted tokens were accepted, stand here. Run a sample, or choose a "
+            "How long each token took, and which drafted tokens were accepted, appear here. Run a sample, or choose a "
             "run on the left of the window.",
         )
         self.table = FigureTable(themes)

@@ -14,9 +14,9 @@ from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.metrics.comparison.document import (
     Configuration,
-    column_generation,
-    column_token_match,
     comparison_rows,
+    configuration_generation,
+    configuration_token_match,
     generation,
     is_comparable,
     ratio_of,
@@ -209,7 +209,7 @@ def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells
     """`generation 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = column_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
+    found = configuration_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
@@ -228,7 +228,7 @@ def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO
     """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = column_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
+    found = configuration_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
     if found["rate"] is None:
         return ""
     return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {found['rate']:.0%}"

@@ -29,7 +29,7 @@ from ui.samples.clip_choice import identity, sample_name
 from ui.samples.drop_overlay import DropOverlay
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
-from ui.state.cells import cell_of
+from ui.state.cells import configuration_of
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
@@ -210,7 +210,7 @@ class MainWindow(QMainWindow):
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
         runs = self.controller.runs
-        cells = (cell_of(runs, a), cell_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -355,7 +355,7 @@ class MainWindow(QMainWindow):
             super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """As above."""
+        """Releases of keys that no view wanted go to the timeline."""
         if not self.timeline.release_key(event):
             super().keyReleaseEvent(event)
 

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.sample_options import add_list_options, add_part_options, us_of
 from evprof.core.errors import USAGE, UserError
 from evprof.run.conversion.recipe import (
     COMPRESSIONS,
@@ -37,20 +38,15 @@ def add_convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_part(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--start-ms", type=float, metavar="A", help="begin A ms after the earliest event or first frame")
-    group.add_argument("--duration-ms", type=float, metavar="B", help="take B ms (default: to the end)")
+    add_part_options(group)
     group.add_argument(
         "--clip-ms", type=float, metavar="C", help="a folder with events and video: cut into clips of C ms"
     )
-    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
-    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
 def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
-    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
-    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+    add_list_options(group)
     group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
 
 
@@ -112,7 +108,7 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe
     names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
     given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
-        given["window_us"] = _us("--window-ms", options.window_ms)
+        given["window_us"] = us_of(options, "window_ms")
     is_dat = not is_list and output.suffix.lower() == ".dat"
     if is_dat and given.setdefault("raw_format", "dat") != "dat":
         raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
@@ -126,25 +122,6 @@ def _guessed(output: Path, named: str | None) -> str:
         known = ", ".join(SUFFIXES)
         raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
     return FRAMES
-
-
-def window_of(options: argparse.Namespace) -> tuple[int | None, int | None]:
-    """Start and duration of the part that is meant, in µs."""
-    return tuple(  # type: ignore[return-value]  # exactly two
-        None if value is None else _us(name, value)
-        for name, value in (("--start-ms", options.start_ms), ("--duration-ms", options.duration_ms))
-    )
-
-
-def clip_us(options: argparse.Namespace) -> int | None:
-    """Length of the clips that are asked for, in µs."""
-    return None if options.clip_ms is None else _us("--clip-ms", options.clip_ms)
-
-
-def _us(name: str, value_ms: float) -> int:
-    if not abs(value_ms) < 1e12:
-        raise UserError(f"{name} must be a time in ms, not {value_ms}.", exit_code=USAGE)
-    return round(value_ms * 1000)
 
 
 def _place(text: str) -> Path:

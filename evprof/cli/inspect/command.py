@@ -58,10 +58,8 @@ class InspectCommand(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.inspect.checkpoint_report import print_checkpoint
-        from evprof.cli.inspect.features_report import print_features
         from evprof.cli.inspect.manifest_report import print_manifest
-        from evprof.cli.inspect.vocabulary_report import print_vocabulary
-        from evprof.cli.run.text import facts_lines
+        from evprof.cli.terminal.facts import facts_lines
 
         if options.frames is not None and options.frames < 1:
             raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
@@ -75,12 +73,6 @@ class InspectCommand(Command):
             return 0
         if document["kind"] == "checkpoint":
             print_checkpoint(document, console)
-            if "vocabulary" in document:
-                console.print()
-                print_vocabulary(document["vocabulary"], console)
-            if "features" in document:
-                console.print()
-                print_features(document["features"], console)
             return 0
         if document["kind"] == "manifest":
             print_manifest(document, console)
@@ -108,7 +100,6 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
     if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
-    from evprof.cli.inspect.legacy_report import describe_legacy
     from evprof.cli.inspect.manifest_report import describe_manifest
     from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
     from evprof.loaders.probe import probe
@@ -127,7 +118,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         "video": inspect_video,
         "sequence": inspect_sequence,
         "manifest": describe_manifest,
-        "legacy": describe_legacy,
+        "legacy": _legacy,
         "session": _session,
         "trace": _trace,
     }
@@ -175,7 +166,7 @@ def _check_features(options: argparse.Namespace) -> None:
 
 def _shown(options: argparse.Namespace) -> Sample:
     """The sample that both models are shown."""
-    from evprof.cli.run.options import existing
+    from evprof.cli.sample_options import existing
     from evprof.loaders.bundled import bundled_sample
 
     if options.events is None:
@@ -219,6 +210,34 @@ def _session(path: str) -> dict[str, Any]:
         ],
         "run_count": len(runs),
         "records": session.recording.row_count,
+    }
+
+
+def _legacy(path: str) -> dict[str, Any]:
+    """The `inspect` document: family, rows, what each key really covers, and what is wrong. Raises UserError."""
+    from evprof.loaders.legacy.checks import FileProblems
+    from evprof.loaders.legacy.family import open_legacy
+
+    file = open_legacy(path)
+    problems = FileProblems()
+    reader, rows = file.read(problems)
+    found = failed = 0
+    cells: dict[str, None] = {}
+    for row in rows:
+        found += 1
+        failed += row.error is not None
+        cells[row.cell] = None
+    return _head(path, "legacy") | {
+        "problems": problems.sentences(file.preview.rows),
+        "family": file.family.name,
+        "rows": file.preview.rows,
+        "runs": found,
+        "failed": failed,
+        "configurations": list(cells),
+        "covers": {
+            role: {key: "+".join(stages) or "nothing" for key, stages in keys.items()}
+            for role, keys in reader.covers.items()
+        },
     }
 
 

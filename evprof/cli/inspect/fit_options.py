@@ -52,7 +52,7 @@ def fit_question(options: argparse.Namespace) -> FitQuestion:
     Raises UserError (exit code 2) for values that mean nothing.
     """
     from engines.fit.verdict import FitQuestion, memory_size
-    from evprof.cli.run.options import existing
+    from evprof.cli.sample_options import existing
 
     if options.other is None:
         for key in _OF_MODEL:

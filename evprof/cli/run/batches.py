@@ -1,8 +1,7 @@
-"""`--batches` of `evprof run`: the sizes asked for, their measurement behind the runs, and the rows for people."""
+"""`--batches` of `evprof run`: the sizes asked for, their measurement after the runs, and the rows for people."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,12 +30,11 @@ def measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], co
     What cannot be measured is said; Ctrl-C stops it and keeps the models that were done.
     """
     from engines.suites.document_facts import batch_facts
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
     from evprof.session.facts import add_facts
 
-    stop = threading.Event()
     rows: list[BatchRow] = []
-    with first_interrupt(stop.set):
+    with stop_flag() as stop:
         for role in request.reading_roles:
             console.note(f"{role}: measuring batches of {', '.join(map(str, sizes))}")
             try:
@@ -77,7 +75,7 @@ def print_batches(rows: Sequence[BatchRow], console: Console) -> None:
     console.print()
     heads = ["MODEL", "batch", "samples/s", "ratio", "decode tok/s", "ratio", "prefill", "KV cache", "peak"]
     heads.append("rounds x requests")
-    console.table(heads, cells, left=1)
+    console.table([heads, *cells])
 
 
 def _ratio(value: float | None, base: float | None) -> str:

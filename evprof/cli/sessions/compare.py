@@ -122,22 +122,22 @@ def _session(path: Path) -> Session:
 
 
 def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Configuration]:
-    """The columns of a session; tells what was left out of them."""
+    """The configurations of a session; prints which runs they skip."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
-    from evprof.metrics.comparison.document import columns
+    from evprof.metrics.comparison.document import configurations_of
     from evprof.run.kept_repeatability import REPEATABILITY
 
     session = session or _session(Path(path))
     noted.append(session.facts.get(REPEATABILITY))
     runs = saved_runs(session.recording)
     _tell_left_out(path, runs, console)
-    return columns([run for run in runs if run.info.status != RUNNING], path)
+    return configurations_of([run for run in runs if run.info.status != RUNNING], path)
 
 
 def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
-    from evprof.metrics.comparison.document import columns, failed_only, is_comparable
+    from evprof.metrics.comparison.document import configurations_of, failed_only, is_comparable
     from evprof.metrics.configurations.attempts import last_attempts
 
     kept = last_attempts(runs)
@@ -149,7 +149,7 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
-    taken = {run.run_id for column in columns(kept) for run in column.runs}
+    taken = {run.run_id for column in configurations_of(kept) for run in column.runs}
     cold = sum(run.info.is_cold and is_comparable(run) and run.run_id not in taken for run in kept)
     for count, what in ((warmups, "warm-up"), (cold, "cold"), (profiled, "profiled"), (again, "begun again later")):
         if count:

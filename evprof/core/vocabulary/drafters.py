@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,10 @@ class DrafterKind:
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
     part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
     `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
-    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay.
+    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
+    end in another head than its own, so that they are neither compiled nor captured.
+
+    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
     """
 
     key: str
@@ -25,6 +29,9 @@ class DrafterKind:
     drafts_trees: bool = False
     maps_cache: bool = False
     is_cheap: bool = False
+    ends_in_other_head: bool = False
+    card: str = ""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 _ALL = (
@@ -52,6 +59,9 @@ _ALL = (
         is_trained=True,
         drafts_trees=True,
         is_cheap=True,
+        card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
+        "the target's frozen embeddings and head. It needs no draft model.",
+        sizes={"window": (1, 4096), "steps": (1, 8)},
     ),
     DrafterKind(
         "hidden",
@@ -60,9 +70,20 @@ _ALL = (
         "a map from the draft's hidden states to the target's head",
         takes_draft=True,
         is_trained=True,
+        ends_in_other_head=True,
+        card="A map from the draft's hidden states to the target's: the draft drafts through the target's frozen norm "
+        "and head, in the target's vocabulary.",
+        sizes={"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},
     ),
     DrafterKind(
-        "lora", "LoRA", "LoRA-tuned draft", "low-rank changes of the draft model", takes_draft=True, is_trained=True
+        "lora",
+        "LoRA",
+        "LoRA-tuned draft",
+        "low-rank changes of the draft model",
+        takes_draft=True,
+        is_trained=True,
+        card="Low-rank changes of the draft's projections, distilled on the target's own answers.",
+        sizes={"rank": (1, 512)},
     ),
     DrafterKind(
         "ngram",
@@ -72,6 +93,9 @@ _ALL = (
         absence="The drafts came from counts of the target's own answers.",
         is_trained=True,
         is_cheap=True,
+        card="Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no "
+        "draft model.",
+        sizes={"order": (1, 8)},
     ),
     DrafterKind(
         "kv",
@@ -81,6 +105,8 @@ _ALL = (
         takes_draft=True,
         is_trained=True,
         maps_cache=True,
+        card="A map from the draft's key/value cache to the target's. **Lossy**: answers are not the target's own.",
+        sizes={"bottleneck": (1, 16384)},
     ),
 )
 KINDS: dict[str, DrafterKind] = {drafter.key: drafter for drafter in _ALL}

@@ -19,6 +19,11 @@ class Family:
 
     `frames` is how many pictures it is shown by default, `text_positions` how many positions its prompt has beside
     them for a question of usual length. `takes_images`: pictures are images of their own, so they may form a grid.
+    `is_bundled`: a tiny model of it comes along.
+
+    Of the published 7B models: pictures of `image_size` pixels, read after `tower_layers` of CLIP ViT-L/14's layers,
+    each of `frame_tokens` visual tokens. `pools_frames`: frames share one mean for each of these tokens and keep one of
+    their own. `has_adaptor`: one more linear layer follows the projector.
     """
 
     key: str
@@ -28,12 +33,23 @@ class Family:
     model_type: str
     frames: int
     text_positions: int
+    image_size: int = 336
+    tower_layers: int = 23
+    frame_tokens: int = 576
     takes_images: bool = False
+    pools_frames: bool = False
+    has_adaptor: bool = False
+    is_bundled: bool = False
 
     @property
     def role(self) -> str:
         """The role it is offered for."""
         return DRAFT if self.reads == EVENTS else TARGET
+
+    @property
+    def frames_setting(self) -> str:
+        """The setting that says how many pictures it is shown."""
+        return "event_frames" if self.reads == EVENTS else "frames"
 
     @property
     def description(self) -> str:
@@ -55,8 +71,24 @@ _ALL = (
         "EventChat_llama",
         5,
         58,
+        tower_layers=24,
+        frame_tokens=577,
+        pools_frames=True,
+        has_adaptor=True,
+        is_bundled=True,
     ),
-    Family("video_llava", "Video-LLaVA", "eight video frames through CLIP, Vicuna.", VIDEO, "video_llava", 8, 30),
+    Family(
+        "video_llava",
+        "Video-LLaVA",
+        "eight video frames through CLIP, Vicuna.",
+        VIDEO,
+        "video_llava",
+        8,
+        30,
+        image_size=224,
+        frame_tokens=257,
+        is_bundled=True,
+    ),
     Family(
         "llava",
         "LLaVA-1.5",
@@ -75,6 +107,7 @@ _ALL = (
         "llava_next_video",
         8,
         30,
+        frame_tokens=144,
     ),
 )
 FAMILIES: dict[str, Family] = {family.key: family for family in _ALL}

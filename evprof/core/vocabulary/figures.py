@@ -20,7 +20,8 @@ class Figure:
 
     `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
     `is_counted`: the same whenever the same is asked. `place` orders the table of two runs beside each other (0: it is
-    not in it); `begins_group`: a line may be drawn above it there.
+    not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
+    calls it (None: its title, "": it is not in it).
     """
 
     key: str
@@ -33,6 +34,7 @@ class Figure:
     is_counted: bool = False
     place: int = 0
     begins_group: bool = False
+    beside: str | None = None
 
     @property
     def is_timed(self) -> bool:
@@ -64,11 +66,13 @@ _STAGE_TIPS = {
 
 def _of_stage(place: int, name: str) -> Figure:
     begins = name in STAGES[:2]
-    return Figure(f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, place=place, begins_group=begins)
+    return Figure(
+        f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, place=place, begins_group=begins, beside=""
+    )
 
 
 _ALL = (
-    Figure("total_ms", "total", "ms", "from the run's zero to its end", place=13, begins_group=True),
+    Figure("total_ms", "total", "ms", "from the run's zero to its end", place=13, begins_group=True, beside=""),
     Figure(
         "time_to_first_token_ms",
         "first token",
@@ -76,15 +80,17 @@ _ALL = (
         "from the run's zero to the first token",
         place=9,
         begins_group=True,
+        beside="",
     ),
     *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
-    Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14),
-    Figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", place=10),
+    Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14, beside=""),
+    Figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", place=10, beside=""),
     Figure(
         "decode_ms_per_token",
         "decode step",
         "ms",
         "decode time / (n - 1): what one more token costs, however it was found",
+        beside="per token of decode",
     ),
     Figure("prefill_throughput_tok_s", "prefill rate", "tok/s", "positions of the prompt / prefill time", False),
     Figure("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, place=11),
@@ -97,6 +103,7 @@ _ALL = (
         is_of_answer=False,
         is_counted=True,
         place=2,
+        beside="prompt, positions",
     ),
     Figure(
         "visual_tokens",
@@ -107,6 +114,7 @@ _ALL = (
         is_of_answer=False,
         is_counted=True,
         place=1,
+        beside="of it visual",
     ),
     Figure(
         "output_sequence_length",
@@ -115,6 +123,7 @@ _ALL = (
         "tokens of the answer, end of sequence included",
         None,
         place=3,
+        beside="answer, tokens",
     ),
     Figure(
         "kv_cache_bytes",
@@ -132,15 +141,17 @@ _ALL = (
         "bytes",
         "bytes of all loaded weights on their device",
         is_counted=True,
+        beside="",
     ),
-    Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once"),
-    Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process"),
+    Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", beside=""),
+    Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process", beside=""),
     Figure(
         "draft_acceptance_rate",
         "accepted / drafted",
         "",
         "accepted drafts by all that were drafted, bonus tokens apart",
         False,
+        beside="",
     ),
     Figure(
         "mean_acceptance_length",
@@ -149,6 +160,7 @@ _ALL = (
         "1 + accepted / rounds, bonus token included",
         False,
         section=SPECULATION,
+        beside="",
     ),
 )
 FIGURES: dict[str, Figure] = {figure.key: figure for figure in _ALL}

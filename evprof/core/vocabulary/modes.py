@@ -14,7 +14,8 @@ class Mode:
 
     `is_paired`: one answer may take both models. `drafts`: tokens are proposed and verified, so the answer is the
     target's own. `is_parallel`: the draft works while the target prefills. `maps_cache`: the draft's KV cache is mapped
-    to the target's, which needs an adapter and changes the answer (`is_lossless`).
+    to the target's, which needs an adapter and changes the answer (`is_lossless`). `strategy` carries it out: the class
+    in `engines/modes/<strategy>_run.py`.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Mode:
     drafts: bool = False
     is_parallel: bool = False
     maps_cache: bool = False
+    strategy: str = "plain"
 
     @property
     def is_lossless(self) -> bool:
@@ -56,6 +58,7 @@ _ALL = (
         "The draft proposes tokens, the target verifies them: the target's answer, perhaps sooner.",
         is_paired=True,
         drafts=True,
+        strategy="speculative",
     ),
     Mode(
         "parallel-prefill",
@@ -64,6 +67,7 @@ _ALL = (
         is_paired=True,
         drafts=True,
         is_parallel=True,
+        strategy="parallel",
     ),
     _single(DRAFT, "Event model", "The draft answers alone."),
     _single(TARGET, "Video model", "The target answers alone."),
@@ -74,6 +78,7 @@ _ALL = (
         reading=(DRAFT,),
         is_paired=True,
         maps_cache=True,
+        strategy="kv_adapted",
     ),
 )
 MODES: dict[str, Mode] = {mode.key: mode for mode in _ALL}

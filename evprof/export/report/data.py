@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,11 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
-from evprof.export.report.parts import Badge
+from evprof.export.report.figures import figure_cell
+from evprof.export.report.parts import Badge, Cell
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.comparison.document import Configuration, columns
+from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
@@ -61,27 +63,28 @@ class ReportData:
         """What each of `columns` is called, in order; no two are equal."""
         return configuration_names(self.columns)
 
-    def values(self, place: int, figure: str, read: Callable[[RunLog], float | None]) -> list[float]:
-        """A figure of every run of the configuration at `place` that has it, in order of the runs.
-
-        Read once: `figure` must name what `read` reads, the same everywhere (see `readings`).
-        """
-        known = self._read.get((place, figure))
+    def values(self, place: int, reading: ReportReading) -> list[float]:
+        """A figure of every run of the configuration at `place` that has it, in order of the runs; read once."""
+        known = self._read.get((place, reading.name))
         if known is None:
-            found = (read(run) for run in self.columns[place].runs)
-            known = self._read[place, figure] = [float(value) for value in found if value is not None]
+            found = (reading.read(run) for run in self.columns[place].runs)
+            known = self._read[place, reading.name] = [float(value) for value in found if value is not None]
         return known
 
-    def summary(self, place: int, figure: str, read: Callable[[RunLog], float | None]) -> Summary | None:
+    def summary(self, place: int, reading: ReportReading) -> Summary | None:
         """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
-        if (place, figure) not in self._summaries:
-            found = summarize(self.values(place, figure, read))
+        if (place, reading.name) not in self._summaries:
+            found = summarize(self.values(place, reading))
             column = self.columns[place]
-            estimate = mean_of(observe(column.runs, read, column.session)) if found else None
+            estimate = mean_of(observe(column.runs, reading.read, column.session)) if found else None
             if found and estimate:
                 found = replace(found, mean=estimate.value, ci95=estimate.interval)
-            self._summaries[place, figure] = found
-        return self._summaries[place, figure]
+            self._summaries[place, reading.name] = found
+        return self._summaries[place, reading.name]
+
+    def cell(self, place: int, reading: ReportReading) -> Cell:
+        """The figure as it is told."""
+        return figure_cell(self.summary(place, reading), reading.unit, reading.badge(self.badge(place)))
 
     def badge(self, place: int) -> Badge:
         """What a figure read off the runs of the configuration at `place` is: measured here, or imported."""
@@ -122,7 +125,7 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
     found = [
         column
         for source, runs in kept
-        for column in columns([run for run in runs if run.info.status == FINISHED], str(source.path))
+        for column in configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path))
     ]
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
     if not found and not any(map(_holds_statistics, listed)):

@@ -29,12 +29,7 @@ def nothing_measured(note: str = "") -> Cell:
 
 
 def number_cell(
-    value: float | Summary | None,
-    unit: str = "",
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
+    value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
 ) -> Cell:
     """A number, or mean ± standard deviation of several, with its unit; "n/a (n = 0)" for None."""
     if value is None:
@@ -44,34 +39,22 @@ def number_cell(
 
 
 def ms_cell(
-    value: float | Summary | None,
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
-    has_unit: bool = True,
+    value: float | Summary | None, badge: Badge = Badge.MEASURED, *, has_unit: bool = True, **said: str
 ) -> Cell:
     """Milliseconds, `66.2 ± 1.1 ms`: always ms, so that the rows of a column can be compared at a glance.
 
     `has_unit` False where the head of the column says ms.
     """
-    return number_cell(value, "ms" if has_unit else "", badge, tone=tone, note=note)
+    return number_cell(value, "ms" if has_unit else "", badge, **said)
 
 
-def rate_cell(
-    value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = ""
-) -> Cell:
+def rate_cell(value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED) -> Cell:
     """Something per second."""
-    return number_cell(value, unit, badge, tone=tone, note=note)
+    return number_cell(value, unit, badge)
 
 
 def count_cell(
-    value: float | Summary | None,
-    unit: str = "",
-    badge: Badge = Badge.MEASURED,
-    *,
-    tone: str = "",
-    note: str = "",
+    value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
 ) -> Cell:
     """A count: whole numbers whole, `4,643` from 10,000 on with commas; a mean of counts with its spread."""
     if value is None:
@@ -90,16 +73,24 @@ def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
     return nothing_measured(note) if count is None else Cell(count_text(count), None, tone, note)
 
 
-def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = "") -> Cell:
+def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, note: str = "") -> Cell:
     """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
     if value is None:
         return nothing_measured(note)
-    return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, tone, note)
+    return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, note=note)
 
 
-def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, tone: str = "", note: str = "") -> Cell:
+def figure_cell(value: float | Summary | None, unit: str, badge: Badge = Badge.MEASURED) -> Cell:
+    """A figure as its unit is told, which is one of those of the vocabulary's figures."""
+    if unit in ("", "tok/s"):
+        return number_cell(value, unit, badge)
+    cell = {"ms": ms_cell, "bytes": bytes_cell}.get(unit)
+    return count_cell(value, badge=badge) if cell is None else cell(value, badge)
+
+
+def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, note: str = "") -> Cell:
     """A share of 0…1 in percent."""
-    return nothing_measured(note) if value is None else Cell(share_text(value), badge, tone, note)
+    return nothing_measured(note) if value is None else Cell(share_text(value), badge, note=note)
 
 
 def ratio_cell(
@@ -121,9 +112,9 @@ def ratio_cell(
 
 
 def number_text(value: float, decimals: int | None = None) -> str:
-    """Four significant digits, at most three of them behind the point: `66.16`, `568.1`, `0.012`.
+    """Four significant digits, at most three of them after the point: `66.16`, `568.1`, `0.012`.
 
-    `decimals` sets the digits behind the point. What is too small for them is given in powers of ten, never as 0.
+    `decimals` sets the digits after the point. What is too small for them is given in powers of ten, never as 0.
     """
     if not math.isfinite(value):
         return NOT_AVAILABLE if math.isnan(value) else ("∞" if value > 0 else "-∞")
@@ -135,7 +126,7 @@ def number_text(value: float, decimals: int | None = None) -> str:
 
 
 def count_text(value: float) -> str:
-    """A count; a mean of counts with up to two digits behind the point."""
+    """A count; a mean of counts with up to two digits after the point."""
     if not math.isfinite(value):
         return number_text(value)
     if value == int(value):
@@ -146,7 +137,7 @@ def count_text(value: float) -> str:
 def spread_text(mean: float, std: float | None) -> str:
     """`66.2 ± 1.1`: the spread to two significant digits, the mean to the same place (GUM 7.2.6).
 
-    Nothing is rounded before the point, and no more than a µs is told behind it.
+    Nothing is rounded before the point, and no more than a µs is told after it.
     """
     if std is None or not math.isfinite(std):
         return number_text(mean)
@@ -180,7 +171,7 @@ def ratio_text(value: float) -> str:
 def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
     """`[65.9, 66.4] ms`, to the place where the ends differ by two digits; "" without an interval.
 
-    Without a unit it is of a ratio, and has at least two digits behind the point.
+    Without a unit it is of a ratio, and has at least two digits after the point.
     """
     if interval is None:
         return ""
@@ -192,7 +183,7 @@ def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
 
 
 def interval_decimals(interval: Sequence[float]) -> int:
-    """Digits behind the point to which an interval is worth telling."""
+    """Digits after the point to which an interval is worth telling."""
     low, high = interval[0], interval[1]
     width = abs(high - low)
     decimals = 2 if not width else min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width))))

@@ -5,9 +5,12 @@ Every figure carries a badge that says where it comes from. Texts are plain: wri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Badge(StrEnum):
@@ -48,6 +51,22 @@ class Table:
     def __post_init__(self) -> None:
         if any(len(row) != len(self.heads) for row in self.rows):
             raise ValueError(f"a row of the table '{self.caption}' is not as long as its heads")
+
+
+def table_of(
+    items: Iterable[T],
+    columns: Iterable[tuple[str, Callable[[T], Cell | str]]],
+    caption: str = "",
+    text_columns: int = 1,
+) -> Table:
+    """A table with a row for every item; `columns` are heads with what makes a cell, or its plain text, of an item."""
+    listed = tuple(columns)
+    rows = tuple(tuple(_cell(of_item(item)) for _, of_item in listed) for item in items)
+    return Table(tuple(head for head, _ in listed), rows, caption, text_columns)
+
+
+def _cell(made: Cell | str) -> Cell:
+    return Cell(made) if isinstance(made, str) else made
 
 
 @dataclass(frozen=True)

@@ -8,45 +8,55 @@ from dataclasses import dataclass
 from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.figures import FIGURES
+from evprof.export.report.parts import Badge
+from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.figures import decoding, kv_cache, stages
-from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD
+from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 UNATTRIBUTED = "unattributed"
 
 
 @dataclass(frozen=True)
 class ReportReading:
-    """A figure: what the report's data keeps it under, and how it is read off one run (None: not measured)."""
+    """A figure: what the report's data keeps it under, how it is read off one run (None: not measured), and its unit.
+
+    `is_derived`: it is never clocked or counted itself.
+    """
 
     name: str
     read: Callable[[RunLog], float | None]
+    unit: str = "ms"
+    is_derived: bool = False
+
+    def badge(self, own: Badge) -> Badge:
+        """What the figure is of runs whose clocked figures are `own`."""
+        return Badge.DERIVED if self.is_derived else own
+
+
+def figure(key: str, basis: str = END_TO_END) -> ReportReading:
+    """A figure of the vocabulary, of the answering model."""
+    unit = FIGURES[key].unit
+    is_derived = unit == "tok/s" or key == "decode_ms_per_token"
+    return ReportReading(f"{key} {basis}", lambda run: READERS[key](run, run.info.role, basis), unit, is_derived)
 
 
 def total(basis: str) -> ReportReading:
     """The total on a basis, ms."""
-    return ReportReading(f"total {basis}", lambda run: stages.total_ms(run, basis))
-
-
-def first_token(basis: str) -> ReportReading:
-    """Time to the first token on a basis, ms."""
-    return ReportReading(f"first token {basis}", lambda run: decoding.time_to_first_token_ms(run, basis))
+    return figure("total_ms", basis)
 
 
 def part(name: str) -> ReportReading:
     """One of `parts_of` a run, ms: a stage, several measured in one piece, or what no stage covers."""
     if name == UNATTRIBUTED:
-        return ReportReading(name, stages.unattributed_ms)
+        return figure("unattributed_ms")
     return ReportReading(name, lambda run: part_ms(run, name))
 
 
-TIME_PER_TOKEN = ReportReading("time per token", decoding.decode_ms_per_token)
-DECODE_RATE = ReportReading("decode rate", decoding.decode_throughput_tok_s)
-PREFILL_RATE = ReportReading("prefill rate", decoding.prefill_throughput_tok_s)
-INPUT_LENGTH = ReportReading("input length", decoding.input_length)
-VISUAL_TOKENS = ReportReading("visual tokens", decoding.visual_tokens)
-TEXT_TOKENS = ReportReading("text tokens", decoding.text_tokens)
-OUTPUT_LENGTH = ReportReading("output length", decoding.output_length)
-KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes)
+TIME_PER_TOKEN = figure("decode_ms_per_token")
+TEXT_TOKENS = ReportReading("text tokens", decoding.text_tokens, "tokens")
+GENERATION_RATE = ReportReading("generation rate", decoding.generation_throughput_tok_s, "tok/s", is_derived=True)
+KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes, "bytes")
 
 
 def parts_of(run: RunLog, basis: str) -> list[str]:

@@ -75,7 +75,7 @@ def contributions(baseline: RunLog, other: RunLog, basis: str = END_TO_END) -> l
     return contributions_of(Matched([[baseline]], [[other]], True), basis, blocks)
 
 
-def column_contributions(
+def configuration_contributions(
     baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> list[dict[str, Any]]:
     """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer)."""
@@ -179,7 +179,7 @@ def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
     return _generation([[baseline]], [[other]])
 
 
-def column_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
+def configuration_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
     """Like `generation`, of two columns: mean numbers of tokens, and mean decode time per mean number of tokens."""
     return generation_of(matched(baseline, other))
 
@@ -227,7 +227,7 @@ def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
     return _token_match([[one]], [[other]])
 
 
-def column_token_match(baseline: Configuration, other: Configuration) -> dict[str, Any]:
+def configuration_token_match(baseline: Configuration, other: Configuration) -> dict[str, Any]:
     """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none.
 
     Of repeats the first counts.

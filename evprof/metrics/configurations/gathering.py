@@ -105,7 +105,7 @@ def is_comparable(run: RunLog) -> bool:
     return not (run.info.warmup or run.info.profiled)
 
 
-def columns(runs: Sequence[RunLog], session: str = "") -> list[Configuration]:
+def configurations_of(runs: Sequence[RunLog], session: str = "") -> list[Configuration]:
     """Comparable runs gathered into columns: of one cell, or repeats of one request, in one role and mode.
 
     Of a suite's row that was begun more than once only the last attempt counts. Failed and cancelled runs are counted

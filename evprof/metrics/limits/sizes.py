@@ -13,22 +13,31 @@ from typing import Any, TypeVar
 from evprof.core.plain import UnfitError, read
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.families import FAMILIES, Family
 from evprof.metrics.limits.roofline import TextShape, VisionShape
 
 VICUNA_7B = TextShape(
     layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000
 )
-"""The language model of EventGPT-7B, LLaVA-1.5-7B and Video-LLaVA-7B, but for up to 64 rows of the vocabulary."""
+"""The language model of every family's 7B model, but for up to 64 rows of the vocabulary."""
 
-_CLIP_L14: dict[str, Any] = {"frames": 1, "width": 1024, "intermediate": 4096, "patch": 14}
-_INTO_7B = ((1024, 4096), (4096, 4096))
 
-VISION_7B: dict[str, VisionShape] = {
-    "eventgpt": VisionShape(**_CLIP_L14, layers=24, patches=576, kept=577, projections=(*_INTO_7B, (4096, 4096))),
-    "llava": VisionShape(**_CLIP_L14, layers=23, patches=576, kept=576, projections=_INTO_7B),
-    "video_llava": VisionShape(**_CLIP_L14, layers=23, patches=256, kept=257, projections=_INTO_7B),
-}
-"""CLIP ViT-L/14 in front of VICUNA_7B by family, for one frame: at 336 pixels, Video-LLaVA's at 224."""
+def _published_vision(family: Family) -> VisionShape:
+    into = ((1024, 4096), (4096, 4096))
+    return VisionShape(
+        frames=1,
+        layers=family.tower_layers,
+        width=1024,
+        intermediate=4096,
+        patch=14,
+        patches=(family.image_size // 14) ** 2,
+        kept=family.frame_tokens,
+        projections=(*into, (4096, 4096)) if family.has_adaptor else into,
+    )
+
+
+VISION_7B: dict[str, VisionShape] = {key: _published_vision(family) for key, family in FAMILIES.items()}
+"""CLIP ViT-L/14 in front of VICUNA_7B by family, for one frame."""
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "8bit": 1.0, "4bit": 0.5}
@@ -81,11 +90,11 @@ class ModelSizes:
     is_published: bool = False
 
     def visual_tokens(self, frames: int, *, is_pooled: bool = True) -> int | None:
-        """Positions that so many frames bring: each its own, or, pooled as EventGPT does, one a frame and one for each
+        """Positions that so many frames bring: each its own, or, where frames are pooled, one a frame and one for each
         token of a frame."""
         if self.vision is None:
             return None
-        if self.family == "eventgpt":
+        if self.family in FAMILIES and FAMILIES[self.family].pools_frames:
             return frames + self.vision.kept if is_pooled else self.vision.kept
         return frames * self.vision.kept
 

@@ -25,7 +25,7 @@ from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
 from evprof.metrics.arithmetic.statistics import ratio_interval
-from evprof.metrics.comparison.document import columns, compare_document
+from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.figures.texts import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.benches.moving_edges import HEIGHT, WIDTH, moving_edges
@@ -118,7 +118,7 @@ def _compared(folder: Path) -> Work:
     book.update()
 
     def work() -> None:
-        listed = columns(list(book.runs.values()))
+        listed = configurations_of(list(book.runs.values()))
         compare_document(listed, listed[0])
 
     return work

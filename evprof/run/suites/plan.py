@@ -16,7 +16,7 @@ from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import SuiteSpec
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
@@ -35,7 +35,7 @@ class SuiteRow:
     counts the engine processes: rows of another one want a fresh process.
     """
 
-    cell: SuiteCell
+    cell: SuiteConfiguration
     sample: Sample
     repeat: int
     roles: tuple[str, ...]
@@ -93,7 +93,7 @@ def plan_suite(
     spec: SuiteSpec,
     samples: Sequence[Sample],
     order: str = INTERLEAVED,
-    shown: Callable[[SuiteCell, Sample], Sample] = lambda _, sample: sample,
+    shown: Callable[[SuiteConfiguration, Sample], Sample] = lambda _, sample: sample,
 ) -> SuitePlan:
     """The rows of a suite. `shown` gives the sample as a cell is shown it (other files, the same name).
 
@@ -130,11 +130,11 @@ def _in_sessions(rows: Sequence[SuiteRow], spec: SuiteSpec) -> Iterator[SuiteRow
             yield replace(row, repeat=row.repeat + session * counts[row.cell.label], session=session)
 
 
-def _asked(cell: SuiteCell, sample: Sample) -> Sample:
+def _asked(cell: SuiteConfiguration, sample: Sample) -> Sample:
     return sample if cell.prompt is None else replace(sample, prompt=cell.prompt)
 
 
-def _left_out(cell: SuiteCell, samples: Sequence[Sample]) -> str:
+def _left_out(cell: SuiteConfiguration, samples: Sequence[Sample]) -> str:
     kinds = " or ".join(dict.fromkeys(str(cell.lacks(sample)) for sample in samples))
     names = ", ".join(sample.name for sample in samples[:5]) + (", …" if len(samples) > 5 else "")
     count = f"{len(samples)} sample{'s' * (len(samples) != 1)}"
@@ -143,7 +143,7 @@ def _left_out(cell: SuiteCell, samples: Sequence[Sample]) -> str:
 
 def _in_turns(
     spec: SuiteSpec,
-    cells: Sequence[SuiteCell],
+    cells: Sequence[SuiteConfiguration],
     pairs: dict[str, list[Sample]],
     by_sample: dict[str, int],
     roles: tuple[str, ...] | None = None,
@@ -163,7 +163,7 @@ def _in_turns(
 
 def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str, int]) -> Iterator[SuiteRow]:
     """A block for every set of weights; side by side is a block of drafts and one of targets."""
-    blocks: dict[Weights, list[tuple[SuiteCell, tuple[str, ...]]]] = {}
+    blocks: dict[Weights, list[tuple[SuiteConfiguration, tuple[str, ...]]]] = {}
     for cell in spec.cells:
         for roles in [(role,) for role in cell.roles] if mode_of(cell.mode).is_side_by_side else [cell.answering]:
             half = SuiteRow(cell, Sample(), 0, roles)
@@ -172,7 +172,7 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
     reference = _reference(listed[0], pairs)
     for number, block in enumerate(listed):
         yield replace(reference, repeat=number)
-        by_roles: dict[tuple[str, ...], list[SuiteCell]] = {}
+        by_roles: dict[tuple[str, ...], list[SuiteConfiguration]] = {}
         for cell, roles in block:
             by_roles.setdefault(roles, []).append(cell)
         # A speculative cell and its weights make a block of their own, so a block has rows of one kind nearly always.
@@ -181,7 +181,7 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
     yield replace(reference, repeat=len(listed))
 
 
-def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> SuiteRow:
+def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> SuiteRow:
     """The row that is measured again and again: the first cell's first sample."""
     cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
     mode = cell.mode if mode_of(cell.mode).is_paired else roles[0]

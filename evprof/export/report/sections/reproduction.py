@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
-from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.families import READ_BY
+from evprof.core.vocabulary.settings import DEFAULTS, option_words
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
-
-_OWN_INPUT = {"draft_input": "events", "target_input": "video"}
-
-_OPTIONS = {
-    "length": "--draft-length",
-    "tree": "--draft-tree",
-    "begins": "--draft-begins",
-    "hidden": "--hidden-tokens",
-}
-"""Settings whose option is not called after them."""
-
-_WITHOUT = {"event_markers": "--no-event-markers", "judges": "--no-judgements"}
-"""Settings that are on by default, and what turns them off."""
 
 
 def commands(data: ReportData) -> list[str]:
@@ -77,11 +66,11 @@ def run_command(runs: list[RunLog], session: str) -> str:
     models = {role: model for run in runs for role, model in run.info.models.items()}
     for role in (DRAFT, TARGET):
         if model := models.get(role):
-            words += [f"--{role}", model.name, f"--{role}-device", model.device, f"--{role}-dtype", model.dtype]
-            words += [f"--{role}-quant", model.quantization] if model.quantization else []
+            own = {"device": model.device, "dtype": model.dtype, "quantization": model.quantization or None}
+            words += [f"--{role}", model.name, *option_words(own, role, keeps_defaults=True)]
     words += _settings(runs)
     sessions = len({engine_session(run.info) for run in runs})
-    # A single warm-up comes by itself where a model is loaded for it.
+    # One warm-up run is the default where a model is loaded for it.
     is_usual = any(run.info.warmup and run.info.is_cold for run in runs)
     for name, count, usual in (
         ("warmup", _most(runs, warmup=True), int(is_usual)),
@@ -99,22 +88,14 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 
 def _settings(runs: list[RunLog]) -> list[str]:
-    """Options of every setting that is not at its default."""
-    defaults = GenerationSettings().flat()
-    said: dict[str, list[str]] = {}
+    """Options of every setting that is not at its default; what a model reads anyway and an adapter's kind go without
+    saying."""
+    values: dict[str, Any] = {}
     for run in runs:
-        for key, value in run.info.settings.flat().items():
-            if value == defaults.get(key) or value == _OWN_INPUT.get(key):
-                continue
-            option = _OPTIONS.get(key, f"--{key.replace('_', '-')}")
-            if key == "drafter" and value in ADAPTER_KINDS:
-                continue  # the adapter says it
-            if key in _WITHOUT:
-                said[key] = [_WITHOUT[key]]
-            else:
-                said[key] = [option] if value is True else [option, f"{value:g}" if _is_float(value) else str(value)]
-    return [word for words in said.values() for word in words]
-
-
-def _is_float(value: object) -> bool:
-    return isinstance(value, float)
+        values |= {key: value for key, value in run.info.settings.flat().items() if value != DEFAULTS[key]}
+    for role, half in READ_BY.items():
+        if values.get(f"{role}_input") == half:
+            del values[f"{role}_input"]
+    if values.get("drafter") in ADAPTER_KINDS:
+        del values["drafter"]
+    return option_words(values)

@@ -26,7 +26,7 @@ from evprof.metrics.comparison.differences import (
     OVERLAP,
     REMAINDER,
     UNATTRIBUTED,
-    column_contributions,
+    configuration_contributions,
     matched,
     mean_of_repeats,
     part_reader,
@@ -65,7 +65,7 @@ def section(data: ReportData) -> Section:
 
 
 def _told(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
-    by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
+    by_basis = {basis: configuration_contributions(pair.base, pair.other, basis) for basis in BASES}
     totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
     parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
     if not parts:

@@ -34,7 +34,7 @@ def section(data: ReportData) -> Section:
     for place, name in enumerate(data.names):
         shown = False
         for title, reading in _told(data, place):
-            found = data.summary(place, reading.name, reading.read)
+            found = data.summary(place, reading)
             if found is not None:
                 rows.append(_row("" if shown else name, title, found, data, place, reading))
                 shown = True
@@ -59,7 +59,7 @@ def _told(data: ReportData, place: int) -> list[tuple[str, ReportReading]]:
     parts = {name: None for run in data.columns[place].runs for name in readings.parts_of(run, data.basis)}
     return [
         ("total", readings.total(data.basis)),
-        ("to first token", readings.first_token(data.basis)),
+        ("to first token", readings.figure("time_to_first_token_ms", data.basis)),
         ("per token", readings.TIME_PER_TOKEN),
         *((part_title(name), readings.part(name)) for name in parts),
     ]
@@ -68,8 +68,8 @@ def _told(data: ReportData, place: int) -> list[tuple[str, ReportReading]]:
 def _row(  # noqa: PLR0917 - what a row says
     name: str, title: str, found: Summary, data: ReportData, place: int, reading: ReportReading
 ) -> tuple[Cell, ...]:
-    own = Badge.DERIVED if reading is readings.TIME_PER_TOKEN else data.badge(place)
-    values = data.values(place, reading.name, reading.read)
+    own = reading.badge(data.badge(place))
+    values = data.values(place, reading)
     return (
         Cell(name),
         Cell(title),

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, rate_cell, share_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.loading import Loading, loading_of
-from evprof.metrics.figures.stages import END_TO_END, stage_ms, total_ms
+from evprof.metrics.figures.stages import END_TO_END, stage_ms
 
 TITLE = "Loading"
 
@@ -44,7 +46,7 @@ def _summary(data: ReportData, place: int, role: str, figure: str, read: Read) -
         found = loading_of(run, role)
         return None if found is None else read(found)
 
-    return data.summary(place, f"loading {figure} {role}", of_run)
+    return data.summary(place, ReportReading(f"loading {figure} {role}", of_run))
 
 
 def _disk(data: ReportData, place: int, role: str) -> float:
@@ -53,7 +55,7 @@ def _disk(data: ReportData, place: int, role: str) -> float:
 
 
 def _load(data: ReportData, place: int, role: str) -> Summary | None:
-    return data.summary(place, f"loading ms {role}", lambda run: stage_ms(run, "load", role))
+    return data.summary(place, ReportReading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
 
 
 def _part(data: ReportData, place: int, role: str, name: str) -> Summary | None:
@@ -109,7 +111,7 @@ def _rate(of: Of) -> Cell:
 
 
 def _share(data: ReportData, place: int, load: Summary | None) -> float | None:
-    total = data.summary(place, "loading end to end", lambda run: total_ms(run, END_TO_END))
+    total = data.summary(place, readings.total(END_TO_END))
     return None if load is None or total is None or not total.mean else load.mean / total.mean
 
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, number_cell, rate_cell, rows_cell
-from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
+from evprof.export.report.figures import count_cell, number_cell, rows_cell
+from evprof.export.report.parts import (
+    GROUPED,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Section,
+    Table,
+    table_of,
+)
 from evprof.export.report.readings import ReportReading
 from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.arithmetic.statistics import Summary
@@ -30,73 +44,73 @@ def section(data: ReportData) -> Section:
         _times(data),
         lengths_table(data),
     ]
-    totals = [_summary(data, place, readings.total(data.basis)) for place in places]
+    totals = [data.summary(place, readings.total(data.basis)) for place in places]
     if sum(total is not None for total in totals) > 1:
         blocks.append(_plot(data, totals))
     return Section("Overview", tuple(blocks))
 
 
-def _summary(data: ReportData, place: int, reading: ReportReading) -> Summary | None:
-    return data.summary(place, reading.name, reading.read)
+CellOf = Callable[[int], Cell | str]
 
 
 def _times(data: ReportData) -> Table:
-    rows = []
-    for place, name in enumerate(data.names):
-        own = data.badge(place)
-        total = _summary(data, place, readings.total(data.basis))
-        rows.append(
-            (
-                Cell(name),
-                rows_cell(len(data.columns[place].runs)),
-                ms_cell(total, own),
-                ms_cell(_summary(data, place, readings.first_token(data.basis)), own),
-                ms_cell(_summary(data, place, readings.TIME_PER_TOKEN), Badge.DERIVED),
-                number_cell(1000 / total.mean if total and total.mean else None, badge=Badge.DERIVED),
-            )
-        )
-    heads = ("configuration", "runs", "total", "to first token", "per token", "samples/s")
-    return Table(heads, tuple(rows), "Times")
+    total = readings.total(data.basis)
+
+    def per_second(place: int) -> Cell:
+        found = data.summary(place, total)
+        return number_cell(1000 / found.mean if found and found.mean else None, badge=Badge.DERIVED)
+
+    told: dict[str, ReportReading | CellOf] = {
+        "runs": partial(_runs, data),
+        "total": total,
+        "to first token": readings.figure("time_to_first_token_ms", data.basis),
+        "per token": readings.TIME_PER_TOKEN,
+        "samples/s": per_second,
+    }
+    return _by_configuration(data, told, "Times")
 
 
 def lengths_table(data: ReportData) -> Table:
     """Positions of the prompt by what they hold, tokens of the answer, rates and cache of every configuration."""
-    rows = []
-    for place, name in enumerate(data.names):
-        own = data.badge(place)
-        rows.append(
-            (
-                Cell(name),
-                count_cell(_summary(data, place, readings.INPUT_LENGTH), badge=own),
-                count_cell(_summary(data, place, readings.VISUAL_TOKENS), badge=own),
-                count_cell(_summary(data, place, readings.TEXT_TOKENS), badge=own),
-                count_cell(_summary(data, place, readings.OUTPUT_LENGTH), badge=own),
-                rate_cell(_summary(data, place, readings.PREFILL_RATE)),
-                rate_cell(_summary(data, place, readings.DECODE_RATE)),
-                bytes_cell(_summary(data, place, readings.KV_BYTES), own),
-            )
-        )
-    heads = ("configuration", "prompt", "of it visual", "of it text", "answer", "prefill", "decode", "KV cache")
-    return Table(heads, tuple(rows), "Lengths in tokens, rates and cache")
+    told: dict[str, ReportReading | CellOf] = {
+        "prompt": readings.figure("input_sequence_length"),
+        "of it visual": readings.figure("visual_tokens"),
+        "of it text": readings.TEXT_TOKENS,
+        "answer": readings.figure("output_sequence_length"),
+        "prefill": readings.figure("prefill_throughput_tok_s"),
+        "decode": readings.figure("decode_throughput_tok_s"),
+        "KV cache": readings.KV_BYTES,
+    }
+    return _by_configuration(data, told, "Lengths in tokens, rates and cache")
 
 
 def inputs_table(data: ReportData) -> Table:
-    """What every configuration was shown, and how often."""
-    rows = []
-    for place, name in enumerate(data.names):
-        column, own = data.columns[place], data.badge(place)
-        run = column.runs[0]
-        model = run.info.models.get(run.info.role)
-        rows.append(
-            (
-                Cell(name),
-                Cell(model.name if model else ""),
-                count_cell(frames_shown(run), badge=own),
-                rows_cell(len(column.samples())),
-                rows_cell(len(column.runs)),
-            )
-        )
-    return Table(("configuration", "model", "frames", "samples", "runs"), tuple(rows), "Inputs", text_columns=2)
+    """Model, frames and samples of every configuration."""
+    firsts = [column.runs[0] for column in data.columns]
+    models = [run.info.models.get(run.info.role) for run in firsts]
+    told: dict[str, ReportReading | CellOf] = {
+        "model": lambda place: model.name if (model := models[place]) else "",
+        "frames": lambda place: count_cell(frames_shown(firsts[place]), badge=data.badge(place)),
+        "samples": lambda place: rows_cell(len(data.columns[place].samples())),
+        "runs": partial(_runs, data),
+    }
+    return _by_configuration(data, told, "Inputs", text_columns=2)
+
+
+def _by_configuration(
+    data: ReportData, told: Mapping[str, ReportReading | CellOf], caption: str, text_columns: int = 1
+) -> Table:
+    """A row for every configuration; of each column its head, and its figure or what makes its cell."""
+    cells = {
+        head: partial(data.cell, reading=what) if isinstance(what, ReportReading) else what
+        for head, what in told.items()
+    }
+    columns = {"configuration": data.names.__getitem__} | cells
+    return table_of(range(len(data.columns)), columns.items(), caption, text_columns)
+
+
+def _runs(data: ReportData, place: int) -> Cell:
+    return rows_cell(len(data.columns[place].runs))
 
 
 def _plot(data: ReportData, totals: list[Summary | None]) -> ReportPlot:

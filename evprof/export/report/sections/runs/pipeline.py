@@ -49,10 +49,9 @@ def _table(data: ReportData, place: int) -> Table:
     column, own = data.columns[place], data.badge(place)
     rows: list[tuple[Cell, ...]] = []
     total = readings.total(data.basis)
-    whole = data.summary(place, total.name, total.read)
+    whole = data.summary(place, total)
     for part in readings.parts_of(column.runs[0], data.basis):
-        reading = readings.part(part)
-        found = data.summary(place, reading.name, reading.read)
+        found = data.summary(place, readings.part(part))
         span = _span(column.runs[0], part)
         share = found.mean / whole.mean if found and whole and whole.mean else None
         names = [_OPERATIONS[name] for name in part.split(COVERS)]

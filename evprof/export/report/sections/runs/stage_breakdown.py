@@ -48,13 +48,7 @@ def _parts(data: ReportData, basis: str) -> list[str]:
 
 
 def _summary(data: ReportData, place: int, name: str) -> Summary | None:
-    reading = readings.part(name)
-    return data.summary(place, reading.name, reading.read)
-
-
-def _total(data: ReportData, place: int, basis: str) -> Summary | None:
-    reading = readings.total(basis)
-    return data.summary(place, reading.name, reading.read)
+    return data.summary(place, readings.part(name))
 
 
 def _plot(data: ReportData) -> ReportPlot:
@@ -80,7 +74,7 @@ def _means(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         own = data.badge(place)
         cells = [ms_cell(_summary(data, place, part), own, has_unit=False) for part in parts]
-        rows.append((Cell(name), *cells, ms_cell(_total(data, place, data.basis), own, has_unit=False)))
+        rows.append((Cell(name), *cells, ms_cell(data.summary(place, readings.total(data.basis)), own, has_unit=False)))
     heads = ("configuration", *(readings.part_title(part) for part in parts), "total")
     return Table(heads, tuple(rows), "Mean ± standard deviation of each stage, ms")
 
@@ -90,7 +84,7 @@ def _bases(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         cells = []
         for basis in BASES:
-            found = _total(data, place, basis)
+            found = data.summary(place, readings.total(basis))
             cells.append(ms_cell(found, data.badge(place), has_unit=False, note="" if found else NOT_TOLD[basis]))
         rows.append((Cell(name), *cells))
     return Table(
@@ -139,7 +133,7 @@ def details_table(data: ReportData) -> Table:
     for place, name in enumerate(data.names):
         own = data.badge(place)
         measured = [(part, found) for part in _parts(data, data.basis) if (found := _summary(data, place, part))]
-        total = _total(data, place, data.basis)
+        total = data.summary(place, readings.total(data.basis))
         whole = total.mean if total else sum(found.mean for _, found in measured)
         note = "" if total else "of the measured stages together: there is no total on this basis"
         told = [(readings.part_title(part), found) for part, found in measured]

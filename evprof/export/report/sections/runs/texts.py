@@ -17,7 +17,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
 from evprof.metrics.arithmetic.statistics import mean_interval, summarize
-from evprof.metrics.comparison.differences import column_token_match, matched
+from evprof.metrics.comparison.differences import configuration_token_match, matched
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures import texts
@@ -160,7 +160,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
     for one, other in _pairs(data):
         left, right = data.columns[one], data.columns[other]
         answers = _Answers.of(left, right)
-        match = column_token_match(left, right)
+        match = configuration_token_match(left, right)
         if not answers.pairs and not match["compared"]:
             continue
         rate = match["rate"]

@@ -20,7 +20,7 @@ from evprof.export.report.figures import (
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of, saved_cell
 from evprof.metrics.claims.speculation import speeds
-from evprof.metrics.comparison.document import column_token_match
+from evprof.metrics.comparison.document import configuration_token_match
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import predict_across
@@ -127,7 +127,7 @@ def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
     for pair in pairs_of(data):
         if any(mode_of(side.runs[0].info.mode).is_paired for side in (pair.base, pair.other)):
             continue
-        found = column_token_match(pair.base, pair.other)
+        found = configuration_token_match(pair.base, pair.other)
         if found["rate"] is not None:
             yield Rate(
                 f"{names[id(pair.base)]} and {names[id(pair.other)]}",

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 
-from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import FIGURES, LENGTHS
+from evprof.export.report import readings
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import (
-    bytes_cell,
-    count_cell,
-    ms_cell,
-    nothing_measured,
-    number_text,
-    rate_cell,
-    ratio_cell,
-    rows_cell,
-    share_cell,
-)
+from evprof.export.report.figures import figure_cell, nothing_measured, number_text, ratio_cell, rows_cell, share_cell
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.readings import ReportReading, part_title
 from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.comparison.differences import part_reader
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import compare, mean_of, values_of
-from evprof.metrics.figures import decoding
-from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.partition import Block as Stages
-from evprof.metrics.figures.partition import measured_ms, name_of, partition, shape_of
-from evprof.metrics.figures.stages import total_ms
+from evprof.metrics.figures.partition import name_of, partition, shape_of
 from evprof.metrics.limits.workload import holds_vision
 
 TITLE = "Both models side by side"
@@ -37,34 +25,24 @@ TITLE = "Both models side by side"
 LANGUAGE: Stages = ("prefill", "decode")
 """What files of four stages call LLM decoding."""
 
-COUNT, MS, RATE, BYTES = "count", "ms", "rate", "bytes"
+Line = tuple[str, ReportReading]
+"""A line of the table: what it is called, and its figure."""
+
+_AFTER: dict[str, Line] = {
+    "visual_tokens": ("of it text", readings.TEXT_TOKENS),
+    "decode_throughput_tok_s": ("answer / (vision, prefill and decode), rate", readings.GENERATION_RATE),
+}
+"""Figures of this table alone, by those that they come after."""
 
 
-@dataclass(frozen=True)
-class FigureOfBoth:
-    """A line of the table. `kind` is one of COUNT, MS, RATE and BYTES; what is `derived` was not clocked itself."""
-
-    name: str
-    kind: str
-    read: Read
-    derived: bool = False
-
-
-LENGTHS = (
-    FigureOfBoth("prompt, positions", COUNT, decoding.input_length),
-    FigureOfBoth("of it visual", COUNT, decoding.visual_tokens),
-    FigureOfBoth("of it text", COUNT, decoding.text_tokens),
-    FigureOfBoth("answer, tokens", COUNT, decoding.output_length),
-)
-RATES = (
-    FigureOfBoth("per token of decode", MS, decoding.decode_ms_per_token, derived=True),
-    FigureOfBoth("prefill rate", RATE, decoding.prefill_throughput_tok_s, derived=True),
-    FigureOfBoth("decode rate", RATE, decoding.decode_throughput_tok_s, derived=True),
-    FigureOfBoth(
-        "answer / (vision, prefill and decode), rate", RATE, decoding.generation_throughput_tok_s, derived=True
-    ),
-    FigureOfBoth("KV cache", BYTES, measured_bytes),
-)
+def _figures(*, of_lengths: bool) -> Iterator[Line]:
+    """Lengths, or all other figures but those of stages, as the vocabulary names them."""
+    for figure in FIGURES.values():
+        title = figure.title if figure.beside is None else figure.beside
+        if title and (figure.head == LENGTHS) == of_lengths:
+            yield title, readings.figure(figure.key)
+            if figure.key in _AFTER:
+                yield _AFTER[figure.key]
 
 
 def section(data: ReportData) -> Section:
@@ -90,10 +68,10 @@ def pair_table(pair: ConfigurationPair, data: ReportData) -> Table:
     """Lengths, stages with their shares, totals, rates and caches of both, and the ratios."""
     names = names_of(data)
     base, other = (names[id(column)] for column in (pair.base, pair.other))
-    rows = [_row(pair, figure) for figure in LENGTHS]
-    rows += [_row(pair, figure, data.basis) for figure in _times(pair, data.basis)]
+    rows = [_row(pair, line) for line in _figures(of_lengths=True)]
+    rows += [_row(pair, line, data.basis) for line in _times(pair, data.basis)]
     rows += _within(pair, data.basis)
-    rows += [_row(pair, figure) for figure in RATES]
+    rows += [_row(pair, line) for line in _figures(of_lengths=False)]
     kept = [row for row in rows if any(cell.badge is not None for cell in row)]
     counted = " and ".join(
         f"{len(column.runs)} runs of {name}" for column, name in ((pair.base, base), (pair.other, other))
@@ -106,53 +84,39 @@ def pair_table(pair: ConfigurationPair, data: ReportData) -> Table:
     )
 
 
-def _times(pair: ConfigurationPair, basis: str) -> list[FigureOfBoth]:
+def _times(pair: ConfigurationPair, basis: str) -> list[Line]:
     """Every stage that both can tell from the others, prefill and decode together, and the total."""
     shapes = {shape_of(run) for column in (pair.base, pair.other) for run in column.runs}
     blocks = partition(shapes)
     if LANGUAGE not in blocks:
         blocks.append(LANGUAGE)
-    found = [FigureOfBoth(name_of(block).replace("+", " + "), MS, partial(_block_ms, block=block)) for block in blocks]
-    return [*found, FigureOfBoth(f"total, {basis}", MS, partial(total_ms, basis=basis))]
+    found = [(part_title(name_of(block)), ReportReading(name_of(block), part_reader(block))) for block in blocks]
+    return [*found, (f"total, {basis}", readings.total(basis))]
 
 
-def _block_ms(run: RunLog, block: Stages) -> float | None:
-    return measured_ms(run, shape_of(run), block)
-
-
-def _row(pair: ConfigurationPair, figure: FigureOfBoth, basis: str = "") -> tuple[Cell, ...]:
-    cells: list[Cell] = [Cell(figure.name)]
-    for column in (pair.base, pair.other):
-        cells += [_value(column, figure), _share(column, figure, basis) if basis else Cell("")]
-    compared = compare(pair.base, pair.other, figure.read)
+def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ...]:
+    title, reading = line
+    cells: list[Cell] = [Cell(title)]
+    for column in _sides(pair):
+        found = summarize(values_of(column, reading.read))
+        value = figure_cell(found, reading.unit, reading.badge(badge_of(column.runs)))
+        cells += [value, _share(column, reading.read, basis) if basis else Cell("")]
+    compared = compare(pair.base, pair.other, reading.read)
     if compared is None:
         return (*cells, nothing_measured(), nothing_measured())
     ratio = ratio_cell(compared.ratio, compared.ratio_interval)
     return (*cells, ratio, rows_cell(compared.count))
 
 
-def _value(column: Configuration, figure: FigureOfBoth) -> Cell:
-    found = summarize(values_of(column, figure.read))
-    badge = Badge.DERIVED if figure.derived else badge_of(column.runs)
-    if figure.kind == MS:
-        return ms_cell(found, badge)
-    if figure.kind == RATE:
-        return rate_cell(found, badge=badge)
-    return bytes_cell(found, badge) if figure.kind == BYTES else count_cell(found, badge=badge)
-
-
-def _share(column: Configuration, figure: FigureOfBoth, basis: str) -> Cell:
-    part, whole = mean_of(column, figure.read), mean_of(column, partial(total_ms, basis=basis))
+def _share(column: Configuration, read: Read, basis: str) -> Cell:
+    part, whole = mean_of(column, read), mean_of(column, readings.total(basis).read)
     return share_cell(part / whole) if part is not None and whole else nothing_measured()
 
 
 def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
     """What is a ratio within one model: language model / vision, and samples a second."""
-    times = [
-        [mean_of(column, partial(_block_ms, block=block)) for block in (LANGUAGE, ("vision",))]
-        for column in _sides(pair)
-    ]
-    totals = [mean_of(column, partial(total_ms, basis=basis)) for column in _sides(pair)]
+    times = [[mean_of(column, part_reader(block)) for block in (LANGUAGE, ("vision",))] for column in _sides(pair)]
+    totals = [mean_of(column, readings.total(basis).read) for column in _sides(pair)]
     quotients = [language / vision if language and vision else None for language, vision in times]
     return [
         _plain(

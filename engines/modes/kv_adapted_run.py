@@ -1,13 +1,11 @@
-"""Mode kv-adapted: the target answers over a cache made from the draft's, without ever seeing its own input. Lossy.
+"""The target answers over a cache made from the draft's, without ever seeing its own input: lossy.
 
 The draft reads events and prefills; its hidden states at visual positions become the target's keys and values there.
-The text before and behind them the target prefills itself, and then it decodes as always. It knows no round and no
+The text before and after them the target prefills itself, and then it decodes as always. It knows no round and no
 drafter.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import torch
 
@@ -15,75 +13,73 @@ from engines.adapters.kv_map import KvMap, TappedDecoder, load_kv_map
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Sampler
-from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
+from engines.modes.plain_run import Course, PlainRun
 from engines.stages.model import ModelInputs
-from engines.stages.pipeline import ModelPass, Prefilling, Tell
+from engines.stages.pipeline import Prefilling, Tell
 from engines.stages.preparation import PromptLayout, tokenize_prompt
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
-from evprof.core.records import DRAFT, TARGET
-from evprof.core.sample import Sample
+from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
 from evprof.core.speculation import SpeculationFacts
-from evprof.core.vocabulary.drafters import KV
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 
-class KvAdaptation:
-    """Both passes of such a run, ready before its zero; `facts` are what is told of it, `sentence` what is said.
+class KvAdaptedRun(PlainRun):
+    """Raises UserError for an adapter that is no map between these models."""
 
-    Raises UserError for an adapter that is no map between these models.
-    """
+    origin = ORIGIN_DRAFT
 
-    def __init__(
-        self, settings: GenerationSettings, passes: Mapping[str, ModelPass], clock: StageClock, memory: StageMemory
-    ) -> None:
-        self._settings = settings
-        self._draft, self._target = passes[DRAFT], passes[TARGET]
-        self._clock, self._memory = clock, memory
-        info = read_adapter(settings.speculation.adapter or "")
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self._draft, self._target = self.passes[DRAFT], self.passes[TARGET]
+        info = read_adapter(course.settings.speculation.adapter or "")
         draft, target = self._draft.model, self._target.model
         self._map = load_kv_map(info, draft.language_model, target.language_model)
         self._tapped = TappedDecoder(draft.language_model)
         self._draft.cached.decoder = self._tapped
-        self.facts = SpeculationFacts(info.name, KV, adapter=info.name, is_lossless=False)
+        self._facts = SpeculationFacts(info.name, info.kind, adapter=info.name, is_lossless=False)
         self.sentence = lossy_sentence(info, draft.facts.name, target.facts.name)
 
-    def prefill(
-        self, sample: Sample, tell: Mapping[str, Tell], answer: Answer, sampler: Sampler
-    ) -> torch.Tensor | None:
+    @property
+    def facts(self) -> SpeculationFacts | None:
+        """Which map, and that it is lossy."""
+        return self._facts
+
+    def prefill(self) -> torch.Tensor | None:
         """All stages before decode -> the answer's first token [1, 1]; the target's input is not looked at."""
-        draft, target = self._draft, self._target
-        draft.prefill(draft.up_to_vision(sample, tell[DRAFT]), answer, None)
+        course, draft, target = self.course, self._draft, self._target
+        draft.prefill(draft.up_to_vision(course.sample, course.tell(DRAFT)), course.answer, None)
         levels = self._visual_levels()
-        inputs = self._preprocess(sample.prompt, levels[0].shape[1], tell[TARGET])
+        inputs = self._preprocess(course.sample.prompt, levels[0].shape[1], course.tell(TARGET))
         target.inputs = inputs
         language = target.model.language_model
-        work = _MappedPrefill(self._map, language, levels, answer, sampler, before=inputs.slots[0], clock=self._clock)
+        work = _MappedPrefill(
+            self._map, language, levels, course.answer, course.sampler, before=inputs.slots[0], clock=course.clock
+        )
         return target.prefill_as(work, levels[0].new_empty(0, language.config.hidden_size))
 
     def _visual_levels(self) -> list[torch.Tensor]:
         """Level by level the draft's hidden states at its visual positions, [1, V, draft], as the map reads them."""
         inputs = self._draft.inputs
         if inputs is None:
-            raise RuntimeError("a cache is mapped behind the draft's prefill")
+            raise RuntimeError("a cache is mapped after the draft's prefill")
         first, count = inputs.slots[0], inputs.lengths.visual
         weight = next(self._map.parameters())
         return [level[:, first : first + count].to(weight.device, weight.dtype) for level in self._tapped.levels]
 
     def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
         """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
-        model = self._target.model
-        with self._clock.stage("preprocess", TARGET, model.device) as span, self._memory.stage("preprocess"):
-            with self._clock.child("tokenize") as part:
+        model, course = self._target.model, self.course
+        with course.clock.stage("preprocess", TARGET, model.device) as span, course.memory.stage("preprocess"):
+            with course.clock.child("tokenize") as part:
                 part.input("prompt", prompt)
-                layout = PromptLayout(model.template_of(self._settings), 1, VisualCounts((), visual))
-                ids, lengths, warnings = tokenize_prompt(model, prompt, self._settings, layout)
+                layout = PromptLayout(model.template_of(course.settings), 1, VisualCounts((), visual))
+                ids, lengths, warnings = tokenize_prompt(model, prompt, course.settings, layout)
                 part.output("token_ids", ids)
-            with self._clock.child("to device"):
+            with course.clock.child("to device"):
                 text_ids = torch.tensor([token for token in ids if token != SLOT], device=model.device)
             span.output("text_ids", text_ids)
             tell("lengths", lengths)
@@ -91,7 +87,7 @@ class KvAdaptation:
 
 
 class _MappedPrefill(Prefilling):
-    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text behind it."""
+    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text after it."""
 
     def __init__(
         self,

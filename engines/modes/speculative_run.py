@@ -1,39 +1,37 @@
-"""Speculation within one run: makes its drafter, verifier and log from the settings, and tells what became of them.
-
-It joins what `speculation` and `drafters` know apart; it knows neither stages nor records of other kinds.
-"""
+"""A draft proposes tokens, the target verifies them in rounds: the target's own answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from engines.decoder.decoding import Limits
+import torch
+
 from engines.decoder.sampling import Law, distribution, make_generator
-from engines.drafters.choice import DraftSide, make_drafter
+from engines.drafters.choice import make_drafter
+from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import PromptContext
-from engines.measuring.timing import StageClock
+from engines.modes.plain_run import Course, PlainRun
 from engines.speculation.draft_length import draft_length
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
-from engines.stages.pipeline import ModelPass
-from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
-from evprof.core.records import JudgementRecord
-from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.records import DRAFT, TARGET, JudgementRecord
+from evprof.core.speculation import SpeculationFacts
 
 _VERIFYING, _DRAFTING = 1, 2
 """Streams of the run's seed: what is drafted and what is decided must not be drawn from the same numbers."""
 
 
-class Speculating:
-    """The drafter of a run, ready before its zero; `facts` are what is told of it."""
+class SpeculativeRun(PlainRun):
+    """A run with a drafter, ready before its zero."""
 
-    def __init__(self, settings: GenerationSettings, target: ModelPass, draft: ModelPass | None) -> None:
-        self._settings = settings
-        self._target = target
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        settings = course.settings
+        target, draft = self.passes[TARGET], self.passes.get(DRAFT)
         law: Law | None = None
         if settings.temperature > 0:
             law = partial(distribution, settings=settings)
@@ -49,32 +47,41 @@ class Speculating:
             law,
             make_generator(settings, drafts_on, stream=_DRAFTING) if law else None,
         )
-        self.drafter, self.facts = make_drafter(settings, side)
+        self.drafter, self._facts = make_drafter(settings, side)
         target.cached.keeps_features = self.drafter.wants_features
         # A captured step leaves its logits where the next one overwrites them.
         self.log = JudgementLog(law, clones=target.cached.own_step is not None) if settings.speculation.judges else None
 
-    def rounds(self, target: ModelPass, answer: Answer, limits: Limits, *, clock: StageClock, stop: StopFlag) -> Rounds:
+    @property
+    def facts(self) -> SpeculationFacts | None:
+        """What the drafter is."""
+        return self._facts
+
+    def decode(self, first: torch.Tensor | None) -> None:
+        """Rounds until the answer ends."""
+        self.rounds(self.course.stop).run()
+
+    def rounds(self, stop: StopFlag) -> Rounds:
         """The rounds of the run, once the target has prefilled."""
-        settings, cached, inputs = self._settings, target.cached, target.inputs
+        settings, target = self.course.settings, self.passes[TARGET]
+        cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
         # A tree's levels are its length; the answer's limit alone makes it shorter.
         gamma = len(settings.speculation.widths) or settings.gamma
-        context = PromptContext(text, cached.prompt_embeddings, cached.features, target.visual)
         return Rounds(
             cached,
             self.drafter,
-            answer,
-            limits,
+            self.course.answer,
+            target.limits(),
             length=draft_length(settings.speculation.length, gamma),
             verifier=self.verifier,
-            clock=clock,
+            clock=self.course.clock,
             stop=stop,
-            context=context,
+            context=PromptContext(text, cached.prompt_embeddings, cached.features, target.visual),
             log=self.log,
         )
 
-    def judgements(self, run_id: int) -> Iterator[JudgementRecord]:
-        """What both models thought of the drafted tokens; worked out here, when nothing is measured any more."""
+    def judgements(self) -> Iterator[JudgementRecord]:
+        """Of every round that was kept."""
         if self.log is not None:
-            yield from self.log.records(run_id, self._target.model.vocabulary.pieces)
+            yield from self.log.records(self.course.plan.run_id, self.passes[TARGET].model.vocabulary.pieces)

@@ -1,0 +1,122 @@
+"""What the loaded models of all families share: their parts, the input they read, kept embeddings, the prompt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+from transformers import LlamaForCausalLM
+
+from engines.checkpoints.config import ModelConfig, edge
+from engines.decoder.llama import LlamaDecoder
+from engines.measuring.timing import StageClock
+from engines.stages.model import HostInputs, ModelInputs, VisionRecipe, splice
+from engines.stages.pixel_values import ClipTransform
+from engines.stages.reading import read_input
+from engines.stages.rehearsal import Rehearsal
+from engines.stages.vision_stage import KeptVision
+from engines.tokens.prompts import PromptTemplate
+from engines.tokens.tokenization import Vocabulary
+from evprof.core.run_info import ModelFacts
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.generation import GenerationSettings
+
+
+class Network(nn.Module):
+    """A family's network as it is loaded: transformers' modules side by side."""
+
+    config: ModelConfig
+    language_model: LlamaForCausalLM
+
+    @property
+    def tokens_per_frame(self) -> int:
+        """Visual tokens of one frame, before anything is pooled over frames."""
+        return self.config.tokens_per_frame
+
+    def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """[T, 3, H, W] -> [T, N, hidden], frame by frame alike."""
+        raise NotImplementedError
+
+
+class LoadedModel(ABC):
+    """A `VisionLanguageModel`. `identity` tells its weights from all others (default: its name)."""
+
+    network: Network
+
+    def __init__(
+        self,
+        network: Network,
+        language_model: LlamaDecoder,
+        vocabulary: Vocabulary,
+        transform: ClipTransform,
+        *,
+        facts: ModelFacts,
+        warnings: tuple[str, ...] = (),
+        identity: str = "",
+    ) -> None:
+        self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
+        self.language_model = language_model
+        self.warnings = warnings
+        self.record = FAMILIES[network.config.family]
+        self.wants = self.record.reads
+        # Pooled frames each add their mean; what they share is there once.
+        self.visual_tokens_per_frame = 1 if self.record.pools_frames else network.tokens_per_frame
+        parameter = next(network.parameters())
+        self.device, self.dtype = parameter.device, parameter.dtype
+        self.kept = KeptVision(identity or facts.name, self.spelled(), transform, device=self.device, dtype=self.dtype)
+        self._rehearsal = Rehearsal(edge(network.config.vision), device=self.device, dtype=self.dtype)
+
+    @abstractmethod
+    def spelled(self) -> str:
+        """What the configuration makes of the tower's weights, beside the weights."""
+
+    @staticmethod
+    @abstractmethod
+    def recipe_of(settings: GenerationSettings) -> VisionRecipe:
+        """How stage vision computes under these settings."""
+
+    @abstractmethod
+    def template_of(self, settings: GenerationSettings) -> PromptTemplate:
+        """The prompt's layout under these settings."""
+
+    @abstractmethod
+    def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
+        """Stage 2: pictures, pixel values and token ids, on the device."""
+
+    @abstractmethod
+    def compute_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        """Stage vision without kept embeddings: [V, hidden]."""
+
+    def frames_of(self, settings: GenerationSettings) -> int | None:
+        """How many frames it is to be shown; None leaves it to the family."""
+        asked: int | None = getattr(settings, self.record.frames_setting)
+        return asked
+
+    def make_ready(self, settings: GenerationSettings) -> None:
+        """A blank frame through stage vision."""
+        self._rehearsal.perform(self.recipe_of(settings), self.compute_vision)
+
+    def load(
+        self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
+    ) -> HostInputs:
+        """Stage 1."""
+        frames = self.frames_of(settings)
+        return read_input(
+            kind or self.wants,
+            sample,
+            spans,
+            event_frames=frames,
+            video_frames=frames or self.record.frames,
+            switches=settings.switches,
+        )
+
+    def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        """Stage 3: [V, hidden], less what is pruned."""
+        return self.kept.encode(inputs, spans, lambda: self.compute_vision(inputs, spans))
+
+    def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
+        """Part of stage 4: [1, S, hidden]; visual rows past a limit of the prompt are left out."""
+        text = self.language_model.embed(inputs.text_ids)
+        return splice(text, visual[: inputs.lengths.visual], inputs.slots)
