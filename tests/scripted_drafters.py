@@ -114,7 +114,7 @@ class Drawing(Drafter):
 
 
 class Watched:
-    """Another drafter, and something to be done behind each round, when either cache was cut back."""
+    """Another drafter, and something to be done after each round, when either cache was cut back."""
 
     def __init__(self, inner: Drafter, after: Callable[[Sequence[int], Verified], Any]) -> None:
         self.inner, self.after = inner, after
@@ -142,7 +142,7 @@ class Watched:
 
 
 def padded(expected: Sequence[int], start: int, count: int) -> list[int]:
-    """`count` tokens of the answer from a place on; zeros behind its end."""
+    """`count` tokens of the answer from a place on; zeros after its end."""
     known = list(expected[start : start + count])
     return known + [0] * (count - len(known))
 

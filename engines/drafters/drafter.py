@@ -21,7 +21,7 @@ class Proposal:
 
     `laws` [k, V] are the distributions the ids were drawn from (None: proposed for certain, which is a distribution of
     one point). `parents` makes it a tree: for each node the index of its parent, -1 where that is the answer's last
-    token; nodes stand behind their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
+    token; nodes stand after their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
     over the first V' ids of the target's vocabulary, for judging only; None where it has none.
     """
 

@@ -11,7 +11,9 @@ from evprof.core.errors import USAGE, UserError
 def add_list_options(group: argparse._ActionsContainer) -> None:
     """Adds how a list of samples is read."""
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument(
+        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
+    )
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
 
 

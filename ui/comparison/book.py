@@ -92,7 +92,7 @@ class ComparisonBook:
         self._tidy()
 
     def column(self, place: ConfigurationPlace) -> Configuration | None:
-        """The configuration at a place, None when there is none any more."""
+        """The configuration at a place, None when it is gone."""
         session = self.sessions.get(place.session)
         return None if session is None else session.columns.get(place)
 

@@ -282,7 +282,7 @@ class ComparisonDialog(QDialog):
         self._view = None
         missing = self.book.show_view(view)
         if missing:
-            self.messages.post(f"{missing} of its columns are not in these sessions any more.", "warn")
+            self.messages.post(f"{missing} of its configurations are no longer in these sessions.", "warn")
         self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.
@@ -304,7 +304,7 @@ class ComparisonDialog(QDialog):
         book = self.book
         listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         if key != "chrome" and len(listed) < 2:
-            self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
+            self.messages.post("A comparison needs at least two configurations; tick another one.", "warn")
             return
 
         def work() -> str:

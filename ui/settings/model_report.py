@@ -16,7 +16,7 @@ from ui.run_facts.run_text import mode_name
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
-WAITING = "Looked at when the run has ended."
+WAITING = "Examined when the run has ended."
 PENDING = "…"
 """Stands where a figure will be."""
 

@@ -108,7 +108,7 @@ class Clips(QObject):
         sample, common = self._toolbar.sample, self._common_us()
         clips = [] if common is None else clips_of(sample, common, length_us)
         if not clips or common is None:
-            self._messages.post("Events and video have nothing that long in common.", "warn")
+            self._messages.post("Events and video do not overlap for that long.", "warn")
             return
         self._samples.add_all(clips)
         self.cut_out.emit(clips[0])

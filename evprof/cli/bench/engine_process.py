@@ -55,5 +55,5 @@ def arrival_ms() -> float:
             ages_ns += (monotonic_ns() - recording.streams["tokens"].column("t_ns", before)).tolist()
     finally:
         process.kill()
-        process.bury()
+        process.reap()
     return float(median(ages_ns)) / 1e6

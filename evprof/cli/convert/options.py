@@ -28,7 +28,7 @@ def add_convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
     parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
     parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; of a list: begin anew")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files; for a list, start over")
     _add_part(parser.add_argument_group("which part"))
     _add_list(parser.add_argument_group("of a list of samples, or a folder with events and video"))
     _add_events(parser.add_argument_group("event recordings"))
@@ -61,7 +61,7 @@ def _add_events(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_pictures(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--frames", type=int, metavar="N", help="so many (events: 5, as EventGPT; a video: every one)")
+    group.add_argument("--frames", type=int, metavar="N", help="how many (default: 5 of events, every one of a video)")
     group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
     group.add_argument("--fps", type=_rate, metavar="F", help="frames per second of the result; fractions: 30000/1001")
     group.add_argument("--window-ms", type=float, metavar="W", help="events: a picture for every W ms")
@@ -89,7 +89,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--threshold-off", type=float, metavar="C", help="the same for darker (default: as --threshold)")
     group.add_argument("--threshold-spread", type=float, metavar="S", help="its spread over pixels (default: 0.03)")
     group.add_argument("--refractory-us", type=int, metavar="T", help="a pixel's rest after an event (default: 0)")
-    group.add_argument("--seed", type=int, metavar="N", help="of the spread (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
     group.add_argument("--simulate-width", type=int, metavar="W", help="scale the video to W pixels (default: its own)")
 
 

@@ -32,11 +32,11 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     _add_data(parser.add_argument_group("samples"))
     _add_overrides(parser)
     group = parser.add_argument_group("how often, and where to")
-    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
-    group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
+    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
     add_sessions_option(group)
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
-    group.add_argument("--resume", action="store_true", help="go on with the suite in DIR after its last finished row")
+    group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
 
 

@@ -190,14 +190,14 @@ class EngineHost:
         try:
             process.send(command)
         except EngineGone:
-            self._mourn()
+            self._note_exit()
 
     def _receive(self, process: EngineProcess) -> None:
         try:
             for part in process.receive():
                 self._apply(part)
         except EngineGone:
-            self._mourn()
+            self._note_exit()
         except UserError as error:
             self._end(FAILED, error.sentence, error.sentence)
         except (ValueError, OverflowError, TypeError, AttributeError, ImportError) as error:
@@ -233,16 +233,16 @@ class EngineHost:
         if sample is not None:
             self._recording.append(sample)
 
-    def _mourn(self) -> None:
-        """The engine died by itself, or of our impatience."""
+    def _note_exit(self) -> None:
+        """The engine process ended without being asked, or was killed after a timeout."""
         if self._process is None:
             return
-        epitaph = self._process.bury()
+        reason = self._process.reap()
         said = self._state.sentence if self._state.state == "gone" else ""
         if self._stop_deadline_ns is not None:
-            self._end(CANCELLED, f"Stopped. {epitaph}", epitaph)
+            self._end(CANCELLED, f"Stopped. {reason}", reason)
         else:
-            self._end(FAILED, said or epitaph, said or epitaph)
+            self._end(FAILED, said or reason, said or reason)
 
     def _end(self, status: str, run_sentence: str, engine_sentence: str) -> None:
         """Ends the process if there is one, keeps what it still sent, and closes whatever was open as `status`."""
@@ -251,7 +251,7 @@ class EngineHost:
             process.kill()
             for part in process.leftovers():
                 self._apply(part)
-            process.bury()
+            process.reap()
         closing = self._open.close(status, run_sentence)
         if closing:
             self._rest()
