@@ -10,6 +10,7 @@ from typing import Any
 
 import evprof
 from evprof.core.batches import BatchRow
+from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
@@ -23,8 +24,6 @@ from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
-
-SCHEMA_VERSION = 1
 
 _MODEL_KEYS = (
     "name",

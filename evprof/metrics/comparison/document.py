@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import SCHEMA_VERSION
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
     common_blocks,
@@ -34,7 +35,6 @@ from evprof.metrics.configurations.gathering import (
     typical_run,
     warm_of,
 )
-from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
